@@ -1,5 +1,6 @@
 """Clusters whose backend is KServe, under Crossplane."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -48,6 +49,50 @@ def test_a_deployment_serves_and_leaves_nothing(fleet: Fleet, kserve: RemoteClus
     fleet.run_for(300)
     assert (far(fleet, SERVICE), far(fleet, "Service"), far(fleet, "HTTPRoute")) == ([], [], [])
     assert kserve.reachable
+
+
+def _shaped(*engines: tuple[str, tuple[str, ...]], **settings: Any) -> Object:
+    """Return a deployment of engines, each by its phase and the roles of its members."""
+    deployment = _deployment(**settings)
+    [shape] = deployment["spec"]["engines"]
+    deployment["spec"]["engines"] = []
+    for phase, roles in engines:
+        members = [{**copy.deepcopy(shape["members"][0]), "role": role} for role in roles]
+        for member in members:
+            container = member["template"]["spec"]["containers"][0]
+            container["args"] += [f"--pipeline-parallel-size={len(roles)}"]
+        named = {"name": (phase or "whole").lower(), "members": members} | ({"phase": phase} if phase else {})
+        deployment["spec"]["engines"].append(named)
+    return deployment
+
+
+@pytest.mark.parametrize(
+    ("deployment", "parts"),
+    [
+        pytest.param(_shaped(("", ("Leader", "Worker"))), {"template", "worker", "parallelism"}, id="a gang"),
+        pytest.param(
+            _shaped(
+                ("Prefill", ("Standalone",)),
+                ("Decode", ("Standalone",)),
+                serving={"mode": "PrefillDecode"},
+            ),
+            {"template", "prefill", "labels"},
+            id="two phases",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("kserve")
+def test_a_deployment_of_another_shape_serves_and_leaves_nothing(
+    fleet: Fleet, deployment: Object, parts: set[str]
+) -> None:
+    fleet.apply(deployment)
+    fleet.run_until_ready("ModelDeployment", DEPLOYMENT)
+    [service] = far(fleet, SERVICE)
+    assert parts <= service["spec"].keys()
+    fleet.delete("ModelDeployment", DEPLOYMENT)
+    fleet.run_for(300)
+    kinds = (SERVICE, "Service", "HTTPRoute", "InferencePool", "PodDisruptionBudget", "ResourceClaimTemplate")
+    assert [far(fleet, kind) for kind in kinds] == [[]] * len(kinds)
 
 
 def test_a_service_that_does_not_work_yet_has_no_endpoint(fleet: Fleet, kserve: RemoteCluster) -> None:

@@ -143,13 +143,6 @@ ESCAPES: dict[str, tuple[dict[str, Any], str]] = {
         ),
         NODE,
     ),
-    "the node's network, by KServe": (llm(template=ON_THE_NODE), NODE),
-    "the node's network for workers, by KServe": (llm(worker=ON_THE_NODE), NODE),
-    "the node's network for a phase, by KServe": (llm(prefill={"worker": ON_THE_NODE}), NODE),
-    "pods of a scheduler, by KServe": (
-        llm(router={"scheduler": {"template": ON_THE_NODE}}),
-        "an LLMInferenceService of Modelplane has no pods beside those of its engines",
-    ),
     "a token of another's account": (
         item("v1", "Secret", type="kubernetes.io/service-account-token")
         | {
@@ -397,10 +390,33 @@ def gateway_class(controller: str = CONTROLLER, **spec: Any) -> dict[str, Any]:
     return item(GATEWAY_API, "GatewayClass", "envoy", "", spec={"controllerName": controller, **spec})
 
 
+async def test_it_has_kserve_run_engines_and_no_other_pods(administrator: Client, stolen: Client) -> None:
+    for each in definitions("kserve"):
+        await administrator.apply(each)
+    engine = {"containers": ON_THE_NODE["containers"]}
+
+    async def is_served() -> bool:
+        try:
+            return await refusal(stolen, llm(template=engine, worker=engine)) == ""
+        except errors.ApiError:
+            return False  # its kind is not served yet
+
+    await eventually(is_served)
+    for why, refused in (
+        (NODE, llm(template=ON_THE_NODE)),
+        (NODE, llm(template=engine, worker=ON_THE_NODE)),
+        (NODE, llm(prefill={"template": engine, "worker": ON_THE_NODE})),
+        (VOLUMES, llm(template={**engine, "volumes": [{"name": "v", "hostPath": {"path": "/"}}]})),
+        ("no pods beside those of its engines", llm(router={"scheduler": {"template": engine}})),
+        ("no pods beside those of its engines", llm(baseRefs=[{"name": "escape"}])),
+    ):
+        assert why in await refusal(stolen, refused)
+
+
 async def test_it_writes_the_gateway_of_a_cluster_and_no_other_pods_by_it(
     administrator: Client, stolen: Client
 ) -> None:
-    for each in (*definitions("gateway-api"), *definitions("kserve")):
+    for each in definitions("gateway-api"):
         if each["spec"]["names"]["kind"] in ("Gateway", "GatewayClass"):
             await administrator.apply(each)
     reference = {"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "name": "escape"}

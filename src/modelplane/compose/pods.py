@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from modelplane.api.meta import Object
+from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
 
 _ORDINARY = frozenset({"ContainerCreating", "PodInitializing"})
@@ -42,6 +43,9 @@ def unmade(workload: Object) -> str:
     failure = condition_of(workload, "ReplicaFailure")
     if failure.get("status") == "True":
         return str(failure.get("message") or failure.get("reason") or "its pods are rejected")
+    ready = condition_of(workload, READY)
+    if ready.get("status") == "False" and ready.get("message"):
+        return f"{ready['reason']}: {ready['message']}" if ready.get("reason") else str(ready["message"])
     if workload.get("status"):
         return ""
     named = f'{workload["kind"]} "{workload["metadata"]["name"]}"'

@@ -109,7 +109,7 @@ class Reported:
 
     @property
     def query(self) -> str:
-        """The same in CEL, of the present generation; without the copies, which no readiness policy needs."""
+        """The condition in CEL, of the present generation."""
         return (
             "object.status.observedGeneration >= object.metadata.generation && "
             f"{Finished(self.condition).query}"

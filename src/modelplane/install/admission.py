@@ -78,19 +78,19 @@ _OBJECTS = (
     ),
 )
 
-_TEMPLATES = (
-    # The templates of an LLMInferenceService are the specs of pods.
-    "!has(object.spec) ? [] : object.kind == 'LLMInferenceService' ? "
-    + " + ".join(
-        f"(has(object.spec{path}) ? [dyn({{'spec': object.spec{path}}})] : [])"
-        for path in (".template", ".worker")
-    )
-    + " + (!has(object.spec.prefill) ? [] : "
-    + " + ".join(
-        f"(has(object.spec.prefill.{part}) ? [dyn({{'spec': object.spec.prefill.{part}}})] : [])"
+
+def _specs(workload: str) -> str:
+    """Return templates of an LLMInferenceService, which has the specs of pods."""
+    return " + ".join(
+        f"(has({workload}.{part}) ? [dyn({{'spec': {workload}.{part}}})] : [])"
         for part in ("template", "worker")
     )
-    + ") : has(object.spec.template) ? [object.spec.template] : "
+
+
+_TEMPLATES = (
+    "!has(object.spec) ? [] : object.kind == 'LLMInferenceService' ? "
+    f"{_specs('object.spec')} + (!has(object.spec.prefill) ? [] : {_specs('object.spec.prefill')}) : "
+    "has(object.spec.template) ? [object.spec.template] : "
     "!has(object.spec.leaderWorkerTemplate) ? [] : [object.spec.leaderWorkerTemplate.workerTemplate] + "
     "(has(object.spec.leaderWorkerTemplate.leaderTemplate) ? "
     "[object.spec.leaderWorkerTemplate.leaderTemplate] : [])"

@@ -38,8 +38,7 @@ class BeyondKServe:
             return
         if isinstance(decoded, ModelDeployment):
             template = decoded.replica_template()
-            found = rejections(template.engines, has_cache=bool(template.model_cache_name))
-            if first := next(found, None):
+            if first := next(rejections(template.engines), None):
                 self._refused.append((manifest, template.cluster_selector, first.message))
         elif decoded.spec.serving_stack.backend is ServingBackend.KSERVE:
             self._clusters[decoded.metadata.name] = decoded.metadata.labels

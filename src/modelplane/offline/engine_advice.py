@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from modelplane.api.engines import Container
+from modelplane.api.containers import Container
 from modelplane.api.model_deployment import Engine, Member
 from modelplane.catalogue.files import flag_table
 from modelplane.catalogue.flag_table import nearest
@@ -18,7 +18,7 @@ _LLAMA_CPP_VARIABLES: Final = {"LLAMA_ARG_HOST": "--host", "LLAMA_ARG_PORT": "--
 
 def warnings(engine: Engine, member: Member) -> Iterator[tuple[Path, str]]:
     """Yield the warnings about a member of an engine, each with the word of its container."""
-    container = member.template.spec.containers[0]
+    container = member.template.spec.engine
     found: dict[tuple[Path, str], None] = {}
     for command in engine_commands(container):
         for given, message in _of(engine, member, command):
@@ -39,7 +39,7 @@ def _of(engine: Engine, member: Member, command: EngineCommand) -> Iterator[tupl
         flag = releases[0].named(given.name)
         named |= dict.fromkeys(flag.names if flag else (given.name,), given)
     if command.engine.table == "llama.cpp":
-        for each in member.template.spec.containers[0].env:
+        for each in member.template.spec.engine.env:
             if name := _LLAMA_CPP_VARIABLES.get(each.name):
                 named.setdefault(name, Given(each.name, name, each.value, ("env",)))
     yield from shape_check.check(engine, member, command, Flags(named))

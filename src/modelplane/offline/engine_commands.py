@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from modelplane.api.engines import Container
+from modelplane.api.containers import Container
 from modelplane.catalogue.flag_table import SWITCHES, Release
 from modelplane.compose.engine_flags import written_words
 from modelplane.offline.diagnostics import Path

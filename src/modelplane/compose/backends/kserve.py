@@ -7,6 +7,7 @@ field by field, so every field on which serving depends is written, even with it
 Sources: the LLMInferenceService of KServe v0.20 (``serving.kserve.io/v1alpha2``) and its controller.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -34,6 +35,8 @@ _NAME_LENGTH: Final = 31
 
 ``<name>-kserve-mn-prefill`` has at most 49.
 """
+_NOT_IN_URI: Final = re.compile(r"[^A-Za-z0-9._/-]+")
+_LONGEST_URI: Final = 200
 _GROUPS: Final = "-kserve-mn"
 _PREFILL_GROUPS: Final = "-kserve-mn-prefill"
 _NO_LEADER: Final = {"key": labels.LWS_WORKER_INDEX, "operator": "NotIn", "values": ["0"]}
@@ -77,7 +80,8 @@ def _key(replica: ModelReplica, engine: PlacedEngine) -> str:
     """Return the key of an engine's LLMInferenceService. Another size is another child."""
     sizes = _sizes(replica, engine)
     name = f"model-kserve-{_primary(replica, engine).name}"
-    return f"{name}-{sizes}" if sizes else name
+    # No name of an engine has a dot.
+    return f"{name}.{sizes}" if sizes else name
 
 
 def service_name(replica: ModelReplica, engine: PlacedEngine) -> str:
@@ -129,11 +133,11 @@ def _model(workload: Workload) -> dict[str, Any]:
     """Return the model: the volume of the cache, which KServe mounts, or what the engine itself loads."""
     if cache := workload.replica.spec.model_cache_ref:
         return {"model": {"uri": f"pvc://{cache_volume.claim_name(workload.namespace, cache.name)}"}}
-    # KServe requires a URI, and without its initializer does not read it.
-    return {
-        "model": {"uri": f"hf://{source(head(workload.engine).template.spec.containers[0])}"},
-        "storageInitializer": {"enabled": False},
-    }
+    named = source(head(workload.engine).template.spec.engine) or ""
+    # KServe requires a URI, and without its initializer only shows it. One that is none would keep its
+    # controller from reading any LLMInferenceService of the cluster.
+    shown = _NOT_IN_URI.sub("-", named)[:_LONGEST_URI].strip("/-") or workload.engine.name
+    return {"model": {"uri": f"hf://{shown}"}, "storageInitializer": {"enabled": False}}
 
 
 def _side(workload: Workload, claims: Claims) -> dict[str, Any]:
@@ -144,7 +148,7 @@ def _side(workload: Workload, claims: Claims) -> dict[str, Any]:
     if worker is not None:
         theirs = pod_template(workload, worker, claims[Role.WORKER])
         part["worker"] = pod_spec(workload, worker, theirs)
-        part["parallelism"] = block(parallelism(leader.template.spec.containers[0]))
+        part["parallelism"] = block(parallelism(leader.template.spec.engine))
         return part
     part["labels"] = own["metadata"]["labels"]
     if annotations := own["metadata"].get("annotations"):

@@ -5,13 +5,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from modelplane.api.engines import MemberPods, Phase, Role
+from modelplane.api.containers import PodSpec
+from modelplane.api.engines import MemberPods, Role
 from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.rejected import Rejected
-from modelplane.compose.backends.kserve_pods import entrypoint
+from modelplane.compose.backends.kserve_pods import MOST_OF_VOLUME, NAMES_OF_PRESETS, entrypoint
 from modelplane.compose.backends.parallelism import parallelism
-from modelplane.compose.engine_flags import source
 
 _TEMPLATE: Final = "{{"
 """Begins an expression of Go's templates, which KServe expands in every field of an LLMInferenceService."""
@@ -34,35 +34,32 @@ _OTHERWISE: Final = "or use a cluster with the backend Modelplane"
 
 def rejected(replica: ModelReplica) -> Rejected | None:
     """Return the first setting that KServe cannot express; None if it can express all."""
-    return next(rejections(replica.spec.engines, has_cache=replica.spec.model_cache_ref is not None), None)
+    return next(rejections(replica.spec.engines), None)
 
 
-def rejections(engines: Sequence[_Engine], *, has_cache: bool) -> Iterator[Rejected]:
-    """Yield each setting that KServe cannot express; ``has_cache``: a ModelCache has the weights."""
+def rejections(engines: Sequence[_Engine]) -> Iterator[Rejected]:
+    """Yield each setting of engines that KServe cannot express."""
     if len(engines) > 1 and any(map(_is_gang, engines)) and all(each.phase is None for each in engines):
         yield Rejected(
             "KServe gives the pods of gangs no labels, so one route cannot lead to several engines with a "
             f"gang among them: give each a deployment of its own, {_OTHERWISE}"
         )
     for engine in engines:
-        yield from _of_engine(engine, has_cache=has_cache)
+        yield from _of_engine(engine)
 
 
-def _of_engine(engine: _Engine, *, has_cache: bool) -> Iterator[Rejected]:
+def _of_engine(engine: _Engine) -> Iterator[Rejected]:
     named = f'engine "{engine.name}"'
     for member in engine.members:
         yield from _of_pods(named, engine, member)
     if _is_gang(engine):
         yield from _of_gang(named, engine)
-    is_named = source(_head(engine).template.spec.containers[0]) is not None
-    if not has_cache and engine.phase is not Phase.PREFILL and not is_named:
-        yield Rejected(
-            f"{named}: KServe requires the model: name it with --model, or in modelCacheRef, {_OTHERWISE}"
-        )
 
 
 def _of_pods(named: str, engine: _Engine, member: MemberPods) -> Iterator[Rejected]:
-    if not entrypoint(member.template.spec.containers[0]):
+    spec = member.template.spec
+    yield from _of_author(named, spec)
+    if not entrypoint(spec.engine):
         yield Rejected(
             f"{named}: KServe's presets replace the entrypoint of an image: write the command, {_OTHERWISE}"
         )
@@ -83,9 +80,28 @@ def _of_pods(named: str, engine: _Engine, member: MemberPods) -> Iterator[Reject
             yield Rejected(f'{named}: label or annotation "{key}" is KServe\'s: remove it')
 
 
+def _of_author(named: str, spec: PodSpec) -> Iterator[Rejected]:
+    names = {each.name for each in (*spec.init_containers, *spec.others)}
+    for name in sorted(names & NAMES_OF_PRESETS):
+        yield Rejected(f'{named}: container "{name}" has a name that KServe uses itself: use another one')
+    for volume in spec.volumes:
+        if len(volume.name) > MOST_OF_VOLUME:
+            yield Rejected(
+                f'{named}: the name of volume "{volume.name}" has more than {MOST_OF_VOLUME} characters, '
+                "which are all that KServe's leave room for: shorten it"
+            )
+    engine = spec.engine
+    for probe in (engine.startup_probe, engine.readiness_probe, engine.liveness_probe):
+        if probe is not None and probe.http_get is None:
+            yield Rejected(
+                f"{named}: the probes of KServe's presets are by HTTP, and a probe of another kind cannot "
+                f"replace one: use httpGet, {_OTHERWISE}"
+            )
+
+
 def _of_gang(named: str, engine: _Engine) -> Iterator[Rejected]:
     nodes = sum(member.worker.nodes if member.worker else 1 for member in engine.members)
-    found = parallelism(_head(engine).template.spec.containers[0])
+    found = parallelism(_head(engine).template.spec.engine)
     if found.data > 1 and found.pipeline > 1:
         yield Rejected(f"{named}: KServe has either data or pipeline parallelism: use one, {_OTHERWISE}")
     if found.nodes != nodes:

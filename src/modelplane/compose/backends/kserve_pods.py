@@ -8,9 +8,9 @@ handlers are invalid together.
 
 from typing import Any, Final
 
-from modelplane.api.engines import Container, Role
+from modelplane.api.containers import CACHE_PATH, ROUTING_SIDECAR, Container
+from modelplane.api.engines import Role
 from modelplane.api.model_replica import PlacedMember
-from modelplane.compose import cache_volume
 from modelplane.compose.backends.draining import is_vllm
 from modelplane.compose.backends.pods import STARTUP_TIMEOUT_S
 from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Workload
@@ -22,6 +22,12 @@ _SIDECAR: Final = "llm-d-routing-sidecar"
 """Name of the routing sidecar in KServe's presets."""
 _SIDECAR_PROGRAM: Final = "/app/pd-sidecar"
 _VOLUME_PREFIX: Final = "modelplane-"
+
+MOST_OF_VOLUME: Final = 63 - len(_VOLUME_PREFIX)
+"""Most characters of the name of a volume."""
+
+NAMES_OF_PRESETS: Final = frozenset({ENGINE, _SIDECAR, "storage-initializer"})
+"""Names of containers that KServe's presets have, or that KServe adds."""
 _VLLM: Final = ("python3", "-m", "vllm.entrypoints.openai.api_server")
 _SERVE: Final = ("vllm", "serve")
 _SLEEP: Final = "/bin/sleep"
@@ -43,20 +49,31 @@ def pod_spec(workload: Workload, member: PlacedMember, template: dict[str, Any])
     """Return the pods of a member for an LLMInferenceService, from those of the other backends."""
     spec: dict[str, Any] = template["spec"]
     own = {volume["name"]: volume for volume in spec["volumes"] if "persistentVolumeClaim" not in volume}
+    engine, *others = spec["containers"]
     written = {
         **spec,
-        "containers": [_engine(workload, member, spec["containers"][0], own)],
+        "containers": [_engine(workload, member, engine, own), *map(_beside, others)],
         "volumes": [{**volume, "name": _VOLUME_PREFIX + name} for name, volume in own.items()],
     }
-    if sidecars := spec.get("initContainers"):
-        written["initContainers"] = [_sidecar(each) for each in sidecars]
+    if before := spec.get("initContainers"):
+        written["initContainers"] = [
+            _sidecar(each) if each["name"] == ROUTING_SIDECAR else _beside(each) for each in before
+        ]
     return written
+
+
+def _beside(container: dict[str, Any]) -> dict[str, Any]:
+    """Return a container of the author's with the names that volumes have here."""
+    mounts = [
+        {**mount, "name": _VOLUME_PREFIX + mount["name"]} for mount in container.get("volumeMounts", ())
+    ]
+    return {**container, **({"volumeMounts": mounts} if mounts else {})}
 
 
 def _engine(
     workload: Workload, member: PlacedMember, container: dict[str, Any], volumes: dict[str, Any]
 ) -> dict[str, Any]:
-    author = member.template.spec.containers[0]
+    author = member.template.spec.engine
     engine = {
         **container,
         "name": ENGINE,
@@ -65,7 +82,7 @@ def _engine(
         "volumeMounts": [
             {**mount, "name": _VOLUME_PREFIX + mount["name"]}
             for mount in container["volumeMounts"]
-            if mount["name"] in volumes and mount["mountPath"] != cache_volume.MOUNT_PATH
+            if mount["name"] in volumes and mount["mountPath"] != CACHE_PATH
         ],
         "securityContext": {
             **container.get("securityContext", {}),
@@ -84,12 +101,12 @@ def _engine(
 def _drain(lifecycle: dict[str, Any]) -> dict[str, Any]:
     """Return the pause as a program: the presets have one, and a pod has one handler."""
     seconds = lifecycle["preStop"]["sleep"]["seconds"]
-    return {"preStop": {"exec": {"command": [_SLEEP, str(seconds)]}}}
+    return {**lifecycle, "preStop": {"exec": {"command": [_SLEEP, str(seconds)]}}}
 
 
 def _plain(probe: dict[str, Any]) -> dict[str, Any]:
-    """Return a probe by HTTP. The presets' use TLS where KServe is told so, and engines have none."""
-    return {**probe, "httpGet": {**probe["httpGet"], "scheme": "HTTP"}}
+    """Return a probe with its scheme. The presets' use TLS where KServe is told so, and engines have none."""
+    return {**probe, "httpGet": {"scheme": "HTTP", **probe["httpGet"]}}
 
 
 def _sidecar(container: dict[str, Any]) -> dict[str, Any]:

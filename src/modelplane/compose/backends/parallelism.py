@@ -2,7 +2,7 @@
 
 from typing import Any, Final, NamedTuple
 
-from modelplane.api.engines import Container
+from modelplane.api.containers import Container
 from modelplane.compose.engine_flags import flag, has
 
 _TENSOR: Final = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.containers import Container
 from modelplane.api.decode import convert
-from modelplane.api.engines import Container
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.backends import kserve_limits
 from modelplane.compose.backends.kserve import service_name
@@ -14,10 +14,12 @@ from modelplane.compose.backends.parallelism import Parallelism, block, parallel
 from modelplane.compose.backends.superseded import superseded
 from modelplane.compose.backends.table import marks_of, other_backend, workload_key
 from modelplane.compose.backends.workload import Marks
+from modelplane.compose.composition import Desired
+from modelplane.compose.pods import unmade
 from modelplane.compose.readiness import is_behind, is_ready
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 from support.kserve_status import kserve_status
-from support.replicas import engine, gang, member, replica
+from support.replicas import composed, engine, gang, member, replica
 
 IMAGE = "vllm/vllm-openai:v0.23.0"
 
@@ -34,9 +36,14 @@ def _replica(*engines: dict[str, Any], **spec: Any) -> ModelReplica:
     return replica(*engines, backend="KServe", **spec)
 
 
-def _with(shape: dict[str, Any], container: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+def _with(
+    shape: dict[str, Any],
+    container: dict[str, Any],
+    beside: list[dict[str, Any]] | None = None,
+    **metadata: Any,
+) -> dict[str, Any]:
     for each in shape["members"]:
-        each["template"] = {"metadata": metadata, "spec": {"containers": [container]}}
+        each["template"] = {"metadata": metadata, "spec": {"containers": [container, *(beside or ())]}}
     return shape
 
 
@@ -48,6 +55,25 @@ GANG = ("--model=m", "--tensor-parallel-size=8", "--pipeline-parallel-size=2")
     [
         pytest.param([_with(engine("a"), _container("--model=m"))], "", id="one engine"),
         pytest.param([_with(gang("a"), _container(*GANG))], "", id="a gang whose flags agree with its nodes"),
+        pytest.param(
+            [_with(engine("a"), _container("--model=m"), beside=[{"name": "meter", "image": "m:1"}])],
+            "",
+            id="a container beside the engine",
+        ),
+        pytest.param(
+            [_with(engine("a"), _container("--model=m"), beside=[{"name": "main", "image": "m:1"}])],
+            'container "main" has a name that KServe uses itself',
+            id="a container with the name of a preset's",
+        ),
+        pytest.param(
+            [
+                _with(
+                    engine("a"), {**_container("--model=m"), "startupProbe": {"exec": {"command": ["true"]}}}
+                )
+            ],
+            "use httpGet",
+            id="a probe of another kind than the preset's",
+        ),
         pytest.param(
             [_with(engine("a"), _container("-m", "/x.gguf", image="llama:1"))],
             "write the command",
@@ -63,7 +89,6 @@ GANG = ("--model=m", "--tensor-parallel-size=8", "--pipeline-parallel-size=2")
             "would expand as a template",
             id="an annotation that the controller would expand",
         ),
-        pytest.param([_with(engine("a"), _container())], "requires the model", id="no model"),
         pytest.param(
             [_with(gang("a"), _container("--model=m", "--tensor-parallel-size=16"))],
             "has 2 nodes, and its flags divide it over 1",
@@ -138,8 +163,8 @@ def test_another_size_of_a_gang_is_another_child() -> None:
     three = engine("a", member("Leader"), {**member("Worker"), "worker": {"nodes": 2}})
     two, more = _replica(gang("a")), _replica(three)
     assert [workload_key(each, each.spec.engines[0]) for each in (two, more)] == [
-        "model-kserve-a-2",
-        "model-kserve-a-3",
+        "model-kserve-a.2",
+        "model-kserve-a.3",
     ]
     assert service_name(two, two.spec.engines[0]) != service_name(more, more.spec.engines[0])
 
@@ -186,6 +211,35 @@ def _service(ready: int, **spec: Any) -> dict[str, Any]:
 )
 def test_it_is_ready_with_one_copy_of_each_phase(service: dict[str, Any], ready: bool) -> None:
     assert is_ready(service) is ready
+
+
+@pytest.mark.parametrize(
+    ("model", "uri"),
+    [
+        pytest.param("Qwen/Qwen3-0.6B", "hf://Qwen/Qwen3-0.6B", id="a repository"),
+        pytest.param("/models/q.gguf", "hf://models/q.gguf", id="a file"),
+        pytest.param("q:Q4%zz[\n", "hf://q-Q4-zz", id="no part of a URI, which KServe could not read"),
+        pytest.param("%", "hf://a", id="nothing that can be shown"),
+        pytest.param("x" * 5000, "hf://" + "x" * 200, id="a long one"),
+    ],
+)
+def test_the_uri_of_a_model_that_the_engine_loads_is_always_one(model: str, uri: str) -> None:
+    said = composed(_replica(_with(engine("a"), _container("--model", model))))
+    [service] = [
+        child.manifest
+        for child in said.children
+        if isinstance(child, Desired) and child.key == "model-kserve-a"
+    ]
+    assert service["spec"]["model"]["uri"] == uri
+
+
+def test_what_kserve_reports_is_the_cause_if_no_pod_has_one() -> None:
+    service = _service(0)
+    service["status"]["conditions"] = [
+        {"type": "Ready", "status": "False", "reason": "ConfigNotFound", "message": "no preset"}
+    ]
+    assert unmade(service) == "ConfigNotFound: no preset"
+    assert unmade(_service(2)) == ""
 
 
 def test_an_edit_that_its_controller_has_not_read_is_behind() -> None:

@@ -23,7 +23,7 @@ def test_a_gang_leaves_room_for_what_its_pods_labels_add() -> None:
 def test_an_engine_of_another_shape_is_another_child() -> None:
     owner = replica(engine("a"), gang("b"))
     assert [workload_key(owner, each) for each in owner.spec.engines] == ["model-serving-a", "model-gang-b"]
-    gang_keys = ("model-gang-b", "model-serving-b", "model-kserve-b-2")
+    gang_keys = ("model-gang-b", "model-serving-b", "model-kserve-b.2")
     assert workload_keys(owner, owner.spec.engines[1]) == gang_keys
 
 
