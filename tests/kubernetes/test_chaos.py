@@ -397,7 +397,7 @@ def _supervisors(home: Home) -> set[int]:
     return {pids[name] for name in SUPERVISORS if name in pids}
 
 
-def _until(holds: object, timeout_s: float = 10) -> None:
+def _until(holds: object, timeout_s: float = 30) -> None:
     assert callable(holds)
     deadline = time.monotonic() + timeout_s
     while not holds():

@@ -245,7 +245,7 @@ def _names(write: Write) -> bool:
     return write.method == "PATCH"
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 60.0) -> None:
+async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 120.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not await check():
             await asyncio.sleep(0.05)
