@@ -165,14 +165,14 @@ class Bench:
         """Wait until every deployment that was ever applied has all its replicas and their workloads."""
 
         async def done() -> bool:
-            placed = [await self.placed(name) for name in self.applied]
+            wanted = (await self.client.list(fleet_resources.MODEL_DEPLOYMENTS, TEAM)).items
+            placed = {each["metadata"]["name"] for each in wanted if is_true(each, "ReplicasScheduled")}
             replicas = (await self.client.list(fleet_resources.MODEL_REPLICAS, TEAM)).items
             workloads = (await self.client.list(resources.DEPLOYMENTS, TEAM)).items
-            wanted = (await self.client.list(fleet_resources.MODEL_DEPLOYMENTS, TEAM)).items
             expected = sum(each["spec"]["replicas"] for each in wanted)
-            return all(placed) and len(replicas) == len(workloads) == expected
+            return placed >= set(self.applied) and len(replicas) == len(workloads) == expected
 
-        await eventually(done)
+        await eventually(done, pause_s=0.5)
 
     async def nothing_twice(self, late: Collection[Write] = ()) -> None:
         """Every child was made once, under one name, and written as it is from the start.
@@ -245,10 +245,12 @@ def _names(write: Write) -> bool:
     return write.method == "PATCH"
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 120.0) -> None:
+async def eventually(
+    check: Callable[[], Awaitable[bool]], timeout_s: float = 120.0, pause_s: float = 0.05
+) -> None:
     async with asyncio.timeout(timeout_s):
         while not await check():
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(pause_s)
 
 
 def _free_port() -> int:
