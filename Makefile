@@ -6,8 +6,8 @@ PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.1
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Two workers where each can have a network of its own, else one.
-NETWORKS = $(shell unshare --net true 2>/dev/null && echo 2 || echo 0)
+# Several workers where each can have a network of its own, else one. Half of the time of these tests is waiting.
+NETWORKS = $(shell unshare --net true 2>/dev/null && echo 4 || echo 0)
 
 # The commit whose fleets must go on under the code of the working tree, unless BASE names another.
 LAST_RELEASE := 6c6ef00

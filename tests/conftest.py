@@ -10,6 +10,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import yaml
 
 from modelplane.host.errors import LocalError
 from modelplane.local import binary, gateway_module
@@ -33,6 +34,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Thousands of files are read, and libyaml's parser takes a fifth of the time.
+yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # type: ignore[misc]
+
 # How long an example takes is the machine's matter; ``benchmarks`` measures speed.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
@@ -41,17 +45,26 @@ hypothesis.settings.load_profile("untimed")
 # The slowest modules of the kubernetes tests, in that order. They begin first, so that no worker is left with
 # one of them at the end.
 LONGEST = [
-    "test_leader",
-    "test_tour",
+    "kubernetes/test_tour",
+    "test_first_answer",
+    "kubernetes/test_leader",
     "test_chaos",
-    "takeover/test_local",
-    "test_clusters",
-    "test_container_engine",
-    "test_full_disk",
-    "test_wheel",
-    "test_node_agent",
+    "test_function_children",
     "test_move",
+    "test_node_agent",
+    "test_model_cache",
+    "takeover/test_local",
     "test_benchmarks",
+    "kubernetes/test_install",
+    "test_container_engine",
+    "test_rendered_children",
+    "kubernetes/test_wheel",
+    "test_controllers",
+    "oracle/test_oracle",
+    "test_register",
+    "kubernetes/test_gateway",
+    "test_clusters",
+    "test_full_disk",
     "test_permissions",
 ]
 
@@ -79,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if cargo := shutil.which("cargo"):
             subprocess.run([cargo, "fetch", "--quiet"], cwd=gateway_module.SOURCES, check=False)
         if go := shutil.which("go"):
-            for module in ("helm", "oracle", "ratelimit"):
+            for module in ("oracle", "ratelimit"):
                 subprocess.run([go, "mod", "download"], cwd=Path(__file__).parent / module, check=True)
 
 

@@ -37,6 +37,8 @@ CONVERGED_WITHIN_S = 90.0
 HEALED_WITHIN_S = 30.0
 PAUSE_S = (0.3, 2.0)
 """Between two kills, at least and at most."""
+POLL_S = 1.0
+"""Between two looks at a whole fleet, each of which takes as long on a core."""
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EXAMPLE = EXAMPLES / "01-first-answer"
 QUESTION = {
@@ -147,7 +149,7 @@ def heal(fleet: Fleet, expected: str, kept: set[tuple[str, str, str]]) -> float:
         fleet.modelplane("up")
     while problem := _unlike_before(fleet, expected, kept):
         assert time.monotonic() - began < HEALED_WITHIN_S, problem
-        time.sleep(0.2)
+        time.sleep(POLL_S)
     return time.monotonic() - began
 
 
@@ -256,7 +258,7 @@ class Round:
         began = time.monotonic()
         while problem := self._problem(holds):
             assert time.monotonic() - began < CONVERGED_WITHIN_S, f"{problem}; killed {self.killed}"
-            time.sleep(0.3)
+            time.sleep(POLL_S)
         return time.monotonic() - began
 
     def _problem(self, holds: Callable[[], str]) -> str:
@@ -395,7 +397,7 @@ def _supervisors(home: Home) -> set[int]:
     return {pids[name] for name in SUPERVISORS if name in pids}
 
 
-def _until(holds: object, timeout_s: float = 10) -> None:
+def _until(holds: object, timeout_s: float = 30) -> None:
     assert callable(holds)
     deadline = time.monotonic() + timeout_s
     while not holds():

@@ -1,6 +1,6 @@
-"""The Helm chart as helm itself takes it, built from a module that pins its version."""
+"""The Helm chart as helm itself takes it."""
 
-import shutil
+import os
 import subprocess
 from pathlib import Path
 
@@ -11,25 +11,25 @@ from modelplane.install.identity import namespace
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
 
-pytestmark = [
-    pytest.mark.kubernetes,
-    pytest.mark.skipif(shutil.which("go") is None, reason="helm is built with go, which is not on the PATH"),
-]
+pytestmark = pytest.mark.kubernetes
 
-MODULE = Path(__file__).parents[1] / "helm"
 CHART = Path(__file__).parents[2] / "package" / "helm" / "modelplane"
 SYSTEM = ("--namespace", "modelplane-system")
 
 
 @pytest.fixture(scope="module")
-def helm(tmp_path_factory):
-    """Run helm and return what it prints."""
-    program = tmp_path_factory.mktemp("helm") / "helm"
-    subprocess.run(["go", "build", "-o", program, "helm.sh/helm/v4/cmd/helm"], cwd=MODULE, check=True)
+def helm(kubernetes_binary, tmp_path_factory):
+    """Run helm, which the control plane's binary has whole, and return what it prints."""
+    environment = os.environ | {"HOME": str(tmp_path_factory.mktemp("helm"))}
 
     def run(*arguments, check=True):
         done = subprocess.run(
-            [program, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+            [kubernetes_binary, "helm", *map(str, arguments)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
         assert (done.returncode == 0) is check, done.stdout + done.stderr
         return done.stdout if check else done.stderr

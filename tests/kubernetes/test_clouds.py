@@ -64,7 +64,7 @@ async def client(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
         yield connected
 
 
-async def _eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 60.0) -> None:
+async def _eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 120.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not await check():
             await asyncio.sleep(0.1)

@@ -163,7 +163,7 @@ def _engines(memory: str) -> list[Object]:
     return [{"name": "engine", "members": [member]}]
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 15.0) -> None:
+async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 60.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not await check():
             await asyncio.sleep(0.05)

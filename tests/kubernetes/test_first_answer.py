@@ -23,6 +23,8 @@ from support.fleets import PROCESSES, Fleet
 pytestmark = pytest.mark.kubernetes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "01-first-answer"
+POLL_S = 0.5
+"""Between two looks with a command, each of which takes a quarter of a second on a core."""
 PROMPT = "The capital of France is"
 
 
@@ -52,7 +54,7 @@ def _until(fleet: Fleet, type_: str, status: str, timeout_s: float = 30) -> dict
     deadline = time.monotonic() + timeout_s
     while (condition := _condition(fleet, type_)).get("status") != status:
         assert time.monotonic() < deadline, condition
-        time.sleep(0.2)
+        time.sleep(POLL_S)
     return condition
 
 
@@ -74,7 +76,7 @@ def test_the_usage_of_the_service_is_summed(served: Fleet) -> None:
     deadline = time.monotonic() + 30
     while _requests(served) <= before:
         assert time.monotonic() < deadline
-        time.sleep(0.2)
+        time.sleep(POLL_S)
 
 
 def _requests(fleet: Fleet) -> int:
@@ -291,7 +293,7 @@ def test_a_killed_process_is_back_within_seconds(served: Fleet, name: str) -> No
         if found.get("pid") not in (pid, 0, None) and found.get("state") == "Running":
             break
         assert time.monotonic() < deadline, found
-        time.sleep(0.2)
+        time.sleep(POLL_S)
     _ready(served)
     assert _answer_soon(served) == before
 
@@ -312,7 +314,7 @@ def _answer_soon(fleet: Fleet) -> str:
         except (openai.OpenAIError, AssertionError):
             if time.monotonic() > deadline:
                 raise
-            time.sleep(0.2)
+            time.sleep(POLL_S)
 
 
 def test_a_killed_engine_is_back(served: Fleet) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,16 @@ async def crossplane(kubeconfig: str) -> AsyncIterator[Client]:
         yield connected
 
 
+@pytest.fixture
+async def somebody(kubeconfig: str) -> AsyncIterator[Client]:
+    """A client that has a say in the same objects."""
+    async with Client.from_kubeconfig(
+        kubeconfig, field_manager="somebody", known=fleet_resources.known
+    ) as connected:
+        yield connected
+
+
+@cache
 def _answer(case: str) -> dict[str, Object]:
     """Return the children that the function answers a golden case with, as if nothing had been made yet."""
     given = yaml.safe_load((FOLDER / case / "input.yaml").read_text())
@@ -180,19 +191,15 @@ def _version(item: Object) -> object:
 
 @pytest.mark.parametrize("case", CASES)
 async def test_the_server_takes_every_child_and_keeping_it_changes_nothing(
-    crossplane: Client, kubeconfig: str, case: str
+    crossplane: Client, somebody: Client, case: str
 ) -> None:
     for key, manifest in _answer(case).items():
         applied = await crossplane.apply(_rendered(key, manifest))
-        # Somebody else has a say in the object too.
-        async with Client.from_kubeconfig(
-            kubeconfig, field_manager="somebody", known=fleet_resources.known
-        ) as other:
-            mark = {field: applied[field] for field in ("apiVersion", "kind")}
-            named = applied["metadata"]
-            mark["metadata"] = {field: named[field] for field in ("name", "namespace") if field in named}
-            mark["metadata"]["labels"] = {"example.org/owner": "somebody"}
-            seen = await other.apply(mark)
+        mark = {field: applied[field] for field in ("apiVersion", "kind")}
+        named = applied["metadata"]
+        mark["metadata"] = {field: named[field] for field in ("name", "namespace") if field in named}
+        mark["metadata"]["labels"] = {"example.org/owner": "somebody"}
+        seen = await somebody.apply(mark)
         kept = owned(seen)
         assert not {"uid", "resourceVersion", "managedFields"} & kept["metadata"].keys()
         assert "status" not in kept

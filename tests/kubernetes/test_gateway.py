@@ -48,7 +48,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 15.0) -> None:
+async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 60.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not await check():
             await asyncio.sleep(0.02)

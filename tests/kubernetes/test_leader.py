@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -165,17 +165,21 @@ class Bench:
         """Wait until every deployment that was ever applied has all its replicas and their workloads."""
 
         async def done() -> bool:
-            placed = [await self.placed(name) for name in self.applied]
+            wanted = (await self.client.list(fleet_resources.MODEL_DEPLOYMENTS, TEAM)).items
+            placed = {each["metadata"]["name"] for each in wanted if is_true(each, "ReplicasScheduled")}
             replicas = (await self.client.list(fleet_resources.MODEL_REPLICAS, TEAM)).items
             workloads = (await self.client.list(resources.DEPLOYMENTS, TEAM)).items
-            wanted = (await self.client.list(fleet_resources.MODEL_DEPLOYMENTS, TEAM)).items
             expected = sum(each["spec"]["replicas"] for each in wanted)
-            return all(placed) and len(replicas) == len(workloads) == expected
+            return placed >= set(self.applied) and len(replicas) == len(workloads) == expected
 
-        await eventually(done)
+        await eventually(done, pause_s=0.5)
 
-    async def nothing_twice(self) -> None:
-        """Every child was made once, under one name, and written as it is from the start."""
+    async def nothing_twice(self, late: Collection[Write] = ()) -> None:
+        """Every child was made once, under one name, and written as it is from the start.
+
+        Events are not repeated either, but of objects whose status a late write set back: the next leader
+        puts it right, and tells of that.
+        """
         created = Counter(write.path for write in self.proxy.writes if write.status == 201 and _names(write))
         assert [path for path, times in created.items() if times > 1] == []
         deployments = (await self.client.list(fleet_resources.MODEL_DEPLOYMENTS, TEAM)).items
@@ -191,11 +195,12 @@ class Bench:
         ]
         assert rewritten == []
         told = Counter(
-            (each["regarding"]["uid"], each["action"], each["reason"], each["note"])
+            (*(each["regarding"][of] for of in ("name", "uid")), each["action"], each["reason"], each["note"])
             for each in (await self.client.list(resources.EVENTS, TEAM)).items
             if each.get("reportingController", "").startswith("modelplane.ai/")
         )
-        assert [what for what, times in told.items() if times > 1] == []
+        set_back = {write.path.split("/")[-2] for write in late if write.path.endswith("/status")}
+        assert [what for what, times in told.items() if times > 1 and what[0] not in set_back] == []
 
     def work_of(self, controller: Controller, since: float = 0.0) -> list[Write]:
         """Return what a controller wrote, the lease apart."""
@@ -240,10 +245,12 @@ def _names(write: Write) -> bool:
     return write.method == "PATCH"
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 60.0) -> None:
+async def eventually(
+    check: Callable[[], Awaitable[bool]], timeout_s: float = 120.0, pause_s: float = 0.05
+) -> None:
     async with asyncio.timeout(timeout_s):
         while not await check():
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(pause_s)
 
 
 def _free_port() -> int:
@@ -384,10 +391,13 @@ async def test_nothing_is_done_twice_by_one_that_was_stopped_in_the_middle_of_it
         stopped = leader.signal(signal.SIGSTOP)
     await bench.succeeded(standby, stopped, TAKEN_OVER_S)
     await bench.complete()
-    leader.signal(signal.SIGCONT)
+    late = [write for write in bench.work_of(leader) if write.status == 0]
+    resumed = leader.signal(signal.SIGCONT)
     assert await leader.ended() == 1
+    # What had passed the last look but not the kernel is sent only now.
+    late += bench.work_of(leader, resumed)
     await bench.complete()
-    await bench.nothing_twice()
+    await bench.nothing_twice(late)
 
 
 async def test_controllers_end_when_crossplane_takes_the_kinds_over(bench: Bench) -> None:

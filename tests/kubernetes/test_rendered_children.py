@@ -17,7 +17,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from modelplane.local.applying import until_established
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
@@ -66,20 +66,10 @@ def kubeconfig(control_plane):
                 await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             for each in crds:
                 await client.apply(each)
-            for _ in range(600):
-                if all([await _established(client, each["metadata"]["name"]) for each in crds]):
-                    return
-                await asyncio.sleep(0.05)
-            pytest.fail("the kinds were not established within 30 s")
+            await until_established(client, [each["metadata"]["name"] for each in crds])
 
     asyncio.run(install())
     return str(control_plane.kubeconfig)
-
-
-async def _established(client: Client, name: str) -> bool:
-    found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
-    conditions = (found or {}).get("status", {}).get("conditions") or ()
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
 @pytest.fixture

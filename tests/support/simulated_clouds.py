@@ -37,8 +37,8 @@ class SimulatedClouds:
     details: Callable[[Object], Mapping[str, str]]
     """Returns the connection details of a resource; empty until the cloud has them."""
     seed: int = 0
-    turn_s: float = 0.1
-    """Seconds between two looks at everything."""
+    turn_s: float = 0.5
+    """Seconds between two looks at everything, each of which is a list of every kind."""
     failed: list[str] = field(default_factory=list)
     """The kinds whose creation failed once, in order."""
     deleted: list[str] = field(default_factory=list)

@@ -39,11 +39,13 @@ async def all_of(work: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 async def until_established(client: Client, names: list[str]) -> None:
     """Return once the API server serves every named CustomResourceDefinition."""
-    waiting = set(names)
     async with asyncio.timeout(_ESTABLISHED_S):
-        while True:
-            found = (await client.list(resources.CUSTOM_RESOURCE_DEFINITIONS)).items
-            waiting -= {item["metadata"]["name"] for item in found if is_true(item, "Established")}
-            if not waiting:
-                return
-            await asyncio.sleep(0.05)
+        # One by one: a list of all has megabytes of schemas, each time.
+        for name in names:
+            while not await _established(client, name):
+                await asyncio.sleep(0.05)
+
+
+async def _established(client: Client, name: str) -> bool:
+    found = await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name)
+    return found is not None and is_true(found, "Established")
