@@ -15,6 +15,7 @@ import pytest
 from modelplane.controllers import issuing
 from modelplane.gateway.envoy import mutual_tls as envoy_mutual_tls
 from modelplane.gateway.envoy.files import LISTENERS, WITH_MODULE, files
+from modelplane.gateway.envoy.listeners import MOST_STREAMS
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.mutual_tls import CLIENT_NAME, Identity, Pair, server_name
 from modelplane.gateway.table import Backend, Listener, Route, Table
@@ -166,25 +167,23 @@ async def test_renewal_and_a_new_authority_end_no_stream(pairing: Pairing) -> No
     pairing.identify(_identity(former))
     await pairing.until(200)
 
-    events: list[str] = []
-
-    begun = asyncio.Event()
-
-    async def stream() -> None:
-        async for event in pairing.fleet.events("/ml/qwen/x?stream"):
-            begun.set()
-            events.append(event)
-
-    running = asyncio.create_task(stream())
-    await begun.wait()
+    first = pairing.fleet.events("/ml/qwen/x?stream")
+    begun = [await anext(first)]
     pairing.identify(_identity(new, trusts=both))
     pairing.close_to_others(_pair(new, NAME, serves=True), new.chain)
     pairing.identify(_identity(new))
-    # Only the new certificate opens a connection by now, and a connection carries one request at a time.
-    await pairing.until(200)
-    assert not running.done()
-    await running
-    assert len(events) == EVENTS
+    # More at a time than one connection carries, so that new ones are opened.
+    streams = [
+        _all(first),
+        *(_all(pairing.fleet.events("/ml/qwen/x?stream")) for _ in range(MOST_STREAMS + 1)),
+    ]
+    earlier, *later = await asyncio.gather(*streams)
+    assert len(begun + earlier) == EVENTS
+    assert [len(each) for each in later] == [EVENTS] * len(later)
+
+
+async def _all(events: AsyncIterator[str]) -> list[str]:
+    return [event async for event in events]
 
 
 async def _answer(port: int, context: ssl.SSLContext | None) -> bytes:

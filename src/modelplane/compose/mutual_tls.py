@@ -32,6 +32,9 @@ def gateway_status(request: Request[InferenceCluster], plain: str) -> dict[str, 
         found = next(filter(None, map(gateway.secured_address, request.found(gateway.KEY))), "")
         address = found or (known.address if known and known.server_name else "")
         status = {"address": address, "serverName": server_name(request.owner.metadata.uid)}
+    elif known and known.server_name and request.unknown(gateway.KEY):
+        # The last known address is that for TLS, which the gateway accepts until no endpoint uses it.
+        status = {"address": known.address, "serverName": known.server_name}
     if not status.get("address"):
         status = {"address": known.address} if known and state.phase is not MutualTLSPhase.PLAIN else {}
     if status and state.phase is not MutualTLSPhase.PLAIN:

@@ -13,6 +13,8 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from modelplane.api import labels
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.names import child_name
 from modelplane.compose.composition import Unknown
@@ -72,6 +74,7 @@ class Place:
     """A cluster whose gateway has a certificate."""
 
     cluster: str
+    uid: str
     name: str
     """The name in the certificate."""
     secret: tuple[Object, ...] | Unknown
@@ -140,7 +143,7 @@ class Certificates:
             known = _pair(self._secret(_secret_name(place.cluster)))
             if known is None or due(known, place.name, is_trusted=current in stored):
                 known = issuing.issued(authority, place.name, serves=True, now=now)
-                await self._write(_secret_name(place.cluster), _content(known))
+                await self._write(_secret_name(place.cluster), _content(known), place)
             servers[place.cluster] = known
         used = [client, *servers.values()]
         authorities = bundle(current, stored, _still_used(issuing, stored, used, places))
@@ -175,11 +178,11 @@ class Certificates:
         servers = {cluster: pair for cluster, pair in pairs.items() if pair}
         return Issued(Identity(client, authorities) if client else None, servers, authorities, problem)
 
-    async def _write(self, name: str, content: Mapping[str, str]) -> None:
-        """Write a Secret, unless it has this content."""
+    async def _write(self, name: str, content: Mapping[str, str], place: Place | None = None) -> None:
+        """Write a Secret, of a cluster or of all, unless it has this content."""
         secret = self._secret(name)
         if any(_text(secret, key) != pem for key, pem in content.items()):
-            self._remember(await self._client.apply(_manifest(name, content)))
+            self._remember(await self._client.apply(_manifest(name, content, place)))
 
 
 def _secret_name(cluster: str) -> str:
@@ -208,11 +211,24 @@ def _content(pair: Pair) -> dict[str, str]:
     return {_CHAIN: pair.chain, _KEY: pair.key}
 
 
-def _manifest(name: str, content: Mapping[str, str]) -> dict[str, object]:
+def _manifest(name: str, content: Mapping[str, str], place: Place | None = None) -> dict[str, object]:
+    kind = kind_of(InferenceCluster)
+    owner = place and {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "name": place.cluster,
+        "uid": place.uid,
+    }
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": dict(_OURS)},
+        "metadata": {
+            "name": name,
+            "namespace": SYSTEM_NAMESPACE,
+            "labels": dict(_OURS),
+            # Deleted with its cluster.
+            **({"ownerReferences": [owner]} if owner else {}),
+        },
         "type": _TYPE,
         "data": {key: base64.b64encode(pem.encode()).decode() for key, pem in content.items()},
     }

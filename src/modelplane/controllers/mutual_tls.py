@@ -68,7 +68,7 @@ class _Observed:
         """Where its certificate is, and whether it checks that of the fleet's gateway."""
         name, uid = self.cluster.metadata.name, self.cluster.metadata.uid
         checks = Protocol.TLS in accepted(rollout(self.cluster).phase)
-        return Place(name, server_name(uid), self.secret, checks=checks)
+        return Place(name, uid, server_name(uid), self.secret, checks=checks)
 
 
 class MutualTls(Runnable):

@@ -60,7 +60,7 @@ MUTUAL = Refused(
     "Unsupported",
     {
         "url": "https://192.0.2.1/",
-        "rewritePath": "/ml/qwen-1/",
+        "rewritePath": "/ml-team/qwen-1/",
         "mutualTLS": {"serverName": "a.clusters.modelplane.internal"},
     },
     "spec.mutualTLS",

@@ -41,7 +41,7 @@ class Bench:
     create = apply
 
     async def look(self) -> Issued:
-        place = Place("east", NAME, self.on_cluster, checks=True)
+        place = Place("east", "uid-east", NAME, self.on_cluster, checks=True)
         return await self.certificates.update([place], self.now)
 
     async def delivered(self) -> Issued:

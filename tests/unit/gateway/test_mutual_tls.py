@@ -30,7 +30,7 @@ DRAIN = timedelta(hours=6)
         pytest.param(NINETY, 1, False, True, True, id="the new authority is trusted everywhere"),
         pytest.param(NINETY, 1, False, False, False, id="a cluster does not trust the new authority yet"),
         pytest.param(NINETY, 80, False, False, False, id="a silent cluster delays even a due renewal"),
-        pytest.param(NINETY, 81, False, False, True, id="but not beyond the last tenth"),
+        pytest.param(NINETY, 81, False, False, True, id="no cluster delays beyond the last tenth"),
     ],
 )
 def test_a_certificate_is_issued_in_time(

@@ -16,9 +16,10 @@ from modelplane.api.model_service import (
     ModelService,
     ModelServiceSpec,
 )
+from modelplane.api.mutual_tls import EndpointMutualTLS
 from modelplane.api.rejected import Rejected
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.services import Target, parse_url, select, service_route, without_target
+from modelplane.gateway.services import Target, parse_url, select, service_route, target_of, without_target
 from modelplane.gateway.table import Backend, Route
 
 QWEN = {"modelplane.ai/deployment": "qwen"}
@@ -304,3 +305,23 @@ def test_the_order_of_the_input_does_not_matter() -> None:
 def test_the_name_by_which_an_engine_knows_its_model_is_bounded(named: str, served: str) -> None:
     told = endpoint("q1", annotations={SERVED_MODEL: named})
     assert [each.served for each in route(service((QWEN, None)), [told]).backends] == [served]
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "refused"),
+    [
+        pytest.param("https://192.0.2.1/", "/ml/qwen-1/", "", id="its own"),
+        pytest.param("https://192.0.2.1/", "/other/qwen-1/", "must begin with /ml/", id="of another"),
+        pytest.param("https://192.0.2.1/", "/ml-2/qwen-1/", "must begin with /ml/", id="a longer name"),
+        pytest.param("https://192.0.2.1/", None, "must begin with /ml/", id="the client's path"),
+        pytest.param("http://192.0.2.1/", "/ml/qwen-1/", "needs https", id="plain HTTP"),
+    ],
+)
+def test_mutual_tls_leads_to_replicas_of_the_own_namespace_only(
+    url: str, path: str | None, refused: str
+) -> None:
+    mutual = EndpointMutualTLS(server_name="a.clusters.modelplane.internal")
+    spec = ModelEndpointSpec(url=url, rewrite_path=path, mutual_tls=mutual)
+    found = target_of(ModelEndpoint(metadata=ObjectMeta(name="e", namespace="ml"), spec=spec), Destinations())
+    message = found.message if isinstance(found, Rejected) else ""
+    assert (refused in message, bool(message)) == (True, bool(refused))
