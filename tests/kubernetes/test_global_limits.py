@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from modelplane.gateway.envoy import rate_limits
 from modelplane.gateway.keys import KeyEntry, KeyFile, NamespaceEntry
+from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.table import Backend, Front
 from support import rate_limit_service
 from support.envoys import Gateway, running_envoy, service
@@ -26,7 +28,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("go") is None, reason="the service is built with go"),
 ]
 
-CHAT = "/ml/qwen/v1/chat/completions"
 TOKENS = 33
 """Tokens of each answer of the model."""
 SETTLED = "sk-settled"
@@ -65,7 +66,15 @@ KEYS = KeyFile(
 async def gateway_of(directory: Path, library: Path, front: Front, model: Model) -> AsyncIterator[Gateway]:
     async with running_envoy(directory, front=front, library=library) as running:
         running.own_headers = {"x-api-key": SETTLED}
-        await running.apply(service(Backend("ml/own", (("127.0.0.1", model.port),), prefix="/")))
+        own = Backend("ml/own", (("127.0.0.1", model.port),), prefix="/")
+        paid = Backend("ml/paid", (("127.0.0.1", model.port),), prefix="/", priority=1)
+        entries = tuple(BackendEntry(name=each.name, priority=each.priority) for each in (own, paid))
+        choice = ServiceEntry(balancing=BalancingEntry(policy="LeastRequests", backends=entries))
+        await running.apply(
+            service(own),
+            service(own, paid, name="tiers"),
+            replace(service(own, paid, name="balanced"), settings=choice),
+        )
         yield running
 
 
@@ -94,10 +103,11 @@ async def gateways(tmp_path: Path, module_library: Path, counting: Service) -> A
         ]
 
 
-async def ask(gateway: Gateway, name: str) -> tuple[int, Any, Any]:
-    """Return status, body and headers of the answer to a request with a key."""
+async def ask(gateway: Gateway, name: str, of: str = "qwen") -> tuple[int, Any, Any]:
+    """Return status, body and headers of the answer to a request with a key for a service."""
     headers = {"authorization": f"Bearer sk-{name}"}
-    async with gateway.client.post(gateway.url(CHAT), json={}, headers=headers) as response:
+    path = f"/ml/{of}/v1/chat/completions"
+    async with gateway.client.post(gateway.url(path), json={}, headers=headers) as response:
         return response.status, await response.json(), response.headers
 
 
@@ -122,9 +132,12 @@ async def in_one_minute(requests: Callable[[int], Awaitable[Any]]) -> Any:
     pytest.fail("the requests take a minute")
 
 
-async def test_requests_are_exact_over_two_gateways(gateways: list[Gateway]) -> None:
+@pytest.mark.parametrize("of", ["qwen", "tiers", "balanced"])
+async def test_requests_are_exact_over_two_gateways(gateways: list[Gateway], of: str) -> None:
     async def forty(turn: int) -> Any:
-        return await asyncio.gather(*(ask(gateways[number % 2], f"requests-{turn}") for number in range(40)))
+        return await asyncio.gather(
+            *(ask(gateways[number % 2], f"requests-{turn}", of) for number in range(40))
+        )
 
     answers = await in_one_minute(forty)
     assert Counter(status for status, _, _ in answers) == {200: 10, 429: 30}

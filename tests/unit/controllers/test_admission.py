@@ -7,6 +7,7 @@ import pytest
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.model_key import ModelKey
+from modelplane.api.rate_limit_service import RateLimitService
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.admission import Admission
 from modelplane.controllers.budgets import Budgets
@@ -82,6 +83,13 @@ async def test_the_proxies_in_front_are_those_of_the_gateway(bench: Bench, authe
     front = await bench.admission.read()
     assert isinstance(front, Front)
     assert front.trusted_hops == 2
+
+
+async def test_the_rate_limit_service_is_that_of_the_gateway(bench: Bench) -> None:
+    bench.has(bench.gateways, "default", CLOSED | {"rateLimitService": {"host": "ratelimit.example"}})
+    front = await bench.admission.read()
+    assert isinstance(front, Front)
+    assert front.rate_limits == RateLimitService(host="ratelimit.example")
 
 
 async def test_without_a_gateway_a_fleet_with_keys_admits_none(bench: Bench) -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from modelplane.api.inference_gateway import KeyGrant
+from modelplane.api.key_limits import RateLimitType
 from modelplane.gateway.keys import KeyEntry, KeyFile, KeyTable, NamespaceEntry, key_table
 
 A, B = "aa" * 32, "bb" * 32
@@ -180,3 +181,53 @@ def test_every_field_is_one_of_the_contract_which_the_module_refuses_others_of()
     of_namespace = {each.encode_name for each in msgspec.structs.fields(NamespaceEntry)}
     assert of_key == set(documented["keys"][0])
     assert of_namespace == set(documented["namespaces"]["ml"])
+
+
+LOCAL, GLOBAL = RateLimitType.LOCAL, RateLimitType.GLOBAL
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted", "of_key", "of_namespace"),
+    [
+        pytest.param(None, (), False, False, id="neither asks"),
+        pytest.param("Global", (), True, False, id="the key asks"),
+        pytest.param("Global", (LOCAL, GLOBAL), True, False, id="the grant allows both"),
+        pytest.param("Local", (GLOBAL,), True, True, id="the grant requires it"),
+        pytest.param("Global", (LOCAL,), False, False, id="the grant forbids it"),
+    ],
+)
+def test_the_grant_decides_about_the_rate_limit_service(
+    asked: str | None, granted: tuple[RateLimitType, ...], of_key: bool, of_namespace: bool
+) -> None:
+    spec: dict[str, Any] = {"rateLimitType": asked} if asked else {}
+    grant = KeyGrant(namespace="ml", rate_limit_types=granted)
+    file = table(key(**spec), grants=(grant,)).file
+    assert (file.keys[0].global_limits, file.namespaces["ml"].global_limits) == (of_key, of_namespace)
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted", "expected"),
+    [
+        pytest.param((), (), None, id="no rule"),
+        pytest.param(("b", "a"), (), ("a", "b"), id="the key alone"),
+        pytest.param((), ("b", "a"), ("a", "b"), id="the grant alone"),
+        pytest.param(("a", "b"), ("b", "c"), ("b",), id="the regions of both"),
+        pytest.param(("a",), ("b",), (), id="none in common allows none"),
+    ],
+)
+def test_a_grant_narrows_the_regions_of_a_key(
+    asked: tuple[str, ...], granted: tuple[str, ...], expected: tuple[str, ...] | None
+) -> None:
+    spec: dict[str, Any] = {"regions": list(asked)} if asked else {}
+    file = table(key(**spec), grants=(KeyGrant(namespace="ml", regions=granted),)).file
+    assert file.keys[0].regions == expected
+    assert ("regions" in json.loads(file.text())["keys"][0]) is (expected is not None)
+
+
+def test_a_key_that_cannot_be_read_keeps_its_regions_within_the_grant_of_now() -> None:
+    former = table(key(regions=["a", "b"])).file
+    damaged = key()
+    damaged["spec"]["streams"] = "many"
+    for granted, expected in (((), ("a", "b")), (("b",), ("b",)), (("c",), ())):
+        grant = KeyGrant(namespace="ml", regions=granted)
+        assert table(damaged, grants=(grant,), former=former).file.keys[0].regions == expected
