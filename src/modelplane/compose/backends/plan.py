@@ -15,6 +15,7 @@ from modelplane.api.listing import listing, subject
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
+from modelplane.compose.backends import connectors
 from modelplane.compose.backends.prefill_decode import engine_port
 from modelplane.compose.backends.routes import picks
 from modelplane.compose.backends.table import BACKENDS, backend_of, workload_name
@@ -57,6 +58,8 @@ def plan(
         port = engine_port(engine)
         if isinstance(port, Rejected):
             return Refused(Reason.UNSUPPORTED_TOPOLOGY, port.message)
+        if rejected := connectors.refusal(replica, engine):
+            return Refused(Reason.UNSUPPORTED_TOPOLOGY, rejected.message)
         workloads.append(Workload(replica, engine, workload_name(replica, engine), port, taints, copies))
     return tuple(workloads)
 
