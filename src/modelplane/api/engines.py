@@ -12,6 +12,7 @@ from modelplane.api import labels
 from modelplane.api.containers import PodSpec
 from modelplane.api.fields import DNS_LABEL, QUALIFIED_KEYS, LabelValue, Rule, about
 from modelplane.api.meta import Model
+from modelplane.api.picker import Picker
 
 
 class ServingMode(StrEnum):
@@ -81,10 +82,33 @@ class WorkerSize(Model):
     ]
 
 
+class Connector(StrEnum):
+    """The mechanism that hands the KV cache from prefill to decode."""
+
+    NIXL = "NIXL"
+    LMCACHE = "LMCache"
+    MOONCAKE = "Mooncake"
+    SGLANG = "SGLang"
+
+
 class Serving(Model):
     """Serving mode and routing of requests."""
 
     __rules__ = (
+        Rule(
+            "!has(self.connector) || self.mode == 'PrefillDecode'",
+            "connector belongs to mode PrefillDecode: set that mode or remove connector",
+        ),
+        Rule(
+            "!has(self.picker) || self.mode == 'PrefillDecode' "
+            "|| has(self.routing) && self.routing == 'EndpointPicker'",
+            "picker belongs to routing EndpointPicker: set that routing or remove picker",
+        ),
+        Rule(
+            "!has(self.picker) || self.mode == 'PrefillDecode' "
+            "|| !has(self.picker.prefillScorers) && !has(self.picker.nonCachedTokens)",
+            "prefillScorers and nonCachedTokens belong to mode PrefillDecode: remove them",
+        ),
         Rule(
             "self.mode != 'PrefillDecode' || !has(self.routing) || self.routing == 'EndpointPicker'",
             "mode PrefillDecode routes by endpoint picker: remove routing or set it to EndpointPicker",
@@ -108,6 +132,20 @@ class Serving(Model):
         ]
         | None
     ) = None
+    connector: (
+        Annotated[
+            Connector,
+            about(
+                "How the KV cache gets from prefill to decode, in mode PrefillDecode. Modelplane then adds "
+                "the flags that the author has not set. NIXL, LMCache and Mooncake: connectors of vLLM. "
+                "SGLang: SGLang's own disaggregation. Absent: NIXL, and the flags are the author's."
+            ),
+        ]
+        | None
+    ) = None
+    picker: Annotated[Picker, about("Settings of the endpoint picker, if one chooses the pods.")] | None = (
+        None
+    )
 
     @property
     def picks(self) -> bool:

@@ -18,6 +18,7 @@ from modelplane.api.engines import (
     ROLE_RULE,
     SERVICE_NAME_RULES,
     WORKER_RULE,
+    Connector,
     EngineShape,
     MemberPods,
     Routing,
@@ -27,6 +28,7 @@ from modelplane.api.engines import (
 from modelplane.api.fields import LABEL_VALUE, QUALIFIED_KEYS, QUALIFIED_NAME, LabelValue, Rule, about
 from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta, Status
+from modelplane.api.picker import Picker
 from modelplane.api.regions import MOST_REGIONS, Region
 
 
@@ -307,6 +309,13 @@ class ReplicaTemplate:
     routing: Routing | None
     tolerations: tuple[Toleration, ...]
     engines: tuple[Engine, ...]
+    connector: Connector | None = None
+    picker: Picker | None = None
+
+    @property
+    def serving_settings(self) -> Serving:
+        """Serving mode and routing, as a replica has them."""
+        return Serving(mode=self.serving, routing=self.routing, connector=self.connector, picker=self.picker)
 
 
 class ModelDeployment(Model):
@@ -330,6 +339,8 @@ class ModelDeployment(Model):
             regions=settings.regions,
             serving=ServingMode.UNIFIED if serving is None else serving.mode,
             routing=None if serving is None else serving.routing,
+            connector=None if serving is None else serving.connector,
+            picker=None if serving is None else serving.picker,
             tolerations=settings.tolerations,
             engines=self.spec.engines if template is None else template.spec.engines,
         )

@@ -87,6 +87,11 @@ def _words(container: Container) -> Iterator[str]:
     return (word for written in written_words(container) for word in written.words)
 
 
+def has_script(container: Container) -> bool:
+    """Return True if the command line is a script of a shell, which gets no further arguments."""
+    return _script([*container.command, *container.args]) >= 0
+
+
 class Written(NamedTuple):
     """A word of a container's command line as its author wrote it, and the words that it becomes."""
 

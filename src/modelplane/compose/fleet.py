@@ -11,7 +11,7 @@ from modelplane import scheduler
 from modelplane.api import labels, money
 from modelplane.api.decode import InvalidObject, convert, decode_as
 from modelplane.api.devices import Device, DeviceAttribute
-from modelplane.api.engines import Role, Serving
+from modelplane.api.engines import Role
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment, PlacementSettings
@@ -256,7 +256,7 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
             for toleration in template.tolerations
         ),
         regions=template.regions,
-        picks=Serving(mode=template.serving, routing=template.routing).picks,
+        picks=template.serving_settings.picks,
         policy=placement.policy,
         most_per_hour=None if most is None else money.parts(most),
         currency=placement.currency or "",

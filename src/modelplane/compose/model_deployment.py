@@ -13,7 +13,7 @@ from modelplane import scheduler
 from modelplane.api import labels, money
 from modelplane.api.decode import encode
 from modelplane.api.devices import DeviceSelector
-from modelplane.api.engines import Serving, ServingMode
+from modelplane.api.engines import Serving
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, LocalReference, Object, ObjectMeta, kind_name
 from modelplane.api.model_cache import ModelCache
@@ -280,7 +280,7 @@ def _replica(
 ) -> ModelReplica:
     placed = {engine.name: engine for engine in assignment.engines}
     cache = template.model_cache_name
-    is_plain = template.serving is ServingMode.UNIFIED and template.routing is None
+    serving = template.serving_settings
     own = {
         labels.DEPLOYMENT: owner.metadata.name,
         labels.CLUSTER: assignment.cluster,
@@ -292,7 +292,7 @@ def _replica(
         spec=ModelReplicaSpec(
             cluster_name=assignment.cluster,
             model_cache_ref=LocalReference(name=cache) if cache else None,
-            serving=None if is_plain else Serving(mode=template.serving, routing=template.routing),
+            serving=None if serving == Serving() else serving,
             engines=tuple(_engine(engine, placed[engine.name]) for engine in template.engines),
             # Absent where it is the default, so that replicas of earlier versions stay as they are.
             backend=None if backend is ServingBackend.MODELPLANE else backend,

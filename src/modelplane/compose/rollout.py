@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import msgspec
 
 from modelplane.api.decode import decode_as
-from modelplane.api.engines import Serving
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ReplicaTemplate
 from modelplane.api.model_replica import ModelReplica
@@ -26,8 +25,7 @@ _DIGITS = 10
 
 def revision(template: ReplicaTemplate) -> str:
     """Return a hash of the parts of a template that shape its replicas; placement is not included."""
-    serving = Serving(mode=template.serving, routing=template.routing)
-    content = (template.engines, template.model_cache_name, serving)
+    content = (template.engines, template.model_cache_name, template.serving_settings)
     return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:_DIGITS]
 
 

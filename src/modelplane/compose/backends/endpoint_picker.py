@@ -6,7 +6,7 @@ A picker whose node is lost is replaced within seconds, not minutes.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -14,6 +14,7 @@ from modelplane.api import labels
 from modelplane.api.engines import Phase
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.picker import Picker, Scorer, WeightedScorer
 from modelplane.compose.backends.devices import content_hash
 from modelplane.compose.backends.draining import GRACE_S
 from modelplane.compose.backends.security import RESTRICTED
@@ -36,6 +37,17 @@ _FILE = "epp-config.yaml"
 _FOLDER = "/config"
 _BLOCK_TOKENS = 16
 _LOST_NODE_S = 30
+_NON_CACHED_TOKENS = 16
+_PLUGINS: Final = {
+    Scorer.PREFIX_CACHE: "prefix-cache-scorer",
+    Scorer.QUEUE: "queue-scorer",
+    Scorer.KV_CACHE_UTILIZATION: "kv-cache-utilization-scorer",
+}
+"""The picker's plugin of each scorer."""
+_SCORERS: Final = (
+    WeightedScorer(type=Scorer.PREFIX_CACHE, weight=2),
+    WeightedScorer(type=Scorer.QUEUE, weight=1),
+)
 
 
 def pool_name(replica: ModelReplica) -> str:
@@ -77,23 +89,29 @@ def configuration(replica: ModelReplica) -> dict[str, Any]:
                 "lruCapacityPerServer": 31250,
             },
         },
-        {"type": "prefix-cache-scorer"},
-        {"type": "queue-scorer"},
+        *({"type": each} for each in _scorer_plugins(replica)),
         {"type": "max-score-picker"},
     ]
-    profiles = [_profile("default")]
+    profiles = [_profile("default", _settings(replica).scorers)]
     if _divided(replica):
         plugins += [
             {"type": "disagg-headers-handler"},
             {"type": "prefill-filter"},
             {"type": "decode-filter"},
-            {"type": "prefix-based-pd-decider", "parameters": {"nonCachedTokens": 16}},
+            {
+                "type": "prefix-based-pd-decider",
+                "parameters": {"nonCachedTokens": _settings(replica).non_cached_tokens or _NON_CACHED_TOKENS},
+            },
             {
                 "type": "disagg-profile-handler",
                 "parameters": {"deciders": {"prefill": "prefix-based-pd-decider"}},
             },
         ]
-        profiles = [_profile("prefill", "prefill-filter"), _profile("decode", "decode-filter")]
+        scorers = _settings(replica).scorers
+        profiles = [
+            _profile("prefill", _settings(replica).prefill_scorers or scorers, "prefill-filter"),
+            _profile("decode", scorers, "decode-filter"),
+        ]
     return {
         "apiVersion": "llm-d.ai/v1alpha1",
         "kind": "EndpointPickerConfig",
@@ -102,14 +120,25 @@ def configuration(replica: ModelReplica) -> dict[str, Any]:
     }
 
 
-def _profile(name: str, *filters: str) -> dict[str, Any]:
+def _settings(replica: ModelReplica) -> Picker:
+    serving = replica.spec.serving
+    return (serving.picker if serving else None) or Picker()
+
+
+def _scorer_plugins(replica: ModelReplica) -> list[str]:
+    """Return the plugins of all profiles, each once."""
+    settings = _settings(replica)
+    scorers = (*(settings.scorers or _SCORERS), *settings.prefill_scorers)
+    return list(dict.fromkeys(_PLUGINS[each.type] for each in scorers))
+
+
+def _profile(name: str, scorers: tuple[WeightedScorer, ...], *filters: str) -> dict[str, Any]:
     return {
         "name": name,
         "plugins": [
             *({"pluginRef": each} for each in filters),
             {"pluginRef": "max-score-picker"},
-            {"pluginRef": "prefix-cache-scorer", "weight": 2},
-            {"pluginRef": "queue-scorer", "weight": 1},
+            *({"pluginRef": _PLUGINS[each.type], "weight": each.weight} for each in scorers or _SCORERS),
         ],
     }
 

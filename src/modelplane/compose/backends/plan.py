@@ -15,6 +15,7 @@ from modelplane.api.listing import listing, subject
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
+from modelplane.compose.backends import connectors
 from modelplane.compose.backends.gang import is_gang
 from modelplane.compose.backends.prefill_decode import engine_port
 from modelplane.compose.backends.routes import picks
@@ -73,7 +74,7 @@ def plan(
         return Refused(Reason.WAITING_FOR_CLUSTER, message)
     workloads = []
     for engine in replica.spec.engines:
-        port = engine_port(engine)
+        port = connectors.refusal(replica, engine) or engine_port(engine)
         if isinstance(port, Rejected):
             return Refused(Reason.UNSUPPORTED_TOPOLOGY, port.message)
         name = backend_of(replica, engine).name(replica, engine)

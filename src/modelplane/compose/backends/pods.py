@@ -25,7 +25,7 @@ from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedMember
 from modelplane.api.variables import EnvVar
 from modelplane.compose import cache_volume
-from modelplane.compose.backends import prefill_decode
+from modelplane.compose.backends import connectors, prefill_decode
 from modelplane.compose.backends.draining import GRACE_S, UNTIL_0_3, Draining, draining
 from modelplane.compose.backends.placement import node_rules
 from modelplane.compose.backends.references import CONFIG_MAP, SECRET
@@ -157,10 +157,10 @@ def _draining(workload: Workload, member: PlacedMember) -> Draining:
 def _args(workload: Workload, member: PlacedMember) -> list[str]:
     """Return the author's arguments, and those that the engine needs to serve here.
 
-    None is added if there is a command, or if the author has set the flag.
+    None is added if the author has set the flag, and with a command only those of a connector.
     """
     container = member.template.spec.engine
-    args = list(container.args)
+    args = [*container.args, *connectors.arguments(workload.replica, workload.phase, container)]
     if container.command or member.role is Role.WORKER:
         return args
     if workload.replica.spec.model_cache_ref is not None and model(container) is None:

@@ -1,8 +1,8 @@
 """Mode PrefillDecode: additions to the pods of its two engines.
 
 Requests go to a decode pod. Its routing sidecar has the replica's port; it has a prefill pod compute the
-first half, and the engine fetches the KV cache from there by NIXL. So the decode engine listens on another
-port. The image and its flags for the transfer are the author's.
+first half, and the engine gets the KV cache from there by a connector. So the decode engine listens on
+another port. The image is the author's, and so are the flags of the transfer unless a connector is chosen.
 """
 
 from typing import Any
@@ -12,13 +12,13 @@ from modelplane.api.containers import ROUTING_SIDECAR as SIDECAR_NAME
 from modelplane.api.engines import Phase
 from modelplane.api.model_replica import PlacedEngine
 from modelplane.api.rejected import Rejected
+from modelplane.compose.backends import connectors
 from modelplane.compose.backends.security import RESTRICTED
 from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Workload, head
 from modelplane.compose.engine_flags import flag
 from modelplane.compose.images import ROUTING_SIDECAR
 
 _DECODE_PORT = 8001
-_SIDE_CHANNEL_PORT = "5557"
 _MOST = 65535
 
 
@@ -50,13 +50,7 @@ def environment(workload: Workload) -> list[dict[str, Any]]:
     """Return the variables with a pod's KV cache address. Every pod of a gang holds a part of the cache."""
     if workload.phase is None:
         return []
-    return [
-        {
-            "name": "VLLM_NIXL_SIDE_CHANNEL_HOST",
-            "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
-        },
-        {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": _SIDE_CHANNEL_PORT},
-    ]
+    return [dict(each) for each in connectors.row(workload.replica).variables]
 
 
 def sidecar(workload: Workload) -> dict[str, Any] | None:
@@ -71,7 +65,11 @@ def sidecar(workload: Workload) -> dict[str, Any] | None:
         "name": SIDECAR_NAME,
         "image": ROUTING_SIDECAR.reference,
         "restartPolicy": "Always",
-        "args": ["--secure-proxy=false", "--kv-connector=nixlv2", f"--vllm-port={workload.port}"],
+        "args": [
+            "--secure-proxy=false",
+            f"--kv-connector={connectors.row(workload.replica).sidecar}",
+            f"--vllm-port={workload.port}",
+        ],
         "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],
         "readinessProbe": {
             "httpGet": {"path": HEALTH_PATH, "port": ENGINE_PORT},
