@@ -31,8 +31,10 @@ from typing import Any, cast
 import litellm_proxy
 
 from modelplane.gateway.envoy.access_log import access_log
-from modelplane.gateway.envoy.files import files
+from modelplane.gateway.envoy.files import LISTENERS, WITH_MODULE, files
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
+from modelplane.gateway.keys import KeyFile
+from modelplane.gateway.models import ModelFile
 from modelplane.gateway.table import Backend, Front, Listener, Route, Table
 from modelplane.local import gateway_module
 from modelplane.proxy import bootstrap
@@ -165,9 +167,14 @@ def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> d
     for stack in STACKS:
         backend = Backend("ml/qwen", (("127.0.0.1", upstreams[stack.stream]),), prefix="/")
         route = Route("ml/qwen", "/ml/qwen/", (backend,))
-        table.append(Listener(stack.name, "127.0.0.1", ports[stack.name], (route,)))
+        models = ModelFile() if stack.front and "models" in stack.front else None
+        guard = Front(keys=KeyFile(), models=models) if stack.front else None
+        table.append(Listener(stack.name, "127.0.0.1", ports[stack.name], (route,), front=guard))
     made = files(Table(tuple(table)))
-    listeners = json.loads(made["lds.json"])
+    without, with_module = (json.loads(made[name])["resources"] for name in (LISTENERS, WITH_MODULE))
+    # Those that have keys are in the second file only.
+    known = {each["name"]: each for each in (*with_module, *without)}
+    listeners: Json = {"resources": list(known.values())}
     for each in listeners["resources"]:
         (stack,) = (stack for stack in STACKS if stack.name == each["name"])
         if stack.bare:
@@ -179,14 +186,13 @@ def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> d
         filters = manager["http_filters"]
         if stack.front is not None:
             options = {"internalHeaders": True, "record": stack.log, **stack.front}
-            # Instead of the filters that drop internal headers and save the path.
             filters[:-1] = [module_filter(library, "front", options)]
             below = filters[-1]["typed_config"]["upstream_http_filters"]
-            below[-3:-1] = [module_filter(library, "backend", {})]
+            below[:-1] = [module_filter(library, "backend", {})]
         if stack.log:
             logged = Listener(stack.name, "", 0, usage_log="access.log", front=Front())
             manager["access_log"] = access_log(logged, with_module=True)
-    return made | {"lds.json": json.dumps(listeners)}
+    return made | {LISTENERS: json.dumps(listeners)}
 
 
 @contextmanager

@@ -6,6 +6,7 @@
 //! within another one, as it does while an answer is sent, leaves the filter alone.
 #![allow(unsafe_code)]
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -133,6 +134,7 @@ unsafe extern "C" {
         body: Buffer,
         details: Buffer,
     );
+    fn envoy_dynamic_module_callback_http_get_body_size(stream: Handle, body: Body) -> usize;
     fn envoy_dynamic_module_callback_http_get_body_chunks_size(stream: Handle, body: Body) -> usize;
     fn envoy_dynamic_module_callback_http_get_body_chunks(
         stream: Handle,
@@ -457,13 +459,21 @@ impl Stream<'_> {
         if found { pieces.into_iter().map(|piece| unsafe { piece.bytes() }).collect() } else { vec![] }
     }
 
-    /// Return the pieces of the request's body so far.
-    pub fn request_body(&self) -> Vec<&[u8]> {
+    /// Return the number of bytes of a body.
+    pub fn body_bytes(&self, body: Body) -> usize {
+        unsafe { envoy_dynamic_module_callback_http_get_body_size(self.handle, body) }
+    }
+
+    /// Return the request's body so far, copied only if it is in several pieces.
+    pub fn request_body(&self) -> Cow<'_, [u8]> {
         // Envoy may call with what it held as the piece received.
         let again = unsafe { envoy_dynamic_module_callback_http_received_buffered_request_body(self.handle) };
         let mut pieces = if again { vec![] } else { self.body(Body::BufferedRequest) };
         pieces.extend(self.body(Body::ReceivedRequest));
-        pieces
+        match pieces[..] {
+            [whole] => Cow::Borrowed(whole),
+            _ => Cow::Owned(pieces.concat()),
+        }
     }
 
     /// Replace the request's body, of which all pieces are there.
@@ -491,7 +501,7 @@ impl Stream<'_> {
     }
 
     fn drain(&mut self, body: Body) -> usize {
-        let bytes = self.body(body).iter().map(|piece| piece.len()).sum();
+        let bytes = self.body_bytes(body);
         self.drain_bytes(body, bytes);
         bytes
     }
@@ -662,13 +672,19 @@ unsafe fn hook<T: Copy>(
     let Ok(mut filter) = slot.filter.try_borrow_mut() else { return idle };
     let mut stream = Stream { handle: stream, answered: &slot.answered };
     catch_unwind(AssertUnwindSafe(|| run(filter.as_mut(), &mut stream))).unwrap_or_else(|_| {
-        PANICS.fetch_add(1, Ordering::Relaxed);
-        slot.failed.set(true);
+        fail(slot, filter.as_mut(), &mut stream);
         if phase == Phase::Request {
             stream.refuse(&Refusal::new(&INTERNAL_ERROR, FAILED));
         }
         failed
     })
+}
+
+/// Count a panic in a hook of a filter, whose hooks are not called any more.
+fn fail(slot: &Slot, filter: &mut dyn Filter, stream: &mut Stream) {
+    PANICS.fetch_add(1, Ordering::Relaxed);
+    slot.failed.set(true);
+    let _ = catch_unwind(AssertUnwindSafe(|| filter.failed(stream)));
 }
 
 fn configure(setup: &mut Setup, name: &[u8], text: &[u8]) -> Result<Box<dyn Factory>, String> {
@@ -838,8 +854,7 @@ unsafe fn wake(stream: Handle, slot: Handle) -> OnWake {
     let Ok(mut filter) = slot.filter.try_borrow_mut() else { return OnWake::Stay };
     let mut stream = Stream { handle: stream, answered: &slot.answered };
     let next = catch_unwind(AssertUnwindSafe(|| filter.wake(&mut stream))).unwrap_or_else(|_| {
-        PANICS.fetch_add(1, Ordering::Relaxed);
-        slot.failed.set(true);
+        fail(slot, filter.as_mut(), &mut stream);
         OnWake::Refuse(Refusal::new(&INTERNAL_ERROR, FAILED))
     });
     slot.answered.set(matches!(next, OnWake::Refuse(_)));

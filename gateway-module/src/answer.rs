@@ -75,11 +75,13 @@ pub struct Answer {
 impl Answer {
     /// Return a reader for a content type; None if it cannot be read.
     pub fn of(content_type: &str, hide: bool) -> Option<Self> {
-        let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let body = match kind.as_str() {
-            "application/json" => Body::Json(Document::default()),
-            "text/event-stream" => Body::Events(Events::new(hide)),
-            _ => return None,
+        let kind = content_type.split(';').next().unwrap_or_default().trim();
+        let body = if kind.eq_ignore_ascii_case("application/json") {
+            Body::Json(Document::default())
+        } else if kind.eq_ignore_ascii_case("text/event-stream") {
+            Body::Events(Events::new(hide))
+        } else {
+            return None;
         };
         Some(Answer { body, complete: false })
     }

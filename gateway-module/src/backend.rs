@@ -173,12 +173,15 @@ impl BackendFilter {
     /// Write the model's name into the body, and return whether the request goes on.
     fn write_model(&mut self, stream: &mut Stream) -> bool {
         let Some(Rename { model, content_type }) = self.rename.take() else { return true };
-        let body = stream.request_body().concat();
-        if body.is_empty() {
-            return true;
-        }
-        let form = Form::of(&content_type).unwrap_or(Form::Json);
-        match Prompt::read(&body, form).map(|prompt| prompt.renamed(&body, &model)) {
+        let renamed = {
+            let body = stream.request_body();
+            if body.is_empty() {
+                return true;
+            }
+            let form = Form::of(&content_type).unwrap_or(Form::Json);
+            Prompt::read(&body, form).map(|prompt| prompt.renamed(&body, &model))
+        };
+        match renamed {
             Ok(Some(renamed)) => {
                 if stream.header(Headers::Request, LENGTH).is_some() {
                     replace(stream, LENGTH, Some(Some(renamed.len().to_string().as_bytes())), true);

@@ -67,6 +67,9 @@ pub trait Filter {
 
     /// Handle the end of the stream, before it is logged.
     fn complete(&mut self, _stream: &mut Stream) {}
+
+    /// Give back what Envoy counts, because a hook has panicked: no other one is called.
+    fn failed(&mut self, _stream: &mut Stream) {}
 }
 
 /// Configuration that makes a filter for each stream.

@@ -1,5 +1,6 @@
 //! Filter `front`: who asks, for which service, within which limits, and how many tokens it took.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -18,7 +19,7 @@ use crate::hold::{self, Holding};
 use crate::keys::{Blocked, Key, Shares};
 use crate::limits::{Admission, Gateways};
 use crate::models::not_allowed;
-use crate::names::{API_KEY, AUTHORIZATION, BY_MODEL, CLIENT, HOP, HOPS, RECORD};
+use crate::names::{API_KEY, AUTHORIZATION, BY_MODEL, CLIENT, HOP, HOPS, LOOP, MOST_HOPS, RECORD};
 use crate::order::Balancing;
 use crate::outstanding::Reservation;
 use crate::paths;
@@ -81,7 +82,7 @@ struct RequestBody {
     bytes: u64,
     limit: Option<u64>,
     path: String,
-    content_type: String,
+    content_type: Cow<'static, str>,
     held: bool,
     /// True if the body is held for its model or its stream's token counts, not only for its prompt.
     read: bool,
@@ -140,8 +141,7 @@ impl Filter for FrontFilter {
     }
 
     fn request_body(&mut self, stream: &mut Stream, end: bool) -> OnBody {
-        let received = stream.body(Body::ReceivedRequest);
-        let bytes = received.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        let bytes = stream.body_bytes(Body::ReceivedRequest) as u64;
         self.body.bytes += bytes;
         if self.body.limit.is_some_and(|limit| self.body.bytes > limit) {
             self.stop(stream, too_large(self.body.limit.unwrap_or_default()).into());
@@ -245,6 +245,10 @@ impl Filter for FrontFilter {
         }
         (self.admission, self.reservation) = (None, None);
     }
+
+    fn failed(&mut self, stream: &mut Stream) {
+        self.holding.leave(stream, &self.counters);
+    }
 }
 
 impl FrontFilter {
@@ -347,6 +351,10 @@ impl FrontFilter {
             }
             match &head.hops {
                 Some(before) => {
+                    if before.starts_with(&[HOP; MOST_HOPS]) {
+                        stream.set_state(LOOP, b"1");
+                        stream.clear_route_cache();
+                    }
                     stream.set_header(Headers::Request, HOPS, Some(&[&[HOP], before.as_slice()].concat()));
                 }
                 None => stream.add_header(Headers::Request, HOPS, &[HOP]),
@@ -392,7 +400,7 @@ impl FrontFilter {
 
     /// Check the method of a path that is routed by a model, and answer the list of models.
     fn check_method(&self, head: &Head, end: bool) -> Result<(), Stop> {
-        let (method, path) = (head.method.as_str(), paths::without_query(&head.path));
+        let (method, path) = (&*head.method, paths::without_query(&head.path));
         if head.is_upgrade {
             return Err(no_route("a websocket needs a path /NAMESPACE/SERVICE/...").into());
         }
@@ -415,8 +423,8 @@ impl FrontFilter {
     /// Decide whether the body is held, and refuse it if it is known to be too large or unreadable.
     fn expect_body(&mut self, stream: &mut Stream, by_model: bool, head: Head) -> Result<(), Refusal> {
         let form = prompt::Form::of(&head.content_type);
-        let asks = self.config.include_usage && paths::is_counted_if_asked(&head.path);
-        let reads = by_model || (asks && form == Some(prompt::Form::Json));
+        let asks = || self.config.include_usage && paths::is_counted_if_asked(&head.path);
+        let reads = by_model || (form == Some(prompt::Form::Json) && asks());
         if reads && (form.is_none() || head.is_compressed) {
             return Err(Refusal::unreadable());
         }
@@ -443,10 +451,9 @@ impl FrontFilter {
     /// Read the body that was held, and return whether the request goes on.
     fn read_body(&mut self, stream: &mut Stream) -> bool {
         self.body.held = false;
-        let body = stream.request_body().concat();
-        match if self.body.read { self.route_and_ask(stream, &body) } else { Ok(()) } {
-            Ok(()) if self.must_wait(stream) => false,
-            Ok(()) => match self.order(stream, Some(&body)) {
+        match self.route_and_ask(stream) {
+            Ok(_) if self.must_wait(stream) => false,
+            Ok(prompt) => match self.order(stream, prompt.as_deref()) {
                 Ok(()) => true,
                 Err(refusal) => {
                     self.stop(stream, refusal.into());
@@ -474,25 +481,40 @@ impl FrontFilter {
         true
     }
 
-    fn route_and_ask(&mut self, stream: &mut Stream, body: &[u8]) -> Result<(), Refusal> {
-        let form = prompt::Form::of(&self.body.content_type).unwrap_or(prompt::Form::Json);
-        let prompt = Prompt::read(body, form).map_err(Refusal::invalid)?;
-        self.body.model = prompt.model.as_deref().unwrap_or_default().to_string();
-        let asking = prompt.asking(body);
+    /// Route by the body's model and ask for token counts. Return the body if the order of backends needs it.
+    fn route_and_ask(&mut self, stream: &mut Stream) -> Result<Option<Vec<u8>>, Refusal> {
+        let (asking, prompt) = {
+            let body = stream.request_body();
+            let asking = if self.body.read { self.understand(&body)? } else { None };
+            let is_needed = self.balancing(Balancing::needs_prompt).unwrap_or_default();
+            (asking, is_needed.then(|| body.into_owned()))
+        };
         if self.body.by_model {
-            if prompt.model.is_none() {
-                return Err(Refusal::invalid("it names no model".into()));
-            }
-            self.route(stream)?;
+            self.route(stream);
         }
-        if self.config.include_usage
-            && paths::is_counted_if_asked(&self.body.path)
-            && let Some(asking) = asking
-        {
+        if let Some(asking) = asking {
             self.hide = true;
             stream.set_request_body(&asking);
         }
-        Ok(())
+        Ok(prompt)
+    }
+
+    /// Read the model and find its service. Return the body that asks for token counts, if it does not yet.
+    fn understand(&mut self, body: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
+        let form = prompt::Form::of(&self.body.content_type).unwrap_or(prompt::Form::Json);
+        let prompt = Prompt::read(body, form).map_err(Refusal::invalid)?;
+        self.body.model = prompt.model.as_deref().unwrap_or_default().to_string();
+        if self.body.by_model && prompt.model.is_none() {
+            return Err(Refusal::invalid("it names no model".into()));
+        }
+        if self.body.by_model
+            && let Some(models) = &self.config.models
+        {
+            let key = self.key.as_deref();
+            self.service = models.with(|models| models.resolve(&self.body.model, key))?;
+        }
+        let asking = if self.config.include_usage { prompt.asking(body) } else { None };
+        Ok(asking.filter(|_| paths::is_counted_if_asked(&self.body.path)))
     }
 
     /// Read the choice among the service's backends; None if it has none.
@@ -541,15 +563,11 @@ impl FrontFilter {
     }
 
     /// Replace the path by that of the service that the model names.
-    fn route(&mut self, stream: &mut Stream) -> Result<(), Refusal> {
-        let Some(models) = &self.config.models else { return Ok(()) };
-        let key = self.key.as_deref();
-        self.service = models.with(|models| models.resolve(&self.body.model, key))?;
+    fn route(&self, stream: &mut Stream) {
         let path = ["/", self.service.as_str(), self.body.path.as_str()].concat();
         stream.set_header(Headers::Request, ":path", Some(path.as_bytes()));
         stream.set_state(BY_MODEL, b"1");
         stream.clear_route_cache();
-        Ok(())
     }
 }
 

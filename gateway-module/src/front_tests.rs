@@ -430,6 +430,22 @@ fn what_only_gateways_may_say_is_dropped_and_the_hop_is_counted() {
 }
 
 #[test]
+fn a_request_that_has_passed_too_many_gateways_takes_the_route_that_refuses_it() {
+    let text = r#"{"authentication":"None","internalHeaders":true}"#;
+    let filter = Configured::new("front", text).unwrap();
+    for (hops, is_loop) in [("111", false), ("1111", true), ("11111", true), ("0", false), ("", false)] {
+        let mut exchange = post(&filter, "/ml/qwen/x", &[("modelplane-hops", hops)]);
+        assert!(exchange.headers(true));
+        let stream = exchange.stream();
+        assert_eq!(
+            (stream.state.contains_key("modelplane.loop"), stream.routed > 0),
+            (is_loop, is_loop),
+            "{hops}"
+        );
+    }
+}
+
+#[test]
 fn the_record_has_what_clients_choose_and_no_query() {
     let path = format!("/ml/qwen/\"{}?key=secret", "x".repeat(1100));
     let headers = [("x-request-id", "a\"b"), ("x-api-key", "secret")];

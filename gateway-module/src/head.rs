@@ -1,5 +1,7 @@
 //! Headers of a request that the filter `front` decides on, read in one call.
 
+use std::borrow::Cow;
+
 use crate::names::{API_KEY, AUTHORIZATION, CLIENT, HOPS, INTERNAL};
 use crate::paths;
 use crate::prompt::is_identity;
@@ -7,6 +9,9 @@ use crate::record::Record;
 
 /// Maximum of what a record has of a request's id, method and path.
 const MOST_BYTES: [usize; 3] = [128, 16, 1024];
+
+/// Values that almost every request has, and that need no copy.
+const USUAL: [&str; 3] = ["POST", "GET", "application/json"];
 
 /// Values of one header.
 #[derive(Debug, Default)]
@@ -31,11 +36,11 @@ impl Values {
 #[derive(Debug, Default)]
 pub struct Head {
     /// `:method`.
-    pub method: String,
+    pub method: Cow<'static, str>,
     /// `:path`.
     pub path: String,
     /// `content-type`.
-    pub content_type: String,
+    pub content_type: Cow<'static, str>,
     /// `content-length`.
     pub content_length: Option<u64>,
     /// True if it becomes a websocket, whose data is no body.
@@ -81,9 +86,9 @@ impl Head {
                 _ => {}
             }
         }
-        head.method = text(method);
-        head.path = text(path);
-        head.content_type = text(kind);
+        head.method = usual(method);
+        head.path = text(path).to_string();
+        head.content_type = usual(kind);
         head.content_length = length.and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
         head.is_compressed = encoding.is_some_and(|encoding| !is_identity(encoding));
         head.hops = hops.map(<[u8]>::to_vec);
@@ -137,6 +142,11 @@ pub fn describe(headers: &[(&[u8], &[u8])], record: &mut Record) {
     }
 }
 
-fn text(value: Option<&[u8]>) -> String {
-    value.and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default().to_string()
+fn text(value: Option<&[u8]>) -> &str {
+    value.and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default()
+}
+
+fn usual(value: Option<&[u8]>) -> Cow<'static, str> {
+    let same = USUAL.into_iter().find(|usual| value == Some(usual.as_bytes()));
+    same.map_or_else(|| text(value).to_string().into(), Cow::Borrowed)
 }

@@ -97,6 +97,21 @@ fn the_time_is_limited() {
 }
 
 #[test]
+fn a_request_whose_hook_panics_waits_no_more() {
+    let filter = filter("failed", 60, 1).that_panics_later();
+    let mut exchange = post(&filter, "/ml/failed/x");
+    assert!(!exchange.headers(true));
+    assert_eq!(gauge("failed"), 1);
+    exchange.wake();
+    assert_eq!((exchange.answer().status, gauge("failed")), (500, 0));
+    exchange.complete();
+    drop(exchange);
+    assert_eq!((gauge("failed"), ended("failed", "left")), (0, 1));
+    assert!(!post(&filter, "/ml/failed/x").headers(true));
+    assert_eq!(gauge("failed"), 1);
+}
+
+#[test]
 fn the_number_of_requests_is_limited() {
     let filter = filter("many", 60, 2);
     let mut held: Vec<Exchange> = (0..2).map(|_| post(&filter, "/ml/many/x")).collect();

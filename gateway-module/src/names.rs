@@ -42,6 +42,9 @@ pub const BY_MODEL: &str = "modelplane.by_model";
 /// Filter state that is set once a request is held, and that its further routes match.
 pub const HELD: &str = "modelplane.held";
 
+/// Filter state that is set if the request has passed too many gateways, and that the route which refuses it matches.
+pub const LOOP: &str = "modelplane.loop";
+
 /// Prefix of the filter states with other headers as they were before the first attempt.
 pub const REPLACED: &str = "modelplane.replaced.";
 
@@ -68,6 +71,9 @@ pub const HOPS: &str = "modelplane-hops";
 
 /// Mark of one gateway in it.
 pub const HOP: u8 = b'1';
+
+/// Maximum of gateways that forward a request.
+pub const MOST_HOPS: usize = 4;
 
 /// Prefixes of headers that only the gateway may set: a client's would change timeouts and retries.
 pub const INTERNAL: [&str; 2] = ["x-envoy-", "x-modelplane-"];

@@ -1,5 +1,7 @@
 //! Paths of requests: the service that they name, and the path that a backend sees.
 
+use memchr::memchr2;
+
 /// Prefix of the paths that are routed by the model in the body.
 const BY_MODEL: &str = "/v1/";
 
@@ -8,12 +10,12 @@ const COUNTED_IF_ASKED: [&str; 2] = ["/chat/completions", "/completions"];
 
 /// Return a path without its query.
 pub fn without_query(path: &str) -> &str {
-    path.split(['?', '#']).next().unwrap_or_default()
+    &path[..before_query(path.as_bytes()).len()]
 }
 
 /// Return a path without its query, which need not be UTF-8.
 pub fn before_query(path: &[u8]) -> &[u8] {
-    path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default()
+    memchr2(b'?', b'#', path).map_or(path, |end| &path[..end])
 }
 
 /// Return a part of a path without percent-encoding: clients encode the slash in the name of a model.

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 
 use crate::abi::{self, Body, Buffer, Handle, Header, Headers, Source};
-use crate::filter::{Factory, Filter, OnHeaders};
+use crate::filter::{Factory, Filter, OnHeaders, OnWake};
 
 /// Answer of the module's own.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -104,6 +104,14 @@ impl Configured {
         Configured(Box::into_raw(Box::new(factory)).cast())
     }
 
+    /// Return a filter that panics once it is woken.
+    pub fn that_panics_later(self) -> Self {
+        let factory = unsafe { Box::from_raw(self.0.cast::<Box<dyn Factory>>()) };
+        std::mem::forget(self);
+        let later: Box<dyn Factory> = Box::new(PanicsLater(factory));
+        Configured(Box::into_raw(Box::new(later)).cast())
+    }
+
     fn attach(&self, stream: *mut Stream) -> Exchange {
         let slot = unsafe { abi::envoy_dynamic_module_on_http_filter_new(self.0, stream.cast()) };
         unsafe { &mut *stream }.slot = Some(slot);
@@ -114,6 +122,29 @@ impl Configured {
 impl Drop for Configured {
     fn drop(&mut self) {
         unsafe { abi::envoy_dynamic_module_on_http_filter_config_destroy(self.0) }
+    }
+}
+
+/// Factory or filter that panics once it is woken.
+struct PanicsLater<T: ?Sized>(Box<T>);
+
+impl Factory for PanicsLater<Box<dyn Factory>> {
+    fn filter(&self) -> Box<dyn Filter> {
+        Box::new(PanicsLater(self.0.filter()))
+    }
+}
+
+impl Filter for PanicsLater<dyn Filter> {
+    fn request_headers(&mut self, stream: &mut abi::Stream, end: bool) -> OnHeaders {
+        self.0.request_headers(stream, end)
+    }
+
+    fn wake(&mut self, _stream: &mut abi::Stream) -> OnWake {
+        panic!("in a test")
+    }
+
+    fn failed(&mut self, stream: &mut abi::Stream) {
+        self.0.failed(stream);
     }
 }
 
@@ -398,6 +429,11 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_send_response(
         abi::envoy_dynamic_module_on_http_filter_response_headers(stream, slot, true);
         end_early(handle);
     }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_get_body_size(stream: Handle, body: Body) -> usize {
+    unsafe { of(stream) }.bodies.get(&body).map_or(0, |pieces| pieces.iter().map(Vec::len).sum())
 }
 
 #[unsafe(no_mangle)]

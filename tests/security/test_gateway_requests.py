@@ -346,6 +346,14 @@ async def test_over_http_2_nothing_passes_that_http_1_1_could_read_otherwise(tar
     assert dict(zip(HTTP2, found, strict=True)) == {name: status for name, (_, status) in HTTP2.items()}
 
 
+async def test_a_loop_ends_also_where_the_module_tells_it(target: Target) -> None:
+    named = b'{"model":"ml/qwen"}'
+    for hops, status in (("111", 200), ("1111", 508), ("11111", 508)):
+        for path, body in ((CHAT, b"{}"), (ONE_URL, named)):
+            answers = await target.send(post(path, f"modelplane-hops: {hops}", body=body))
+            assert (answers, len(target.model.asked)) == ([status], int(status == 200)), (hops, path)
+
+
 DEEP = 200_000
 ONE_URL = "/v1/chat/completions"
 

@@ -16,6 +16,7 @@ from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.manager import Manager
 from modelplane.controllers.routes import Composed, Routes
+from modelplane.gateway.envoy.routes import clusters_of
 from modelplane.gateway.ledger import Ledger
 from modelplane.gateway.table import Backend, Route
 from modelplane.kube.client import Client
@@ -164,10 +165,7 @@ class Recorded:
         [configuration] = json.loads(files["routes/front-door.json"])["resources"]
         routes = (route for host in configuration["virtual_hosts"] for route in host["routes"])
         self.backends = {
-            route["name"]: [
-                each["name"]
-                for each in route.get("route", {}).get("weighted_clusters", {}).get("clusters", ())
-            ]
+            route["name"]: list(clusters_of(route))
             for route in routes
             if route["name"] not in ("ambiguous-path", "loop", "not-found")
         }

@@ -43,22 +43,27 @@ FIELDS = {
 OF_MODULE = ("requestId", "method", "path", "details")
 """Fields that Envoy knows and the module writes, as part of its record."""
 
+_OF_CLUSTER = ("backend", "host", "backendModel")
+"""Fields that a cluster's metadata has, as members of one text, because Envoy searches for each key."""
+
 _NUMBERS = {"attempts", "status", "durationMs", "bytesReceived", "bytesSent"}
+_MEMBERS = f"%METADATA(CLUSTER:{_BACKEND}:members)%"
 _RECORD = "%FILTER_STATE(modelplane.record:PLAIN)%"
 
 
 def _text(fields: Mapping[str, str]) -> str:
     """Return a line as text, which takes Envoy a third of the time that it takes to format JSON.
 
-    Envoy escapes nothing in it: so what a client, a backend or a tenant chooses comes from the module, whose
-    record is members of a JSON object, each after a comma, or empty.
+    Envoy escapes nothing in it: so what a client or a tenant chooses comes from the module and the metadata
+    of the cluster, as members of a JSON object, each after a comma, or empty.
     """
-    written = {name: operator for name, operator in fields.items() if name not in OF_MODULE}
+    of_others = {*OF_MODULE, *_OF_CLUSTER}
+    written = {name: operator for name, operator in fields.items() if name not in of_others}
     members = [
         f'"{name}":{operator}' if name in _NUMBERS else f'"{name}":"{operator}"'
         for name, operator in written.items()
     ]
-    return f"{{{','.join(members)} {_RECORD}}}\n"
+    return f"{{{','.join(members)} {_MEMBERS}{_RECORD}}}\n"
 
 
 OF_LEDGER = ("time", "service", "backend", "host", "backendModel", "status")
@@ -117,4 +122,7 @@ def of_backend(backend: Backend) -> dict[str, Any]:
     A team chooses host and model, and Envoy escapes nothing in a line of text.
     """
     known = {"name": backend.name, "host": backend.host, "model": backend.model}
-    return {_BACKEND: {name: json.dumps(value)[1:-1] for name, value in known.items() if value}}
+    values = {name: json.dumps(value) for name, value in known.items() if value}
+    fields = dict(zip(known, _OF_CLUSTER, strict=True))
+    members = "".join(f',"{fields[name]}":{value}' for name, value in values.items())
+    return {_BACKEND: {name: value[1:-1] for name, value in values.items()} | {"members": members}}

@@ -21,6 +21,9 @@ ROUTES = "routes/"
 _BOUND = "modelplane.regions"
 """Filter state of the module with the regions of a request, each between commas."""
 
+_BY_MODEL = "/v1/"
+"""Prefix of the paths that the module routes by the model in the body."""
+
 _RETRIES = 2
 _RETRIED_IN_TIERS = [429, 503]
 _RETRIED_BYTES = 1 << 20
@@ -63,14 +66,31 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
                 "name": "all",
                 "domains": ["*"],
                 "routes": [
+                    *_before_the_model_is_known(listener),
                     paths.refusal(),
-                    loops.refusal(),
+                    loops.refusal(by_module=module.is_required(listener)),
                     *(each for route in routes for each in _routes(listener, route)),
-                    {"name": "not-found", "match": {"prefix": "/"}, **replies.not_found()},
+                    _not_found("/"),
                 ],
             }
         ],
     }
+
+
+def _not_found(prefix: str) -> dict[str, Any]:
+    return {"name": "not-found", "match": {"prefix": prefix}, **replies.not_found()}
+
+
+def _before_the_model_is_known(listener: Listener) -> Iterator[dict[str, Any]]:
+    """Yield the first route of a request that the module routes by its model, where it needs one of its own.
+
+    The module replaces its path, and Envoy chooses again. Without this route, its first choice would take as
+    long as Envoy needs to look at all. The service that a model names may be in a namespace of this name.
+    """
+    has_models = listener.front is not None and listener.front.models is not None
+    is_namespace = any(route.prefix.startswith(_BY_MODEL) for route in listener.routes)
+    if has_models and module.is_required(listener) and not is_namespace:
+        yield _not_found(_BY_MODEL)
 
 
 def without_routes(listener: Listener, name: str) -> dict[str, Any]:
@@ -109,19 +129,20 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
     is_ordered = route.settings.balancing is not None
     if groups := attempts(route.backends, is_ordered=is_ordered):
         return _with_tiers(matched, listener, route, groups)
-    return {
-        **matched,
-        "route": {
-            "weighted_clusters": {
-                "clusters": [
-                    {"name": cluster_name(listener, backend), "weight": backend.weight}
-                    for backend in sorted(route.backends, key=lambda backend: backend.name)
-                ]
-            },
-            "timeout": "0s",
-            "retry_policy": _retry_policy(route),
-        },
-    }
+    action = {**_clusters(listener, route), "timeout": "0s", "retry_policy": _retry_policy(route)}
+    return {**matched, "route": action}
+
+
+def _clusters(listener: Listener, route: Route) -> dict[str, Any]:
+    """Return the part of a route's action that names its backends, with weights if there are several."""
+    names = {each.name: cluster_name(listener, each) for each in route.backends}
+    if len(names) == 1:
+        return {"cluster": next(iter(names.values()))}
+    weighted = [
+        {"name": names[backend.name], "weight": backend.weight}
+        for backend in sorted(route.backends, key=lambda backend: backend.name)
+    ]
+    return {"weighted_clusters": {"clusters": weighted}}
 
 
 def _with_tiers(
@@ -143,6 +164,8 @@ def _with_tiers(
 def clusters_of(route: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the clusters that an Envoy route names."""
     action = route.get("route", {})
+    if "cluster" in action:
+        yield action["cluster"]
     for cluster in action.get("weighted_clusters", {}).get("clusters", ()):
         yield cluster["name"]
     yield from priority_groups.clusters(action)

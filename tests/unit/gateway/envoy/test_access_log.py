@@ -58,21 +58,26 @@ def test_the_line_of_a_listener_with_the_module_is_text_with_its_record() -> Non
     # The module writes the path itself.
     assert "modelplane.usage.path" not in {each["name"] for each in manager_["http_filters"]}
     assert format_["omit_empty_values"], "a request without a record is a line of JSON too"
-    of_envoy = {name: "1" for name in access_log.FIELDS if name not in access_log.OF_MODULE}
-    for record in ("", ',"path":"/x","key":"ml/ci"'):
-        written = re.sub("%FILTER_STATE.*?%", record, line)
+    backend = Backend("ml/a", (("1.2.3.4", 443),), host="a.com", model='x"y')
+    of_cluster = {"backend": "ml/a", "host": "a.com", "backendModel": 'x"y'}
+    of_others = {*access_log.OF_MODULE, *of_cluster}
+    of_envoy = {name: "1" for name in access_log.FIELDS if name not in of_others}
+    members = access_log.of_backend(backend)["modelplane.usage"]["members"]
+    for record, cluster in (("", ""), (',"path":"/x","key":"ml/ci"', members)):
+        written = line.replace("%FILTER_STATE(modelplane.record:PLAIN)%", record)
+        written = written.replace("%METADATA(CLUSTER:modelplane.usage:members)%", cluster)
         written = re.sub("%[^%]+%", "1", written)
         found = {name: str(value) for name, value in json.loads(written).items()}
-        assert found == of_envoy | ({"path": "/x", "key": "ml/ci"} if record else {})
+        assert found == of_envoy | ({"path": "/x", "key": "ml/ci", **of_cluster} if record else {})
 
 
 def test_a_line_as_text_has_nothing_that_a_client_a_backend_or_a_tenant_chooses() -> None:
     (log,) = manager("x", Front())["access_log"]
     line = log["typed_config"]["log_format"]["text_format_source"]["inline_string"]
-    # Names of services and endpoints are DNS labels, and hosts are host names; models are escaped.
-    of_backend = {f"%METADATA(CLUSTER:modelplane.usage:{name})%" for name in ("name", "host", "model")}
+    # Names of services are DNS labels, and the members of a cluster are JSON.
+    of_backend = "%METADATA(CLUSTER:modelplane.usage:members)%"
     assert set(re.findall("%[^%]+%", line)) == {
-        *("%START_TIME%", "%ROUTE_NAME%", "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%", *of_backend),
+        *("%START_TIME%", "%ROUTE_NAME%", "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%", of_backend),
         *("%UPSTREAM_REQUEST_ATTEMPT_COUNT%", "%RESPONSE_CODE%", "%RESPONSE_FLAGS%", "%DURATION%"),
         *("%BYTES_RECEIVED%", "%BYTES_SENT%", "%FILTER_STATE(modelplane.record:PLAIN)%"),
     }
@@ -110,10 +115,11 @@ def test_the_ledger_of_a_pod_has_the_fields_that_budgets_and_prices_need() -> No
     )
     printed, counted = access_log.access_log(listener, with_module=True)
     assert (printed["name"], counted["name"]) == ("envoy.access_loggers.stdout", "envoy.access_loggers.file")
-    fields, all_fields = (
-        set(re.findall(r'"(\w+)":', log["typed_config"]["log_format"]["text_format_source"]["inline_string"]))
-        for log in (counted, printed)
-    )
+    lines = [
+        log["typed_config"]["log_format"]["text_format_source"]["inline_string"] for log in (counted, printed)
+    ]
+    fields, all_fields = (set(re.findall(r'"(\w+)":', line)) for line in lines)
+    assert all("%METADATA(CLUSTER:modelplane.usage:members)%" in line for line in lines)
     required = {each.encode_name for each in msgspec.structs.fields(UsageRecord) if each.required}
     assert required <= fields < all_fields
     assert "modelplane.record" in str(counted), "tokens and keys are in the module's record"
@@ -127,7 +133,16 @@ def test_the_log_has_host_and_model_of_a_backend_as_they_are_at_the_time() -> No
     own = Backend("ml/own", (("10.0.0.1", 80),))
     forged = Backend("ml/forged", (("1.2.3.4", 443),), model='a","status":200,"x":"\\')
     assert [access_log.of_backend(each)["modelplane.usage"] for each in (paid, own, forged)] == [
-        {"name": "ml/paid", "host": "api.com:8443", "model": "big"},
-        {"name": "ml/own"},
-        {"name": "ml/forged", "model": 'a\\",\\"status\\":200,\\"x\\":\\"\\\\'},
+        {
+            "name": "ml/paid",
+            "host": "api.com:8443",
+            "model": "big",
+            "members": ',"backend":"ml/paid","host":"api.com:8443","backendModel":"big"',
+        },
+        {"name": "ml/own", "members": ',"backend":"ml/own"'},
+        {
+            "name": "ml/forged",
+            "model": 'a\\",\\"status\\":200,\\"x\\":\\"\\\\',
+            "members": r',"backend":"ml/forged","backendModel":"a\",\"status\":200,\"x\":\"\\"',
+        },
     ]

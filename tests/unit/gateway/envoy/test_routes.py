@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from modelplane.gateway.envoy.routes import clusters_of, route_configuration
+from modelplane.gateway.keys import KeyFile
+from modelplane.gateway.models import ModelFile
 from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
-from modelplane.gateway.table import Backend, Listener, Route
+from modelplane.gateway.table import Backend, Front, Listener, Route
 
 A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/", host="10.0.0.1")
 B = Backend("ml/b", (("10.0.0.2", 80), ("10.0.0.3", 80)), 1, "/v1/", "v1", host="10.0.0.2")
@@ -70,6 +72,52 @@ def test_a_route_with_tiers_asks_another_backend_at_each_attempt() -> None:
         "reset",
         "retriable-status-codes",
     ]
+
+
+def test_a_route_names_its_only_backend_and_gives_several_their_weights() -> None:
+    routes = (Route("ml/one", "/ml/one/", (A,)), Route("ml/two", "/ml/two/", (B, A)))
+    (host,) = route_configuration(Listener("front-door", "127.0.0.1", 80, routes))["virtual_hosts"]
+    one, two = ({**each["route"]} for each in host["routes"] if "route" in each)
+    assert one["cluster"] == "front-door/ml/a"
+    assert two["weighted_clusters"]["clusters"] == [
+        {"name": "front-door/ml/a", "weight": 3},
+        {"name": "front-door/ml/b", "weight": 1},
+    ]
+
+
+KEYED = Front(keys=KeyFile(), models=ModelFile())
+
+
+@pytest.mark.parametrize(
+    ("front", "prefix", "first"),
+    [
+        pytest.param(KEYED, "/ml/qwen/", ["not-found", "ambiguous-path", "loop"], id="by the model"),
+        pytest.param(KEYED, "/v1/qwen/", ["ambiguous-path", "loop", "x"], id="a namespace of this name"),
+        pytest.param(Front(keys=KeyFile()), "/ml/qwen/", ["ambiguous-path", "loop", "x"], id="no models"),
+        pytest.param(Front(models=ModelFile()), "/ml/qwen/", ["ambiguous-path", "loop", "x"], id="open"),
+    ],
+)
+def test_a_path_that_the_module_replaces_has_the_first_route_if_the_module_is_sure_to_run(
+    front: Front, prefix: str, first: list[str]
+) -> None:
+    listener = Listener("front-door", "127.0.0.1", 80, (Route("x", prefix, (A,)),), front=front)
+    (host,) = route_configuration(listener)["virtual_hosts"]
+    assert [each["name"] for each in host["routes"][:3]] == first
+    assert host["routes"][0]["match"] == {"prefix": "/v1/"} or first[0] == "ambiguous-path"
+
+
+@pytest.mark.parametrize(
+    ("front", "matched"),
+    [
+        pytest.param(KEYED, "filter_state", id="the module is sure to run"),
+        pytest.param(Front(models=ModelFile()), "headers", id="it may not run"),
+        pytest.param(None, "headers", id="requests come from a gateway"),
+    ],
+)
+def test_a_loop_is_told_by_the_module_where_it_is_sure_to_run(front: Front | None, matched: str) -> None:
+    (host,) = route_configuration(Listener("front-door", "127.0.0.1", 80, front=front))["virtual_hosts"]
+    [loop] = [each for each in host["routes"] if each["name"] == "loop"]
+    assert (loop["match"].keys(), loop["direct_response"]["status"]) == ({"prefix", matched}, 508)
 
 
 @pytest.mark.parametrize("priority", [0, 7])
