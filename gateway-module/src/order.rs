@@ -92,6 +92,8 @@ impl Backend {
 #[serde(try_from = "Options")]
 pub struct Balancing {
     policy: Policy,
+    /// What must be known of each attempt.
+    needs: Needs,
     session_header: Option<String>,
     /// By priority.
     backends: Vec<Backend>,
@@ -109,6 +111,11 @@ impl TryFrom<Options> for Balancing {
         if options.backends.iter().any(|backend| backend.weight == 0) {
             return Err("a weight is at least 1".into());
         }
+        let has_queues = options.backends.iter().any(|backend| backend.max_queued_requests.is_some());
+        let needs = Needs {
+            reports: options.policy == Policy::LeastRequests || has_queues,
+            times: options.policy == Policy::TimeToFirstByte,
+        };
         let mut tiers = vec![];
         let mut start = 0;
         for tier in options.backends.chunk_by(|one, other| one.priority == other.priority) {
@@ -126,6 +133,7 @@ impl TryFrom<Options> for Balancing {
         });
         Ok(Balancing {
             policy: options.policy,
+            needs,
             session_header: options.session_header,
             backends: backends.collect(),
             tiers,
@@ -166,15 +174,6 @@ pub struct Applied {
 }
 
 impl Balancing {
-    /// Return what must be known of each attempt.
-    fn needs(&self) -> Needs {
-        Needs {
-            reports: self.policy == Policy::LeastRequests
-                || self.backends.iter().any(|backend| backend.most_queued.is_some()),
-            times: self.policy == Policy::TimeToFirstByte,
-        }
-    }
-
     /// Return whether the order depends on the beginning of the prompt.
     pub fn needs_prompt(&self) -> bool {
         self.policy == Policy::Prefix
@@ -303,7 +302,7 @@ impl Balancing {
         stream.set_metadata(ORDER, &encoded(&self.names(&order)));
         // The route has read the metadata already.
         stream.clear_route_cache();
-        let reservation = begun.map(|attempt| outstanding::reserve(stream, attempt, self.needs()));
+        let reservation = begun.map(|attempt| outstanding::reserve(stream, attempt, self.needs));
         Some(Applied { overflows: order.overflows, reservation })
     }
 

@@ -282,6 +282,19 @@ async def test_the_backend_that_answers_soonest_gets_more_and_clients_that_leave
     assert statuses.count(500) < 25
 
 
+async def test_a_backend_that_refuses_connections_counts_as_slow(
+    gateway: Gateway, models: dict[str, Model]
+) -> None:
+    gone = Backend("ml/gone", (("127.0.0.1", next(free_ports())),), prefix="/")
+    await apply(gateway, models, balanced("TimeToFirstByte", at(models, "a"), gone))
+    assert {await ask(gateway) for _ in range(24)} == {(200, "a")}
+    failures = admin.stats(
+        gateway.directory, r"^cluster\.front-door.*gone.*upstream_rq_pending_failure_eject$"
+    )
+    # By chance it would be every second one.
+    assert 1 <= sum(failures.values()) <= 4
+
+
 async def test_a_session_stays_at_its_backend_while_that_has_room(
     gateway: Gateway, models: dict[str, Model]
 ) -> None:
@@ -322,9 +335,10 @@ async def test_an_order_of_backends_that_the_route_does_not_have_is_no_order(
     renamed = json.dumps(settings["services"]["ml/qwen"]).replace("ml/a", "ml/gone")
     write_private(path, json.dumps({"services": {"ml/qwen": json.loads(renamed)}}))
     await until_answered_by(gateway, mark, "mark-a")
-    async with streams(gateway, 3) as served:
+    # One after another: each one is for a moment at the backend that is gone.
+    async with streams(gateway, 1) as one, streams(gateway, 1) as two, streams(gateway, 1) as three:
         # With the order in force, one would go there; a connection that breaks may send one elsewhere.
-        assert served["a"] >= 2
+        assert (one + two + three)["a"] >= 2
     models["a"].status = 503
     assert await ask(gateway) == (200, "c")
 
