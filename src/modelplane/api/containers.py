@@ -294,13 +294,13 @@ class PodSpec(Model):
 
     @property
     def engine(self) -> Container:
-        """The container that runs the engine."""
-        return next(each for each in self.containers if each.name == ENGINE)
+        """The container that runs the engine; the first one if none has its name."""
+        return next((each for each in self.containers if each.name == ENGINE), self.containers[0])
 
     @property
     def others(self) -> tuple[Container, ...]:
         """The containers beside it."""
-        return tuple(each for each in self.containers if each.name != ENGINE)
+        return tuple(each for each in self.containers if each is not self.engine)
 
     @property
     def variables(self) -> tuple[EnvVar, ...]:
