@@ -211,15 +211,21 @@ class InitContainer(CommonContainer):
     ) = None
 
 
-_ENGINE_OF = f"self.containers.filter(c, c.name == '{ENGINE}')"
-_NAMES_OF_VOLUMES = "(has(self.volumes) ? self.volumes.map(v, v.name) : [])"
+# The API server estimates no cost for what `filter` and `map` return: rules go over the fields themselves.
+_IS_ENGINE = f"c.name == '{ENGINE}'"
+_MOUNTS_A_VOLUME = (
+    "!has(c.volumeMounts) || c.volumeMounts.all(m, "
+    "has(self.volumes) && self.volumes.exists(v, v.name == m.name))"
+)
 
 
 class PodSpec(Model):
     """The part of a pod that its author chooses."""
 
     __rules__ = (
-        Rule(f"{_ENGINE_OF}.size() == 1", f'exactly one container has the name "{ENGINE}"'),
+        Rule(
+            f"self.containers.exists_one(c, {_IS_ENGINE})", f'exactly one container has the name "{ENGINE}"'
+        ),
         Rule(
             "self.containers.all(a, self.containers.exists_one(b, a.name == b.name)) && "
             "(!has(self.initContainers) || self.initContainers.all(a, "
@@ -233,7 +239,7 @@ class PodSpec(Model):
             f"the name {ROUTING_SIDECAR} is that of Modelplane's routing sidecar: use another one",
         ),
         Rule(
-            f"{_ENGINE_OF}.all(c, !has(c.lifecycle) || !has(c.lifecycle.preStop))",
+            f"!self.containers.exists(c, {_IS_ENGINE} && has(c.lifecycle) && has(c.lifecycle.preStop))",
             "lifecycle.preStop of the engine is Modelplane's, which drains requests with it: set the hook on "
             "another container",
         ),
@@ -242,22 +248,21 @@ class PodSpec(Model):
             "two volumes of a pod cannot have one name",
         ),
         Rule(
-            f"!has(self.volumes) || !self.volumes.exists(v, v.name == '{CACHE}' || "
-            f"(v.name == '{SHARED_MEMORY}' && !{_ENGINE_OF}.all(c, has(c.volumeMounts) && "
+            f"!has(self.volumes) || (!self.volumes.exists(v, v.name == '{CACHE}') && "
+            f"(!self.volumes.exists(v, v.name == '{SHARED_MEMORY}') || "
+            f"self.containers.exists(c, {_IS_ENGINE} && has(c.volumeMounts) && "
             f"c.volumeMounts.exists(m, m.mountPath == '{SHARED_MEMORY_PATH}'))))",
             f"volumes {CACHE} and {SHARED_MEMORY} are Modelplane's: use another name, or mount your own at "
             f"{SHARED_MEMORY_PATH} of the engine",
         ),
         Rule(
-            f"{_ENGINE_OF}.all(c, !has(c.volumeMounts) || !c.volumeMounts.exists(m, "
+            f"!self.containers.exists(c, {_IS_ENGINE} && has(c.volumeMounts) && c.volumeMounts.exists(m, "
             f"m.mountPath == '{CACHE_PATH}' || m.mountPath.startsWith('{CACHE_PATH}/')))",
             f"{CACHE_PATH} of the engine is for the weights of a ModelCache: mount the volume elsewhere",
         ),
         Rule(
-            f"self.containers.all(c, !has(c.volumeMounts) || "
-            f"c.volumeMounts.all(m, m.name in {_NAMES_OF_VOLUMES})) && (!has(self.initContainers) || "
-            f"self.initContainers.all(c, !has(c.volumeMounts) || "
-            f"c.volumeMounts.all(m, m.name in {_NAMES_OF_VOLUMES})))",
+            f"self.containers.all(c, {_MOUNTS_A_VOLUME}) && "
+            f"(!has(self.initContainers) || self.initContainers.all(c, {_MOUNTS_A_VOLUME}))",
             "a volumeMount has the name of a volume of the pod: declare it in volumes",
         ),
     )
@@ -289,13 +294,13 @@ class PodSpec(Model):
 
     @property
     def engine(self) -> Container:
-        """The container that runs the engine."""
-        return next(each for each in self.containers if each.name == ENGINE)
+        """The container that runs the engine; the first one if none has its name."""
+        return next((each for each in self.containers if each.name == ENGINE), self.containers[0])
 
     @property
     def others(self) -> tuple[Container, ...]:
         """The containers beside it."""
-        return tuple(each for each in self.containers if each.name != ENGINE)
+        return tuple(each for each in self.containers if each is not self.engine)
 
     @property
     def variables(self) -> tuple[EnvVar, ...]:

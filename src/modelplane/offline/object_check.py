@@ -124,7 +124,7 @@ def _unknown(kind: Kind, path: Path, whole: Schema, value: Any) -> tuple[Finding
         return Finding(path, message, at_key=True), _own_positions(replacement.path, path)
     known = sorted(structural.at(whole, path[:-1]).get("properties", {}))
     near = nearest(str(path[-1]), known)
-    home = structural.home_of(whole, path)
+    home = _home(whole, path, value)
     steps = structural.distance(path[:-1], home[:-1])
     beside = not structural.in_line(path[:-1], home[:-1])
     if beside and (steps > _NEAR or not _is_there(value, home[:-1])):
@@ -142,9 +142,23 @@ def _unknown(kind: Kind, path: Path, whole: Schema, value: Any) -> tuple[Finding
     return Finding(path, f"unknown field: {among}", at_key=True), ()
 
 
+def _home(whole: Schema, path: Path, value: Any) -> Path:
+    """Return the path where a misplaced field belongs; empty if there is none, or several are possible.
+
+    Of several that are equally near, the one within a field that the object has is meant.
+    """
+    homes = structural.homes_of(whole, path)
+    if len(homes) > 1:
+        homes = [home for home in homes if _is_there(value, _own_positions(home, path)[:-1])]
+    return homes[0] if len(homes) == 1 else ()
+
+
 def _is_there(value: Any, path: Path) -> bool:
     """Return True if an object has a field: another one beside it is not meant if it has not."""
     for step in path:
+        if isinstance(step, int) and isinstance(value, list) and step < len(value):
+            value = value[step]
+            continue
         if isinstance(step, int) or not isinstance(value, dict):
             break
         if step not in value:

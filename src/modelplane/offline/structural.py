@@ -85,11 +85,10 @@ def _fields(node: Node) -> Iterator[tuple[str, Node]]:
         yield from node.value.items()
 
 
-def home_of(schema: Schema, path: Path) -> Path:
-    """Return the path where a misplaced field belongs: the nearest one with a field of its name.
+def homes_of(schema: Schema, path: Path) -> list[Path]:
+    """Return the paths where a misplaced field may belong: the nearest ones with a field of its name.
 
-    Enclosed objects come before enclosing ones. An item of a list is written as its first. Empty if there
-    is none, or several are equally near.
+    Enclosed objects come before enclosing ones. An item of a list is written as its first.
     """
     parent, name = path[:-1], path[-1]
     found: dict[tuple[int, bool], list[Path]] = {}
@@ -98,10 +97,7 @@ def home_of(schema: Schema, path: Path) -> Path:
             steps = distance(parent, place[:-1])
             inside = len(place) > len(path) and distance((), place[:-1]) == distance((), parent) + steps
             found.setdefault((steps, not inside), []).append(place)
-    if not found:
-        return ()
-    best = found[min(found)]
-    return best[0] if len(best) == 1 else ()
+    return found[min(found)] if found else []
 
 
 def _places(schema: Schema, path: Path) -> Iterator[Path]:

@@ -13,6 +13,7 @@ from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, said, val
 
 NAMED = 'error: ModelDeployment "ml-team/qwen"'
 MEMBER = "spec.engines[0].members[0]"
+INIT_CONTAINER = "              initContainers: [{name: a, image: b, restartPolicy: Never}]\n"
 CONTAINER = f"{MEMBER}.template.spec.containers[0]"
 
 
@@ -112,7 +113,13 @@ def test_selectors_that_compile_may_cost_too_much_together():
         ),
         pytest.param(
             [("- name: engine", "- name: vllm")],
-            f'stdin:19:25: {NAMED}: {CONTAINER}.name: must be "engine", not "vllm"',
+            f'stdin:17:13: {NAMED}: {MEMBER}.template.spec: exactly one container has the name "engine"',
+            id="a rule about the containers of a pod",
+        ),
+        pytest.param(
+            [("              containers:", f"{INIT_CONTAINER}              containers:")],
+            f"stdin:18:67: {NAMED}: {MEMBER}.template.spec.initContainers[0].restartPolicy: must be "
+            '"Always", not "Never"',
             id="the one value that there is",
         ),
         pytest.param(
@@ -124,7 +131,7 @@ def test_selectors_that_compile_may_cost_too_much_together():
         ),
         pytest.param(
             [("image: vllm/vllm-openai:v0.23.0", "image: ''")],
-            f"stdin:20:26: {NAMED}: {CONTAINER}.image: must not be empty: image of the engine, "
+            f"stdin:20:26: {NAMED}: {CONTAINER}.image: must not be empty: image of the container, "
             "passed on unchanged",
             id="an empty text",
         ),

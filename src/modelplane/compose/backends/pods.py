@@ -3,7 +3,7 @@
 The author's fields of the member's template are passed on unchanged. Added are the fields that every model
 server needs: devices, weights, probes and time to drain. No CPU or memory request is invented, and no bound
 for ``/dev/shm``: Kubernetes bounds it by the node's memory, and a smaller bound would stop working engines.
-The author bounds it by mounting an own volume there.
+The author bounds it by mounting another volume there.
 """
 
 from collections.abc import Iterable
@@ -93,7 +93,7 @@ def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dic
 
 
 def _shares_memory(spec: PodSpec) -> bool:
-    """Return True if the author mounts an own volume as the engine's shared memory."""
+    """Return True if the author mounts another volume as the engine's shared memory."""
     return any(mount.mount_path == SHARED_MEMORY_PATH for mount in spec.engine.volume_mounts)
 
 

@@ -230,7 +230,7 @@ class _View:
         """Mount an opened source."""
         path = self._mount_point(mount["target"], stat.S_ISDIR(os.fstat(source).st_mode))
         if mount["in_memory"]:
-            _tmpfs(path, 0o1777)
+            _tmpfs(path, 0o1777, f",size={mount['size_bytes']}" if mount["size_bytes"] else "")
         else:
             _mount(Path(f"/proc/self/fd/{source}"), path, None, _BIND | _REC)
         if mount["read_only"]:

@@ -32,6 +32,8 @@ class Mount:
     read_only: bool
     in_memory: bool = False
     """True for memory in its place, which is lost when the container ends."""
+    size_bytes: int = 0
+    """Most bytes of memory; 0: no limit of its own."""
 
 
 NAMESPACE_REFUSED = "NamespaceRefused"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from modelplane.cel import quantity
 from modelplane.host import folders
 from modelplane.host.private_files import write_private
 from modelplane.kube import resources
@@ -30,6 +31,8 @@ from modelplane.kubelet.volumes.storage_class import STORAGE_CLASS
 from modelplane.kubelet.volumes.volume_files import File
 
 REASON = "VolumeNotReady"
+
+_NANO = 10**9
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the machine's own, not a file of ours
 
@@ -112,7 +115,8 @@ async def mounts_of(
         target = posixpath.normpath(entry["mountPath"])
         if "emptyDir" in volume and target == str(_SHARED_MEMORY):
             # The machine's own is enough if nothing else has to be mounted.
-            mounts.append(Mount(_SHARED_MEMORY, target, read_only=False, in_memory=True))
+            size = _size_bytes(volume)
+            mounts.append(Mount(_SHARED_MEMORY, target, read_only=False, in_memory=True, size_bytes=size))
             continue
         below = entry.get("subPath") or expand(entry.get("subPathExpr", ""), environment)
         try:
@@ -123,7 +127,8 @@ async def mounts_of(
                 f'cannot make "{error.filename}" for volume "{volume["name"]}": {error.strerror}'
             ) from error
         read_only = found.read_only or bool(entry.get("readOnly"))
-        mounts.append(Mount(path, target, read_only, found.in_memory and not below))
+        in_memory = found.in_memory and not below
+        mounts.append(Mount(path, target, read_only, in_memory, _size_bytes(volume) if in_memory else 0))
     return tuple(mounts)
 
 
@@ -140,6 +145,12 @@ async def _prepare(
         return _Volume(own.files(name), read_only=True)
     own.empty(name).mkdir(mode=0o700, parents=True, exist_ok=True)
     return _Volume(own.empty(name), in_memory=volume["emptyDir"].get("medium") == "Memory")
+
+
+def _size_bytes(volume: Mapping[str, Any]) -> int:
+    """Return the most bytes that an emptyDir may have; 0 if it has no limit."""
+    limit = volume["emptyDir"].get("sizeLimit")
+    return -(-quantity.parse(limit).nano // _NANO) if limit else 0
 
 
 def _write(folder: Path, files: Mapping[str, File]) -> None:

@@ -87,8 +87,16 @@ def mounted(become: Become, scratch: Path, mounts: list[dict[str, Any]], look: C
     return in_child(work)
 
 
-def mount(source: Path, target: str, *, read_only: bool = False, in_memory: bool = False) -> dict[str, Any]:
-    return {"source": str(source), "target": target, "read_only": read_only, "in_memory": in_memory}
+def mount(
+    source: Path, target: str, *, read_only: bool = False, in_memory: bool = False, size_bytes: int = 0
+) -> dict[str, Any]:
+    return {
+        "source": str(source),
+        "target": target,
+        "read_only": read_only,
+        "in_memory": in_memory,
+        "size_bytes": size_bytes,
+    }
 
 
 def names(folder: Path | str) -> list[str]:

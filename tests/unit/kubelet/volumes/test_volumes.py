@@ -127,6 +127,12 @@ def test_memory(tmp_path: Path, volume: dict[str, Any], target: str, source: str
     assert mount == Mount(expected, target, read_only=False, in_memory=True)
 
 
+@pytest.mark.parametrize("target", ["/dev/shm", "/cache"])
+def test_memory_of_a_size(tmp_path: Path, target: str) -> None:
+    volume = {"emptyDir": {"medium": "Memory", "sizeLimit": "1.5Ki"}}
+    assert mounted(tmp_path, volume, mountPath=target).size_bytes == 1536
+
+
 def test_what_is_made_of_objects_is_its_owners_and_nothing_else_stays(tmp_path: Path) -> None:
     def fill(**data: str) -> Path:
         sources = Sources(config_maps={"settings": {"data": data}})

@@ -200,9 +200,10 @@ def _mount(mount: Mount, memory_bytes: int) -> tuple[str, ...]:
     if mount.target == SHARED_MEMORY and (mount.in_memory or str(mount.source) == SHARED_MEMORY):
         # Kubernetes limits it to the node's memory; a container runtime's default is 64 MiB, which is too
         # little for most inference engines.
-        return ("--shm-size", str(memory_bytes))
+        return ("--shm-size", str(mount.size_bytes or memory_bytes))
     if mount.in_memory:
-        return ("--mount", _fields("type=tmpfs", f"target={mount.target}"))
+        size = (f"tmpfs-size={mount.size_bytes}",) if mount.size_bytes else ()
+        return ("--mount", _fields("type=tmpfs", f"target={mount.target}", *size))
     fields = ("type=bind", f"source={mount.source}", f"target={mount.target}")
     return ("--mount", _fields(*fields, *(("readonly",) if mount.read_only else ())))
 

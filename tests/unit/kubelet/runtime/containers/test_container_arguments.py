@@ -135,6 +135,16 @@ def test_the_options_of_a_container(
             id="shared memory, as much as there is",
         ),
         pytest.param(
+            Mount(Path("/dev/shm"), "/dev/shm", read_only=False, in_memory=True, size_bytes=1024),
+            ("--shm-size", "1024"),
+            id="shared memory of a size",
+        ),
+        pytest.param(
+            Mount(Path("/x"), "/scratch", read_only=False, in_memory=True, size_bytes=1024),
+            ("--mount", "type=tmpfs,target=/scratch,tmpfs-size=1024"),
+            id="memory of a size",
+        ),
+        pytest.param(
             Mount(Path("/x"), "/scratch", read_only=False, in_memory=True),
             ("--mount", "type=tmpfs,target=/scratch"),
             id="memory",
