@@ -89,6 +89,12 @@ class Pairing:
         listener = Listener("front-door", "127.0.0.1", self.fleet.port, (service(backend),), LOCAL)
         envoy_files.write(self.fleet.directory, files(Table((listener,), identity)))
 
+    async def until_read(self, times: int) -> None:
+        """Wait until the fleet's gateway has read its certificate so often."""
+        async with asyncio.timeout(20):
+            while self.fleet.stat("sds.gateway-identity.update_success") < times:
+                await asyncio.sleep(0.02)
+
     async def answer(self) -> tuple[int, str]:
         async with self.fleet.client.get(self.fleet.url("/ml/qwen/x")) as response:
             return response.status, await response.text()
@@ -170,8 +176,10 @@ async def test_renewal_and_a_new_authority_end_no_stream(pairing: Pairing) -> No
     first = pairing.fleet.events("/ml/qwen/x?stream")
     begun = [await anext(first)]
     pairing.identify(_identity(new, trusts=both))
+    await pairing.until_read(2)
     pairing.close_to_others(_pair(new, NAME, serves=True), new.chain)
     pairing.identify(_identity(new))
+    await pairing.until_read(3)
     # More at a time than one connection carries, so that new ones are opened.
     streams = [
         _all(first),

@@ -23,7 +23,8 @@ SECRET: Final = "modelplane-gateway"  # noqa: S105  a name, not a secret
 
 POLICY: Final = "modelplane-mutual-tls"
 
-_PORTS: Final = (443, 8443, 9443)
+_PORTS: Final = (443, *range(8443, 8451))
+"""One more than a stack has listeners."""
 _API: Final = "gateway.networking.k8s.io"
 _POLICY_API: Final = "gateway.envoyproxy.io"
 
@@ -59,7 +60,7 @@ def listeners(plan: Plan, plain: list[dict[str, Any]], observed: Object | None) 
     Where nothing issues certificates, a listener with mutual TLS stays as it is.
     """
     link = link_of(plan)
-    if link is None or link.certificate is None:
+    if link is None:
         present: list[dict[str, Any]] = list((observed or {}).get("spec", {}).get("listeners") or ())
         return present if any(map(is_listener, present)) else plain
     protocols = accepted(link.rollout.phase)
