@@ -278,6 +278,7 @@ ADDITIONS = {
     "InferenceGateway spec.keyGrants*": "API keys",
     "InferenceGateway spec.numTrustedHops": "proxies in front of the gateway",
     "InferenceGateway spec.pricing*": "prices, for budgets in money",
+    "InferenceGateway spec.rateLimitService*": "limits that are exact over several gateways",
     "InferenceGateway spec.tls*": "certificates of the gateway",
     "InferenceGateway status.url": "one URL for all models",
     "ModelService spec.aliases": "one URL for all models",
