@@ -13,7 +13,8 @@ const MOST_TOKENS: u64 = 1 << 32;
 pub static NAME: LazyLock<Finder> = LazyLock::new(|| Finder::new(b"\"usage\""));
 
 /// Tokens of one answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Counts")]
 pub struct Usage {
     /// Tokens of the prompt, also those that a cache had.
     pub prompt: u64,
@@ -62,13 +63,13 @@ impl From<Counts> for Usage {
 
 #[derive(Deserialize)]
 struct Inner {
-    usage: Option<Counts>,
+    usage: Option<Usage>,
 }
 
 /// Answer or event: OpenAI's has `usage`, an event of its responses API and of Anthropic's API has it one level below.
 #[derive(Deserialize)]
 struct Holder {
-    usage: Option<Counts>,
+    usage: Option<Usage>,
     choices: Option<Vec<IgnoredAny>>,
     response: Option<Inner>,
     message: Option<Inner>,
@@ -110,14 +111,13 @@ fn read(json: &[u8]) -> Option<Found> {
     let holder: Holder = serde_json::from_slice(json).ok()?;
     let alone = holder.usage.is_some() && holder.choices.is_some_and(|choices| choices.is_empty());
     let below = |inner: Option<Inner>| inner.and_then(|inner| inner.usage);
-    let counts = holder.usage.or_else(|| below(holder.response)).or_else(|| below(holder.message))?;
-    Some(Found { usage: counts.into(), alone })
+    let usage = holder.usage.or_else(|| below(holder.response)).or_else(|| below(holder.message))?;
+    Some(Found { usage, alone })
 }
 
 /// Return the counts of a value of `usage` at the begin of a text.
 pub fn value(json: &[u8]) -> Option<Usage> {
-    let mut values = serde_json::Deserializer::from_slice(json).into_iter::<Counts>();
-    values.next()?.ok().map(Usage::from)
+    serde_json::Deserializer::from_slice(json).into_iter().next()?.ok()
 }
 
 #[cfg(test)]

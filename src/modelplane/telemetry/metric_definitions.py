@@ -87,7 +87,7 @@ LABELS = {
     "reason": "Reason of the deployment's ReplicasScheduled condition, or `Unknown` while it has none",
     "result": "How it ended: see the metric",
     "secret": "Name of a Secret with a certificate of the gateway: 16 at most",
-    "service": "ModelService, as `NAMESPACE/NAME`: one value per service that has answered",
+    "service": "ModelService, as `NAMESPACE/NAME`: one value per service that answered since Envoy started",
     "state": "What is counted: see the metric",
     "version": "Version of Modelplane: one value",
 }
