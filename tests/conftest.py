@@ -35,7 +35,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Thousands of files are read, and libyaml's parser takes a fifth of the time.
-yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # type: ignore[misc]
+yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # type: ignore[misc]  # for every reader of files here
 
 # How long an example takes is the machine's matter; ``benchmarks`` measures speed.
 hypothesis.settings.register_profile("untimed", deadline=None)

@@ -96,3 +96,14 @@ def test_the_target_for_tests_with_a_control_plane_names_every_folder_of_them() 
         if re.search(r"\bmark\.kubernetes\b", text)
     }
     assert set(named.split()) == marked
+
+
+def test_each_module_of_a_folder_for_real_things_has_its_mark() -> None:
+    """``make test`` does not read these folders."""
+    unmarked = [
+        path
+        for mark in ("kubernetes", "engines")
+        for path, text in _texts(f"tests/{mark}").items()
+        if Path(path).name.startswith("test_") and f"pytest.mark.{mark}" not in text
+    ]
+    assert unmarked == []

@@ -58,7 +58,7 @@ def _stack(spec: dict[str, Any], status: Any) -> ServingStack:
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_no_component_that_was_composed_is_withdrawn(data: st.DataObject) -> None:
     composer = COMPOSERS["ServingStack"]
     made: dict[str, Any] = {}
