@@ -76,7 +76,8 @@ class TestInferenceCluster:
         fleet.run_for(5)
         status = fleet.get("InferenceCluster", "a")["status"]
         assert status["gateway"] == {"address": "10.0.0.1"}
-        assert status["capabilities"] == {"dra": True, "leaderWorkerSet": True, "inferencePool": False}
+        absent = dict.fromkeys(("inferencePool", "llmInferenceService"), False)
+        assert status["capabilities"] == {"dra": True, "leaderWorkerSet": True, **absent}
 
     def test_one_without_a_gateway_waits_for_it(self, fleet: Fleet) -> None:
         fleet.cluster("a", gateway=False)

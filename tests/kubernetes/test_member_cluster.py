@@ -116,7 +116,8 @@ def _registered(kubeconfig: str) -> list[Object]:
 
 async def test_what_is_installed_and_removed_is_seen_while_the_controllers_run(member: Member) -> None:
     status = await member.until(lambda status: "capabilities" in status, PATIENCE_S)
-    assert status["capabilities"] == {"dra": True, "leaderWorkerSet": False, "inferencePool": False}
+    absent = dict.fromkeys(("leaderWorkerSet", "inferencePool", "llmInferenceService"), False)
+    assert status["capabilities"] == {"dra": True, **absent}
     assert condition_of({"status": status}, "BackendReady")["reason"] == "Installing"
     for manifest in cluster_objects.gateway_api():
         await member.client.apply(manifest)

@@ -202,7 +202,6 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
     gateway = _object("modelplane.ai/v1alpha1", "InferenceGateway", "default")
     await control.apply(gateway | {"spec": {"backend": "Envoy"}})
     files = [path for example in EXAMPLES for path in sorted((TOPOLOGIES / example).glob("*.yaml"))]
-    files += [TOPOLOGIES / "kserve" / name for name in ("fleet.yaml", "model-deployment.yaml")]
     examples = [manifest for path in files for manifest in yaml.safe_load_all(path.read_text())]
     for manifest in examples:
         if manifest["kind"] == "InferenceCluster":
@@ -214,6 +213,7 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
             manifest["spec"]["huggingFace"]["authSecret"] = {"name": "token"}
         await control.apply(manifest)
     await control.apply(_settings(replicas=2))
+    await control.apply(_run_by_kserve())
     await control.apply(
         _object("modelplane.ai/v1alpha1", "ModelKey", "ci", TEAM)
         | {"spec": {"hashes": [{"sha256": "ab" * 32}]}}
@@ -273,10 +273,29 @@ def _settings(replicas: int) -> Object:
     return _object("modelplane.ai/v1alpha1", "ModelDeployment", "settings", TEAM) | {"spec": spec}
 
 
+def _run_by_kserve() -> Object:
+    """Return a replica that KServe runs, on a cluster of an example."""
+    engine = {"name": "engine", "image": "vllm/vllm-openai:v0.23.0", "args": ["--model=m"]}
+    member = {
+        "nodePoolName": "medium-models",
+        "deviceRequests": [{"name": "gpu", "deviceClassName": "gpu.nvidia.com"}],
+        "template": {"spec": {"containers": [engine]}},
+    }
+    spec = {
+        "clusterName": "prod-coreweave-us-east",
+        "backend": "KServe",
+        "engines": [{"name": "engine", "members": [member]}],
+    }
+    return _object("modelplane.ai/v1alpha1", "ModelReplica", "by-kserve", TEAM) | {"spec": spec}
+
+
 async def _delete(control: Client, cluster: Client) -> None:
     """Delete everything, and wait until nothing of it is left anywhere."""
     for kinds in (
-        (fleet_resources.MODEL_SERVICES, fleet_resources.MODEL_DEPLOYMENTS, fleet_resources.MODEL_CACHES),
+        (
+            *(fleet_resources.MODEL_SERVICES, fleet_resources.MODEL_DEPLOYMENTS),
+            *(fleet_resources.MODEL_REPLICAS, fleet_resources.MODEL_CACHES),
+        ),
         (fleet_resources.INFERENCE_CLUSTERS, fleet_resources.INFERENCE_CLASSES),
     ):
         for kind in kinds:

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_deployment import ModelDeployment, ReplicaTemplate
 from modelplane.api.serving_backend import ServingBackend
-from modelplane.compose.backends.kserve_limits import rejections
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
 
@@ -25,11 +24,10 @@ class BeyondKServe:
 
     _clusters: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """Their labels, by name."""
-    _refused: list[tuple[Manifest, Mapping[str, str], str]] = field(default_factory=list)
-    """Deployments that KServe cannot run, with the labels that they select and the reason."""
+    _deployments: list[tuple[Manifest, ReplicaTemplate]] = field(default_factory=list)
 
     def read(self, manifest: Manifest) -> None:
-        """Remember a cluster with the backend KServe, or a deployment that it could not run."""
+        """Remember a cluster with the backend KServe, or a deployment."""
         if manifest.kind is None or manifest.kind.type not in (InferenceCluster, ModelDeployment):
             return
         try:
@@ -37,16 +35,24 @@ class BeyondKServe:
         except InvalidObject:
             return
         if isinstance(decoded, ModelDeployment):
-            template = decoded.replica_template()
-            if first := next(rejections(template.engines), None):
-                self._refused.append((manifest, template.cluster_selector, first.message))
+            self._deployments.append((manifest, decoded.replica_template()))
         elif decoded.spec.serving_stack.backend is ServingBackend.KSERVE:
             self._clusters[decoded.metadata.name] = decoded.metadata.labels
 
     def problems(self) -> Iterator[Problem]:
         """Warn of each deployment that may be placed on a cluster which cannot run it."""
         known = sorted(self._clusters.items())
-        for manifest, selected, why in self._refused:
-            if cluster := next((name for name, own in known if selected.items() <= own.items()), ""):
+        for manifest, template in self._deployments:
+            wanted = template.cluster_selector.items()
+            cluster = next((name for name, own in known if wanted <= own.items()), "")
+            if cluster and (why := _refused(template)):
                 message = f'InferenceCluster "{cluster}" has the backend KServe: {why}'
                 yield replace(manifest.problem(("spec",), message), severity=Severity.WARNING)
+
+
+def _refused(template: ReplicaTemplate) -> str:
+    """Return the first setting that KServe cannot express; empty if it can express all."""
+    from modelplane.compose.backends.kserve_limits import rejections  # noqa: PLC0415 - heavy, and rarely used
+
+    first = next(rejections(template.engines), None)
+    return first.message if first else ""

@@ -375,6 +375,7 @@ ADDITIONS = {
     "ModelDeployment spec.tolerations*": "v0.1.0 has no tolerations, and its shape may have them",
     "ModelDeployment status.selector": "for autoscalers",
     "ModelDeployment status.replicas.updated": "how far a change of the template is",
+    "ModelReplica spec.backend": "what runs the engines, as their cluster chose",
     "ModelReplica spec.draining": "its endpoint is withdrawn before it goes",
     "ModelReplica status.clusters": "where objects may have to be deleted",
     "ModelCache status.clusters[].artifact": "what was staged, to stage a change",

@@ -227,12 +227,12 @@ async def test_a_binding_that_is_not_in_force_at_the_start_stays(
     assert "does not permit the identity to list secrets" in found.cause
 
 
-async def test_without_copies_a_cluster_costs_three_watches(
+async def test_without_copies_a_cluster_costs_four_watches(
     clusters: Clusters, cluster: Cluster, connected: Any
 ) -> None:
     cluster.scripted.has([_namespace("labeled")])
     connection = await connected(clusters, "east", cluster)
-    assert len(connection._watches._informers) == 3
+    assert len(connection._watches._informers) == 4
 
 
 async def test_a_namespace_whose_copies_may_not_be_read_is_unknown_until_they_may(

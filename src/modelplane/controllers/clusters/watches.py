@@ -1,7 +1,7 @@
 """Watches on one inference cluster.
 
 A kind of children is watched only where children of it exist: each kind is looked for once, and the first
-write of a kind begins its watch. A cluster without children costs three watches: its gateway and the
+write of a kind begins its watch. A cluster without children costs four watches: its gateway and the
 definitions of its capabilities.
 
 Copies of Secrets and ConfigMaps are watched in each namespace that has some, because the identity may read

@@ -129,6 +129,7 @@ def test_a_cluster_is_connected_and_looked_at(ask: Ask) -> None:
         "crossplane-gateway",
         "crossplane-inferencePool",
         "crossplane-leaderWorkerSet",
+        "crossplane-llmInferenceService",
         "crossplane-provider-config",
     ]
     name = made["crossplane-provider-config"]["metadata"]["name"]
@@ -182,6 +183,7 @@ def _observed_cluster() -> dict[str, Any]:
         "crossplane-gateway": {**look, "status": {"atProvider": {"manifest": gateway}}},
         "crossplane-leaderWorkerSet": {**look, "status": {"conditions": absent}},
         "crossplane-inferencePool": {**look, "status": {"conditions": absent}},
+        "crossplane-llmInferenceService": {**look, "status": {"conditions": absent}},
     }
 
 
@@ -226,7 +228,8 @@ def test_a_cluster_whose_gateway_was_seen_is_ready(ask: Ask) -> None:
     answered = ask(CLUSTER, required, _observed_cluster())
     status = answered.desired.composite.resource["status"]
     assert status["gateway"]["address"] == "192.0.2.1"
-    assert dict(status["capabilities"]) == {"dra": True, "leaderWorkerSet": False, "inferencePool": False}
+    absent = dict.fromkeys(("leaderWorkerSet", "inferencePool", "llmInferenceService"), False)
+    assert dict(status["capabilities"]) == {"dra": True, **absent}
     assert answered.desired.composite.ready == fnv1.READY_TRUE
 
 
@@ -483,6 +486,7 @@ def test_a_definition_as_deep_as_any_tells_that_it_is_there(ask: Ask) -> None:
         "dra": True,
         "leaderWorkerSet": True,
         "inferencePool": True,
+        "llmInferenceService": True,
     }
 
 
