@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from modelplane.api.devices import DeviceRequest
 from modelplane.api.engines import Phase, Role
 from modelplane.api.model_deployment import Engine, Member
 from modelplane.compose.backends.workload import ENGINE_PORT
@@ -23,7 +24,6 @@ _ELSEWHERE: Final = (
     "-dpe",
     "--data-parallel-hybrid-lb",
     "-dph",
-    "--distributed-executor-backend=external_launcher",
 )
 """Flags with which the size of the engine is not in its own command line."""
 _WITHIN_TENSOR: Final = ("--enable-dp-attention", "--attn-dp-size")
@@ -101,15 +101,13 @@ def _claimed(member: Member) -> int | None:
     """Return the number of accelerators that a pod claims; None if it is unclear which ones they are."""
     requests = member.node_selector.devices if member.node_selector else ()
     if len(requests) > 1:
-        requests = tuple(
-            each for each in requests if any("gpu" in text for text in (each.name, *_texts(each.selectors)))
-        )
+        requests = tuple(each for each in requests if _is_accelerator(each))
         return sum(each.count for each in requests) if requests else None
     return sum(each.count for each in requests)
 
 
-def _texts(selectors: object) -> list[str]:
-    return [each.cel for each in selectors] if isinstance(selectors, tuple) else []
+def _is_accelerator(request: DeviceRequest) -> bool:
+    return any("gpu" in text for text in (request.name, *(each.cel for each in request.selectors)))
 
 
 def _node_count(engine: Engine, flags: Flags) -> Iterator[tuple[Given | None, str]]:
