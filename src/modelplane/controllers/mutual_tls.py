@@ -21,6 +21,7 @@ from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.mutual_tls import rollout
 from modelplane.compose.serving_stack import gateway, mutual_tls
 from modelplane.controllers.gateway_certificates import Certificates, Issued, Place
+from modelplane.controllers.ownership import controller_uid
 from modelplane.controllers.runnable import Runnable
 from modelplane.gateway.envoy.mutual_tls import AUTHORITIES, IDENTITY, identity
 from modelplane.gateway.mutual_tls import (
@@ -204,7 +205,8 @@ class MutualTls(Runnable):
         for replica in self._informers[kind_name(ModelReplica)]:
             metadata = replica["metadata"]
             endpoint = endpoints.get(metadata["name"], metadata["namespace"])
-            if endpoint is not None:
+            # One that somebody else made under the name of a replica says nothing.
+            if endpoint is not None and controller_uid(endpoint) == metadata["uid"]:
                 is_mutual = "mutualTLS" in endpoint["spec"]
                 protocols = found.setdefault(replica["spec"].get("clusterName", ""), set())
                 protocols.add(Protocol.TLS if is_mutual else Protocol.PLAIN)

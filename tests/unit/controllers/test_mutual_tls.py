@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from modelplane.api.mutual_tls import MutualTLSPhase
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.gateway_certificates import Certificates, Issued
@@ -127,12 +129,24 @@ async def test_a_control_plane_that_refuses_writes_keeps_the_certificates() -> N
     assert (link.certificate, link.problem) == (PAIR, "cannot write certificates: forbidden")
 
 
-async def test_an_endpoint_with_plain_http_keeps_it_open() -> None:
+@pytest.mark.parametrize(
+    ("controller", "waits_for"),
+    [
+        pytest.param("of-replica", "endpoints of replicas use it", id="that of a replica"),
+        pytest.param("of-another", "for requests in progress", id="one with its name, made by a tenant"),
+    ],
+)
+async def test_an_endpoint_with_plain_http_keeps_it_open(controller: str, waits_for: str) -> None:
     bench = Bench(cluster(phase="Used"))
-    metadata = {"name": "qwen-1", "namespace": "ml"}
+    metadata = {"name": "qwen-1", "namespace": "ml", "uid": "of-replica"}
     bench.informers["ModelReplica"]["qwen-1"] = {"metadata": metadata, "spec": {"clusterName": "east"}}
-    bench.informers["ModelEndpoint"]["qwen-1"] = {"metadata": metadata, "spec": {"url": "http://192.0.2.1/"}}
+    owners = [{"uid": controller, "controller": True}]
+    bench.informers["ModelEndpoint"]["qwen-1"] = {
+        "metadata": {**metadata, "ownerReferences": owners},
+        "spec": {"url": "http://192.0.2.1/"},
+    }
     await bench.loop.look()
     link = bench.loop.of("east")
     assert isinstance(link, Link)
-    assert link.waiting == "the gateway still accepts plain HTTP: endpoints of replicas use it"
+    assert link.waiting.startswith("the gateway still accepts plain HTTP")
+    assert waits_for in link.waiting
