@@ -64,8 +64,7 @@ def check(
 
 def nodes(engine: Engine) -> int:
     """Return the number of pods that an engine consists of."""
-    workers = [member for member in engine.members if member.role is Role.WORKER]
-    return 1 + sum(member.worker.nodes if member.worker else 1 for member in workers)
+    return sum(member.pods for member in engine.members)
 
 
 def _devices(engine: Engine, command: EngineCommand, flags: Flags) -> Iterator[tuple[Given | None, str]]:
