@@ -208,6 +208,11 @@ class MemberPods(Model):
     ) = None
     template: Annotated[PodTemplate, about("The member's pods.")]
 
+    @property
+    def pods(self) -> int:
+        """Number of pods of one copy of the engine that are of this member."""
+        return self.worker.nodes if self.role is Role.WORKER and self.worker else 1
+
 
 class EngineShape(Model):
     """Fields of an engine before and after placement."""

@@ -57,8 +57,8 @@ class ServingStack(Model):
     backend: Annotated[
         ServingBackend,
         about(
-            "What runs the pods of new replicas: Modelplane, by Deployments and LeaderWorkerSets, or KServe, "
-            "by LLMInferenceServices. Replicas that exist keep what they have. KServe adds its components to "
+            "Workloads of new replicas. Modelplane: Deployments and LeaderWorkerSets. KServe: "
+            "LLMInferenceServices. Replicas that exist keep what they have. KServe adds its components to "
             "the profile."
         ),
     ] = ServingBackend.MODELPLANE

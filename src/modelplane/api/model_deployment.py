@@ -175,7 +175,7 @@ class DeploymentTemplate(Model):
 
 
 class PlacementPolicy(StrEnum):
-    """What decides between clusters, and between pools of a cluster, that would all do."""
+    """Choice between feasible clusters, and between feasible pools of a cluster."""
 
     SPREAD = "Spread"
     PACK = "Pack"
@@ -183,7 +183,7 @@ class PlacementPolicy(StrEnum):
 
 
 class PlacementSettings(Model):
-    """Choice between places that would all do. It concerns new replicas: none is moved."""
+    """Choice between feasible places. It applies to new replicas: none is moved."""
 
     __rules__ = (
         Rule(
@@ -252,7 +252,7 @@ class ModelDeploymentSpec(ReplicaSettings):
         int,
         about("Number of ModelReplicas across the fleet: the field to scale.", ge=0, le=10000),
     ]
-    placement: Annotated[PlacementSettings, about("Choice between places that would all do.")] | None = None
+    placement: Annotated[PlacementSettings, about("Choice between feasible places.")] | None = None
     engines: Annotated[tuple[Engine, ...], _ENGINES] = ()
     template: (
         Annotated[

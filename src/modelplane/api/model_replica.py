@@ -112,8 +112,8 @@ class ModelReplicaSpec(Model):
         Annotated[
             ServingBackend,
             about(
-                "What runs the pods of the engines: Modelplane, by Deployments and LeaderWorkerSets, or "
-                "KServe, by LLMInferenceServices. A ModelDeployment sets it from the InferenceCluster when "
+                "Workloads of the engines. Modelplane: Deployments and LeaderWorkerSets. KServe: "
+                "LLMInferenceServices. A ModelDeployment sets it from the InferenceCluster when "
                 "it makes the replica. A replica that runs cannot change it. Absent: Modelplane."
             ),
         ]

@@ -11,7 +11,6 @@ from modelplane import scheduler
 from modelplane.api import labels, money
 from modelplane.api.decode import InvalidObject, convert, decode_as
 from modelplane.api.devices import Device, DeviceAttribute
-from modelplane.api.engines import Role
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment, PlacementSettings
@@ -219,11 +218,7 @@ def _placed_member(member: PlacedMember) -> scheduler.PlacedMember:
         )
         for request in member.device_requests
     )
-    return scheduler.PlacedMember(member.role, member.node_pool_name, _pods(member), claims)
-
-
-def _pods(member: Member | PlacedMember) -> int:
-    return member.worker.nodes if member.role is Role.WORKER and member.worker else 1
+    return scheduler.PlacedMember(member.role, member.node_pool_name, member.pods, claims)
 
 
 def footprint(found: Iterable[Mapping[str, Any]]) -> scheduler.CacheFootprint:
@@ -283,4 +278,4 @@ def _member(member: Member) -> scheduler.Member:
         )
         for device in devices
     )
-    return scheduler.Member(member.role, _pods(member), requests)
+    return scheduler.Member(member.role, member.pods, requests)

@@ -61,12 +61,12 @@ class _Observed:
 
     @property
     def wanted(self) -> MutualTLS | None:
-        """What its spec asks for."""
+        """The settings of its spec; None without mutual TLS."""
         return self.cluster.spec.gateway.mutual_tls
 
     @property
     def place(self) -> Place:
-        """Where its certificate is, and whether it checks that of the fleet's gateway."""
+        """The place of its certificate."""
         name, uid = self.cluster.metadata.name, self.cluster.metadata.uid
         checks = Protocol.TLS in accepted(rollout(self.cluster).phase)
         return Place(name, uid, server_name(uid), self.secret, checks=checks)

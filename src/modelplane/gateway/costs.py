@@ -1,37 +1,31 @@
 """Costs: what tokens cost by the prices of the platform, in whole units of which no part is lost.
 
-A price has nine decimals for a million tokens, so a token costs a whole number of ``UNIT``.
+A price is a whole number of parts for a million tokens, so a token costs a whole number of units.
 """
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from modelplane.api import money
 from modelplane.api.pricing import Price, Pricing
 from modelplane.gateway.ledger import UNKNOWN, Row, Tokens, row_of
 from modelplane.gateway.usage import UsageRecord
 
-_DECIMALS = 9
 _OF_A_MILLION = 10**6
+_DECIMALS = money.DECIMALS + 6
 
-UNIT = 10 ** (_DECIMALS + 6)
+UNIT = 10**_DECIMALS
 """Units of one of the currency."""
 
 
 def units(amount: str) -> int:
     """Return an amount in units."""
-    return _scaled(amount) * _OF_A_MILLION
-
-
-def _scaled(amount: str) -> int:
-    whole, _, fraction = amount.partition(".")
-    return int(whole + fraction.ljust(_DECIMALS, "0"))
+    return money.parts(amount) * _OF_A_MILLION
 
 
 def amount_of(cost: int) -> str:
     """Return units as an amount: all its decimals, and two at least."""
-    whole, fraction = divmod(cost, UNIT)
-    digits = f"{fraction:015}".rstrip("0").ljust(2, "0")
-    return f"{whole}.{digits}"
+    return money.amount_of(cost, _DECIMALS)
 
 
 def rounded(cost: int, decimals: int) -> str:
@@ -74,8 +68,8 @@ class _Priced:
         self._models = frozenset(price.models)
         self._services = frozenset(price.services)
         self._prompt, self._completion = (
-            _scaled(price.prompt_per_million),
-            _scaled(price.completion_per_million),
+            money.parts(price.prompt_per_million),
+            money.parts(price.completion_per_million),
         )
 
     def cost(self, tokens: Tokens) -> int:

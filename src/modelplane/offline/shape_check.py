@@ -7,13 +7,11 @@ from typing import Final
 from modelplane.api.devices import DeviceRequest
 from modelplane.api.engines import Phase, Role
 from modelplane.api.model_deployment import Engine, Member
+from modelplane.compose.backends.parallelism import DATA, PIPELINE, TENSOR
 from modelplane.compose.backends.workload import ENGINE_PORT
 from modelplane.offline.diagnostics import shown
 from modelplane.offline.engine_commands import EngineCommand, Given
 
-_TENSOR: Final = ("--tensor-parallel-size", "-tp", "--tp-size")
-_PIPELINE: Final = ("--pipeline-parallel-size", "-pp", "--pp-size")
-_DATA: Final = ("--data-parallel-size", "-dp", "--dp-size")
 _NODES: Final = ("--nnodes", "-n")
 _RANK: Final = ("--node-rank", "-r")
 _ELSEWHERE: Final = (
@@ -66,15 +64,14 @@ def check(
 
 def nodes(engine: Engine) -> int:
     """Return the number of pods that an engine consists of."""
-    workers = [member for member in engine.members if member.role is Role.WORKER]
-    return 1 + sum(member.worker.nodes if member.worker else 1 for member in workers)
+    return sum(member.pods for member in engine.members)
 
 
 def _devices(engine: Engine, command: EngineCommand, flags: Flags) -> Iterator[tuple[Given | None, str]]:
     """Compare the devices that the engine divides its model over with those that its pods claim."""
-    sizes = [flags.number(*names) for names in (_TENSOR, _PIPELINE)]
+    sizes = [flags.number(*names) for names in (TENSOR, PIPELINE)]
     within = command.engine.table == "sglang" and flags.find(*_WITHIN_TENSOR)
-    sizes.append(1 if within else flags.number(*_DATA))
+    sizes.append(1 if within else flags.number(*DATA))
     claimed = [_claimed(each) for each in engine.members]
     if flags.find(*_ELSEWHERE) or None in sizes or None in claimed:
         return
@@ -89,7 +86,7 @@ def _devices(engine: Engine, command: EngineCommand, flags: Flags) -> Iterator[t
         return
     product = f"tensor {tensor} x pipeline {pipeline} x data {data} parallel"
     pods = f"{workers + 1} pods of the engine claim" if workers else "pod claims"
-    about = flags.find(*_TENSOR, *_PIPELINE, *_DATA)
+    about = flags.find(*TENSOR, *PIPELINE, *DATA)
     if used > available:
         yield about, f"{product} needs {used} devices, but the {pods} {available}: the engine cannot start"
     else:

@@ -1,4 +1,4 @@
-"""Cost of a placement: the price of its devices, and the devices that it keeps from everybody else.
+"""Cost of a placement: the price of its devices, and the devices that it makes unusable for others.
 
 A pool that counts nodes gives a pod a whole node: all its devices are paid for, and those that no pod claims
 are stranded. In a pool that counts devices, a pod pays for what it claims and strands nothing.
@@ -17,7 +17,7 @@ from modelplane.scheduler.types import Cluster, Load, Pool
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a replica costs.
+    """Cost of a replica.
 
     `price` is for an hour, in billionths of the currency. `unpriced` is the number of parts of the replica
     whose price is not known; they are not in `price`.

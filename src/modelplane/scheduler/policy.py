@@ -1,4 +1,4 @@
-"""Policies: what decides between clusters, and between pools of one cluster, that would all do."""
+"""Policies: the order of feasible clusters, and of feasible pools of one cluster."""
 
 from modelplane.api.model_deployment import PlacementPolicy
 from modelplane.scheduler.cost import Cost

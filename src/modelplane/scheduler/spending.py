@@ -1,4 +1,4 @@
-"""What the replicas of a deployment may cost together."""
+"""Spending: the cost of all replicas of a deployment, against its limit."""
 
 from collections.abc import Iterable
 

@@ -31,7 +31,7 @@ def own_marks(replica: ModelReplica, _engine: PlacedEngine, name: str) -> Marks:
 
 
 def is_whole(_replica: ModelReplica, _engine: PlacedEngine) -> bool:
-    """Every engine has a workload of its own."""
+    """Return True: every engine has a workload of its own."""
     return True
 
 

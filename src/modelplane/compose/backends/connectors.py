@@ -25,7 +25,7 @@ def _vllm(connector: str, role: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRow:
-    """What a connector adds to the pods of the two engines."""
+    """Additions of a connector to the pods of the two engines."""
 
     sidecar: str
     """Value of the routing sidecar's ``--kv-connector``."""

@@ -35,7 +35,7 @@ def _leader_worker_set(workload: Workload, claims: Claims) -> Object:
                 "rollingUpdateConfiguration": {"maxSurge": 0, "maxUnavailable": 1},
             },
             "leaderWorkerTemplate": {
-                "size": 1 + (worker.worker.nodes if worker.worker else 1),
+                "size": 1 + worker.pods,
                 # The ranks of a gang cannot rejoin one by one.
                 "restartPolicy": "RecreateGroupOnPodRestart",
                 "leaderTemplate": pod_template(workload, leader, claims[leader.role]),

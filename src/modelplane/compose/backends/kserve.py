@@ -15,7 +15,7 @@ from typing import Any, Final
 from modelplane.api import labels
 from modelplane.api.engines import Phase, Role
 from modelplane.api.meta import Object
-from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
+from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.names import child_name
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.compose import cache_volume
@@ -69,11 +69,7 @@ def _sizes(replica: ModelReplica, engine: PlacedEngine) -> str:
     served = (own, *(each for each in (_prefill(replica, own),) if each is not None))
     if not any(map(is_gang, served)):
         return ""
-    return "-".join(str(sum(_nodes(member) for member in each.members)) for each in served)
-
-
-def _nodes(member: PlacedMember) -> int:
-    return member.worker.nodes if member.worker else 1
+    return "-".join(str(sum(member.pods for member in each.members)) for each in served)
 
 
 def _key(replica: ModelReplica, engine: PlacedEngine) -> str:

@@ -100,7 +100,7 @@ def _of_author(named: str, spec: PodSpec) -> Iterator[Rejected]:
 
 
 def _of_gang(named: str, engine: _Engine) -> Iterator[Rejected]:
-    nodes = sum(member.worker.nodes if member.worker else 1 for member in engine.members)
+    nodes = sum(member.pods for member in engine.members)
     found = parallelism(_head(engine).template.spec.engine)
     if found.data > 1 and found.pipeline > 1:
         yield Rejected(f"{named}: KServe has either data or pipeline parallelism: use one, {_OTHERWISE}")

@@ -5,10 +5,10 @@ from typing import Any, Final, NamedTuple
 from modelplane.api.containers import Container
 from modelplane.compose.engine_flags import flag, has
 
-_TENSOR: Final = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp")
-_PIPELINE: Final = ("--pipeline-parallel-size", "-pp", "--pp-size")
-_DATA: Final = ("--data-parallel-size", "-dp", "--dp-size")
-_DATA_LOCAL: Final = ("--data-parallel-size-local", "-dpl")
+TENSOR: Final = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp")
+PIPELINE: Final = ("--pipeline-parallel-size", "-pp", "--pp-size")
+DATA: Final = ("--data-parallel-size", "-dp", "--dp-size")
+_LOCAL: Final = ("--data-parallel-size-local", "-dpl")
 _EXPERT: Final = ("--enable-expert-parallel", "-ep")
 _MOST: Final = 4096
 """Largest degree that is read; a larger one counts as none."""
@@ -34,10 +34,10 @@ class Parallelism(NamedTuple):
 def parallelism(container: Container) -> Parallelism:
     """Return the degrees that an engine's flags set (vLLM, SGLang)."""
     return Parallelism(
-        _degree(container, _TENSOR),
-        _degree(container, _PIPELINE),
-        _degree(container, _DATA),
-        _degree(container, _DATA_LOCAL),
+        _degree(container, TENSOR),
+        _degree(container, PIPELINE),
+        _degree(container, DATA),
+        _degree(container, _LOCAL),
         has(container, *_EXPERT),
     )
 

@@ -50,7 +50,7 @@ def test_every_extra_that_is_installed_exists():
     [_, run] = _of("RUN")
     [extras] = re.findall(r"\.\[([^]]+)\]", run)
     assert set(extras.split(",")) - set(EXTRAS) == set()
-    assert set(extras.split(",")) >= {"function", "gateway"}
+    assert set(extras.split(",")) >= {"function", "gateway", "mutual-tls"}
 
 
 def test_it_starts_modelplane_without_a_shell_as_nobody_in_particular():
