@@ -92,7 +92,7 @@ def _indexed(source: Source, files: Collection[str]) -> tuple[Tensor, ...]:
 def _other(files: Collection[str]) -> str:
     """Return the remedy for a checkpoint of another format."""
     if any(file.endswith(".gguf") for file in files):
-        return "a GGUF file cannot be sized: name the checkpoint in safetensors that it was made from"
+        return "a GGUF file cannot be sized: name the safetensors checkpoint that it was made from"
     if any(file.endswith((".bin", ".pt", ".pth")) for file in files):
         return "PyTorch files cannot be sized: convert them to safetensors"
     return "name a checkpoint in the format of transformers, with config.json and safetensors files"

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from modelplane.api import money
+from modelplane.api.device_prices import DevicePricing
 from modelplane.api.devices import Claim, Device
 from modelplane.api.inference_class import InferenceClass
 from modelplane.cel import QuantityError, quantity
@@ -67,14 +69,15 @@ class Refused(NamedTuple):
     reason: str
 
 
-def node(class_: InferenceClass) -> Node | None:
-    """Return the node of a class; None if it has no device with memory."""
+def node(class_: InferenceClass, pricing: DevicePricing | None = None) -> Node | None:
+    """Return the node of a class, at other prices where some are given; None if no device has memory."""
     name, spec = class_.metadata.name, class_.spec
+    pricing = pricing or spec.pricing
     for device in spec.devices:
         size = _memory(device)
         if not size:
             continue
-        prices = {} if spec.pricing is None else {each.name: each.per_hour for each in spec.pricing.devices}
+        prices = {each.name: each.per_hour for each in pricing.devices} if pricing else {}
         version = device.attributes.get("cudaComputeCapability")
         type_, product = device.attributes.get("type"), device.attributes.get("productName")
         return Node(
@@ -84,8 +87,8 @@ def node(class_: InferenceClass) -> Node | None:
             size,
             _version(version.version if version else None),
             type_ is not None and type_.string == _MIG,
-            _billionths(prices[device.name]) if device.name in prices else None,
-            spec.pricing.currency if spec.pricing else "",
+            money.parts(prices[device.name]) if device.name in prices else None,
+            pricing.currency if pricing else "",
         )
     return None
 
@@ -103,11 +106,6 @@ def _memory(device: Device) -> int:
 
 def _version(text: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("-")[0].split("+")[0].split(".")[:2]) if text else ()
-
-
-def _billionths(amount: str) -> int:
-    whole, _, part = amount.partition(".")
-    return int(whole) * _NANO + int(part.ljust(9, "0") or 0)
 
 
 def served(model: Model, node: Node, load: Load, most_nodes: int = PIPELINE_SIZES[-1]) -> Served | Refused:
