@@ -20,7 +20,9 @@ class Hub:
 
     def __init__(self, repo: str, revision: str = "") -> None:
         from huggingface_hub import HfApi  # noqa: PLC0415 - optional, and slow to import
+        from huggingface_hub.utils.tqdm import disable_progress_bars  # noqa: PLC0415 - as above
 
+        disable_progress_bars()
         self.name = repo
         self._api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
         try:

@@ -83,8 +83,11 @@ def _show_hardware(hardware: "Sequence[HardwareSize]", *, everything: bool) -> N
     found = [each for each in hardware if not each.reason]
     told = found if everything else found[:_MOST]
     places = ("CLUSTER", "POOL") if any(each.cluster for each in hardware) else ()
-    columns = (*places, "CLASS", "DEVICES", "NODES", "SPLIT", "GIB OF EACH", "SEQUENCES", "COST/HOUR")
-    show("Hardware that can serve it:", columns, (_served(each, bool(places)) for each in told))
+    cost = ("COST/HOUR",) if any(each.cost_per_hour for each in told) else ()
+    columns = (*places, "CLASS", "DEVICES", "NODES", "SPLIT", "GIB OF EACH", "SEQUENCES", *cost)
+    show(
+        "Hardware that can serve it:", columns, (_served(each, bool(places))[: len(columns)] for each in told)
+    )
     if len(told) < len(found):
         click.echo(f"and {len(found) - len(told)} more: --all shows them")
     refused = [each for each in hardware if each.reason]
