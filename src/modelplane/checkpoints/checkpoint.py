@@ -1,6 +1,7 @@
 """A checkpoint as both readers return it, and the choice of its files."""
 
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Final, NamedTuple, Protocol
 
 import msgspec
@@ -13,6 +14,8 @@ CONFIG: Final = "config.json"
 INDEX: Final = "model.safetensors.index.json"
 SINGLE: Final = "model.safetensors"
 MAX_INDEX_BYTES: Final = 100_000_000
+_AT_A_TIME: Final = 8
+"""Headers that are read at the same time."""
 
 _FileName = Annotated[str, msgspec.Meta(max_length=255, pattern=r"^[A-Za-z0-9_][\w.-]*\.safetensors$")]
 
@@ -78,9 +81,15 @@ def _indexed(source: Source, files: Collection[str]) -> tuple[Tensor, ...]:
             f"{source.name} lacks {len(missing)} of the {len(shards)} files that {INDEX} names, such as "
             f"{missing[0]}: download them"
         )
-    tensors = tuple(
-        tensor for shard in shards for tensor in source.header(shard) if places.get(tensor.name) == shard
-    )
+    # A hub answers each request after a while, and a model may have hundreds of files.
+    pool = ThreadPoolExecutor(_AT_A_TIME)
+    try:
+        headers = pool.map(lambda shard: (shard, tuple(source.header(shard))), shards)
+        tensors = tuple(
+            tensor for shard, found in headers for tensor in found if places.get(tensor.name) == shard
+        )
+    finally:
+        pool.shutdown(cancel_futures=True)
     if len(tensors) != len(places):
         raise Unsizable(
             f"{len(places) - len(tensors):,} tensors that {INDEX} of {source.name} names are not in their "

@@ -77,5 +77,6 @@ def _refused(repo: str, error: Exception) -> Exception:
     for type_, remedy in remedies:
         if isinstance(error, type_):
             text = str(error).strip().splitlines() or [type(error).__name__]
-            return Unsizable(f'cannot read "{repo}" on the hub: {text[0].rstrip(".")[:300]}: {remedy}')
+            shown = "".join(letter for letter in text[0].rstrip(".")[:300] if letter.isprintable())
+            return Unsizable(f'cannot read "{repo}" on the hub: {shown}: {remedy}')
     return error

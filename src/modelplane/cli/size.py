@@ -82,15 +82,11 @@ def size(  # noqa: PLR0913  an argument for each option
     try:
         checkpoint = _read(model, revision)
         found = _model(checkpoint, quantization)
+        length = _context(checkpoint.name, found, context)
+        wanted = Load(length, concurrency, _ELEMENTS[kv_cache_dtype])
+        result = size_report.size(checkpoint.name, found, wanted, _hardware(found, wanted, fleet))
     except Unsizable as error:
         raise UserError(str(error)) from error
-    most = found.architecture.max_positions
-    if context is None and not most:
-        raise UserError(f"config.json of {checkpoint.name} has no max_position_embeddings: give --context")
-    if context and most and context > most:
-        raise UserError(f"{checkpoint.name} has at most {most:,} positions: give a smaller --context")
-    wanted = Load(context or most, concurrency, _ELEMENTS[kv_cache_dtype])
-    result = size_report.size(checkpoint.name, found, wanted, _hardware(found, wanted, fleet))
     if output == "json":
         click.echo(documents.as_json(result))
     else:
@@ -130,6 +126,16 @@ def _model(checkpoint: "Checkpoint", quantization: str | None) -> "Model":
         weights(found, checkpoint.tensors, precision),
         precision.quantization if precision else found.quantization,
     )
+
+
+def _context(name: str, model: "Model", context: int | None) -> int:
+    """Return the tokens of a sequence."""
+    most = model.architecture.max_positions
+    if context is None and not most:
+        raise UserError(f"config.json of {name} has no max_position_embeddings: give --context")
+    if context and most and context > most:
+        raise UserError(f"{name} has at most {most:,} positions: give a smaller --context")
+    return context or most
 
 
 def _hardware(model: "Model", wanted: "Load", fleet: tuple[str, ...]) -> "Iterator[HardwareSize]":

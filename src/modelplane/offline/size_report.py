@@ -19,6 +19,7 @@ from modelplane.sizing.kv_cache import sequence_bytes, state_bytes, token_bytes
 from modelplane.sizing.memory import BATCHES, GIB, Batch, Load, Memory, Model, memory
 from modelplane.sizing.roles import Role
 from modelplane.sizing.splits import PIPELINE_SIZES, TENSOR_SIZES, Split, best_split, rejections
+from modelplane.sizing.unsizable import MAX_BYTES, Unsizable
 
 M = TypeVar("M", bound=MetaModel)
 
@@ -117,8 +118,14 @@ class Size(Report, frozen=True, kw_only=True):
 
 
 def size(name: str, model: Model, load: Load, hardware: Iterable[HardwareSize]) -> Size:
-    """Return the size of a model."""
+    """Return the size of a model. Raises ``Unsizable``."""
     architecture, weights = model.architecture, model.weights
+    cache = _cache(architecture, load)
+    if cache.sequence_bytes * load.concurrency > MAX_BYTES:
+        raise Unsizable(
+            f"{load.concurrency:,} sequences of {load.context:,} tokens take more than a pebibyte: lower "
+            "--context or --concurrency"
+        )
     rows = tuple(sorted(hardware, key=_rank))
     return Size(
         model=name,
@@ -135,7 +142,7 @@ def size(name: str, model: Model, load: Load, hardware: Iterable[HardwareSize]) 
             for role in Role
             if role in weights.sizes
         ),
-        cache=_cache(architecture, load),
+        cache=cache,
         splits=tuple(_splits(model, load)),
         hardware=rows,
         servable=any(not each.reason for each in rows),

@@ -19,7 +19,7 @@ MAX_LAYERS: Final = 2_000
 _Width = Annotated[int, msgspec.Meta(ge=1, le=2**24)]
 _Heads = Annotated[int, msgspec.Meta(ge=1, le=2**16)]
 _Few = Annotated[int, msgspec.Meta(ge=0, le=2**16)]
-_Text = Annotated[str, msgspec.Meta(max_length=200)]
+_Text = Annotated[str, msgspec.Meta(max_length=200, pattern="^[ -~]*$")]
 
 
 class LayerKind(StrEnum):

@@ -51,14 +51,19 @@ class _Entry(msgspec.Struct, frozen=True):
     shape: _Shape
 
 
+# Made once: msgspec must not analyze a type in two threads.
+_HEADER: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENTRY: Final = msgspec.json.Decoder(_Entry)
+
+
 def header(content: bytes, file: str) -> Iterator[Tensor]:
     """Yield the tensors of the JSON of a header. Raises ``Unsizable``."""
     remedy = "download the file again"
     try:
-        entries = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        entries = _HEADER.decode(content)
         entries.pop("__metadata__", None)
         for name, raw in entries.items():
-            entry = msgspec.json.decode(raw, type=_Entry)
+            entry = _ENTRY.decode(raw)
             yield _known(Tensor(name, entry.dtype, entry.shape), file)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise Unsizable(f'cannot read the header of "{file}": {error}: {remedy}') from error
@@ -69,13 +74,13 @@ def tensor(name: str, dtype: str, shape: object, file: str) -> Tensor:
     try:
         return _known(Tensor(name, dtype, convert(shape, _Shape)), file)
     except msgspec.ValidationError as error:
-        raise Unsizable(f'tensor "{name[:200]!a}" of "{file}" has a shape that is none: {error}') from error
+        raise Unsizable(f'tensor {name[:200]!a} of "{file}" has a shape that is none: {error}') from error
 
 
 def _known(found: Tensor, file: str) -> Tensor:
     if found.dtype not in _BITS:
         raise Unsizable(
-            f"tensor {found.name[:200]!a} of {file} has the dtype {found.dtype[:32]!a}, "
+            f'tensor {found.name[:200]!a} of "{file}" has the dtype {found.dtype[:32]!a}, '
             "which has no known size: convert the checkpoint to a dtype of the safetensors format"
         )
     return found

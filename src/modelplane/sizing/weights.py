@@ -13,7 +13,7 @@ from modelplane.sizing.architecture import Architecture
 from modelplane.sizing.precision import Precision, converted, is_matrix, parameters
 from modelplane.sizing.roles import QUANTIZED, Role, layer, role
 from modelplane.sizing.tensors import MAX_TENSORS, Tensor
-from modelplane.sizing.unsizable import Unsizable
+from modelplane.sizing.unsizable import MAX_BYTES, Unsizable
 
 Bytes = Mapping[Role, int]
 
@@ -71,6 +71,8 @@ def weights(model: Architecture, tensors: Iterable[Tensor], precision: Precision
         size = converted(tensor, precision) if precision and changes else tensor.size
         where = outside if place is None or found is Role.VISION else layers[place]
         where[found] += size
+    if stored > MAX_BYTES:
+        raise Unsizable("the headers claim more than a pebibyte: download the checkpoint again")
     if not any(layers):
         raise Unsizable(
             "no tensor is of a layer: the names of the tensors are not those of transformers, so convert the "

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from modelplane.sizing.architecture import architecture
 from modelplane.sizing.tensors import Tensor, header
 from modelplane.sizing.unsizable import Unsizable
+from modelplane.sizing.weights import weights
 
 
 def read(entries: Any) -> list[Tensor]:
@@ -46,3 +48,16 @@ def test_a_hostile_header_is_refused(content: bytes, problem: str) -> None:
     with pytest.raises(Unsizable) as refused:
         list(header(content, "model.safetensors"))
     assert problem in str(refused.value)
+
+
+def test_more_than_a_pebibyte_is_refused() -> None:
+    config = architecture(b'{"num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 1}')
+    huge = Tensor("model.layers.0.mlp.up_proj.weight", "BF16", (2**40, 2**40))
+    with pytest.raises(Unsizable, match="more than a pebibyte"):
+        weights(config, [huge])
+
+
+def test_tensors_of_other_names_are_refused() -> None:
+    config = architecture(b'{"num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 1}')
+    with pytest.raises(Unsizable, match="names of the tensors"):
+        weights(config, [Tensor("something", "BF16", (2,))])
