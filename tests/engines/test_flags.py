@@ -15,7 +15,7 @@ from examples.planned import EXAMPLES, documents
 from modelplane.api.containers import Container
 from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.catalogue.files import flag_table
+from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import nearest
 from modelplane.compose.backends.draining import draining
 

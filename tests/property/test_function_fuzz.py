@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.crossplane.function.messages import RunFunctionRequest
 from support.crossplane.fields import copied
 from support.crossplane.fleet import Fleet
 from support.crossplane.function_process import METHOD, FunctionProcess
@@ -126,7 +127,7 @@ def lost(request: bytes, answer: fnv1.RunFunctionResponse | grpc.StatusCode) -> 
     """
     if isinstance(answer, grpc.StatusCode) or _is_fatal(answer):
         return set()
-    there = set(fnv1.RunFunctionRequest.FromString(request).observed.resources)
+    there = set(RunFunctionRequest.FromString(request).observed.resources)
     gone = there - set(answer.desired.resources)
     return {key for key in gone if not key.startswith(("crossplane-in-use", "crossplane-namespace-"))}
 

@@ -1,15 +1,13 @@
-"""The files of the catalogue, read once: the only module of it that reads any."""
+"""The files of cards and machines, read once."""
 
 from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
 
-import msgspec
 import yaml
 
 from modelplane.api.decode import convert
 from modelplane.catalogue.entries import Cards, Catalogue, Machines
-from modelplane.catalogue.flag_table import FlagTable
 
 T = TypeVar("T")
 
@@ -26,13 +24,6 @@ def catalogue() -> Catalogue:
         {each.name: each for each in machines.machines},
         machines.taints,
     )
-
-
-@cache
-def flag_table(engine: str) -> FlagTable:
-    """Return the flags of an engine: vllm, sglang or llama.cpp."""
-    folder = resources.files("modelplane.catalogue").joinpath("engine_flags")
-    return msgspec.json.decode(folder.joinpath(f"{engine}.json").read_bytes(), type=FlagTable)
 
 
 def read(name: str, type_: type[T]) -> T:

@@ -81,6 +81,8 @@ def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> 
     """Start a whole fleet on this machine: control plane, node agent, gateway."""
     place = home_directory(home)
     console = Console(highlight=False, markup=False, soft_wrap=True)
+    # First, because what follows may take minutes.
+    setup.make_home(place)
     program = _find_or_build(console)
     _build_module(console)
     if waiting := lifecycle.busy(place):
@@ -141,7 +143,6 @@ def _build_module(console: Console) -> None:
 
 def _start(place: Home, program: Path, choice: Choice) -> bool:
     """Start the supervisor unless one runs; return whether it was started."""
-    setup.make_home(place)
     with lifecycle.turn(place):
         setup.set_up(place, choice)
         return lifecycle.start(place, program)

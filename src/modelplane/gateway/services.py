@@ -32,6 +32,8 @@ _HOST_NAME = re.compile(
 )
 _MODEL = re.compile("[!-~]{1,256}")
 _VERSION = re.compile(r"v\d+\w*")
+_PLAIN_PATH = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+/?")
+"""A path that every server reads in one way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,14 @@ def _outside(endpoint: ModelEndpoint, *, tls: bool) -> str:
         return ""
     if not tls:
         return "spec.mutualTLS needs https: let the ModelReplica write the endpoint"
-    if not (endpoint.spec.rewrite_path or "").startswith(home):
+    path = endpoint.spec.rewrite_path or ""
+    if not path.startswith(home):
         return f"with spec.mutualTLS, rewritePath must begin with {home}: let the ModelReplica write it"
+    if not _PLAIN_PATH.fullmatch(path):
+        return (
+            "with spec.mutualTLS, rewritePath must have plain segments (no .., // or escapes), which lead "
+            "nowhere else: let the ModelReplica write it"
+        )
     return ""
 
 

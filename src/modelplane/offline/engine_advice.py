@@ -5,7 +5,7 @@ from typing import Final
 
 from modelplane.api.containers import Container
 from modelplane.api.model_deployment import Engine, Member
-from modelplane.catalogue.files import flag_table
+from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import nearest
 from modelplane.offline import flag_check, shape_check
 from modelplane.offline.diagnostics import Path

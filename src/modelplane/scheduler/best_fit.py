@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Sequence
 
-from modelplane.scheduler.capacity import FreeCapacity
+from modelplane.scheduler.capacity import FreeCapacity, price
 from modelplane.scheduler.engine_options import Option
 from modelplane.scheduler.first_fit import first_fit
 from modelplane.scheduler.search_budget import SearchBudget
@@ -36,8 +36,10 @@ def best_fit(
     steps, limit = 0, budget.allowance
     while heap and steps < limit:
         _, chosen, ranks = heapq.heappop(heap)
-        steps += 1
+        # Each choice that follows is added up over all engines.
+        steps += len(options) ** 2
         wanted = [[each[at]] for each, at in zip(options, chosen, strict=True)]
+        steps += sum(price(capacities[pool]) for [option] in wanted for pool, _ in option.loads)
         fitting = first_fit(wanted, capacities)
         if fitting is not None:
             budget.spend(steps)

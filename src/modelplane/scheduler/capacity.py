@@ -165,3 +165,8 @@ def _added(groups: tuple[tuple[Group, int], ...], loads: Iterable[Load]) -> tupl
     for load in loads:
         counts[load.group] = counts.get(load.group, 0) + load.copies
     return tuple(sorted((group, copies) for group, copies in counts.items() if copies))
+
+
+def price(capacity: FreeCapacity) -> int:
+    """Return the number of steps to compute the capacity that a load leaves."""
+    return 1 if isinstance(capacity, NodeCapacity) else 30 + 3 * len(capacity.groups) ** 2

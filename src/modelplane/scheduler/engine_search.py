@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterator, Sequence
 
 from modelplane.scheduler.backtracking import Backtracking, numbered
-from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
+from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity, price
 from modelplane.scheduler.engine_options import Option
 from modelplane.scheduler.search_budget import SearchBudget
 
@@ -104,7 +104,7 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
         if key not in self._left:
             smaller = self._capacities[capacity].take(self._loads[load])
             self._left[key] = None if smaller is None else self._number(smaller)
-            self._steps += _price(self._capacities[capacity])
+            self._steps += price(self._capacities[capacity])
         return self._left[key]
 
     def _number(self, capacity: FreeCapacity) -> int:
@@ -116,8 +116,3 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
 
 def _free_nodes(capacity: FreeCapacity) -> int:
     return max(capacity.free, 0) if isinstance(capacity, NodeCapacity) else 0
-
-
-def _price(capacity: FreeCapacity) -> int:
-    """Return the number of steps to compute the capacity that a load leaves."""
-    return 1 if isinstance(capacity, NodeCapacity) else 30 + 3 * len(capacity.groups) ** 2

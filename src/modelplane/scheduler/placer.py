@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from modelplane.api.model_deployment import PlacementPolicy
 from modelplane.scheduler import misfit
-from modelplane.scheduler.best_fit import best_fit
+from modelplane.scheduler.best_fit import Amounts, best_fit
 from modelplane.scheduler.capacity import FreeCapacity
 from modelplane.scheduler.cost import NOTHING, Cost, cost_of
 from modelplane.scheduler.engine_options import EngineOptions, Option, OptionFinder
@@ -48,6 +48,7 @@ class Placer:
         self.selection = selection
         self._budget = budget
         self._least: dict[object, Cost | None] = {}
+        self._amounts: dict[object, list[list[Amounts]]] = {}
 
     def place(
         self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None = None
@@ -61,10 +62,7 @@ class Placer:
 
         It is found without regard to free capacity, once for all clusters that are alike.
         """
-        key = tuple(
-            (id(each.devices), each.nodes, each.accounting, each.fabric, each.currency, each.prices)
-            for each in cluster.pools
-        )
+        key = _hardware(cluster)
         if key not in self._least:
             self._least[key] = self._find_least(cluster)
         return self._least[key]
@@ -101,9 +99,19 @@ class Placer:
         chosen = first_fit(options, capacities) or self._search(options, cluster, capacities, pins)
         if pins is not None or self._policy is None or isinstance(chosen, Misfit):
             return chosen
-        policy = self._policy
-        costs = [[within_cluster(policy, self._cost(cluster, each)) for each in wanted] for wanted in options]
+        costs = self._costs(cluster, options, self._policy)
         return best_fit(options, costs, capacities, self._budget) or chosen
+
+    def _costs(
+        self, cluster: Cluster, options: Sequence[Sequence[Option]], policy: PlacementPolicy
+    ) -> list[list[Amounts]]:
+        """Return the costs of the options that nothing pins, found once for all clusters that are alike."""
+        key = _hardware(cluster)
+        if key not in self._amounts:
+            self._amounts[key] = [
+                [within_cluster(policy, self._cost(cluster, each)) for each in wanted] for wanted in options
+            ]
+        return self._amounts[key]
 
     def _cost(self, cluster: Cluster, option: Option) -> Cost:
         costs = (cost_of(cluster.pools[pool], load, self._currency) for pool, load in option.loads)
@@ -148,6 +156,14 @@ class Placer:
         return tuple(
             _placed(engine, cluster, option) for engine, option in zip(self._engines, chosen, strict=True)
         )
+
+
+def _hardware(cluster: Cluster) -> object:
+    """Return what decides on the options of a cluster and their costs; free capacity plays no part."""
+    return tuple(
+        (id(each.devices), each.nodes, each.accounting, each.fabric, each.currency, each.prices)
+        for each in cluster.pools
+    )
 
 
 def _obeys(option: Option, cluster: Cluster, pin: tuple[str, ...] | None) -> bool:

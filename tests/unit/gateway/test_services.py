@@ -314,6 +314,12 @@ def test_the_name_by_which_an_engine_knows_its_model_is_bounded(named: str, serv
         pytest.param("https://192.0.2.1/", "/other/qwen-1/", "must begin with /ml/", id="of another"),
         pytest.param("https://192.0.2.1/", "/ml-2/qwen-1/", "must begin with /ml/", id="a longer name"),
         pytest.param("https://192.0.2.1/", None, "must begin with /ml/", id="the client's path"),
+        pytest.param("https://192.0.2.1/", "/ml/../other/qwen-1/", "plain segments", id="dots"),
+        pytest.param("https://192.0.2.1/", "/ml/%2e%2E/other/", "plain segments", id="escaped dots"),
+        pytest.param("https://192.0.2.1/", "/ml/..%2fother/", "plain segments", id="an escaped slash"),
+        pytest.param("https://192.0.2.1/", "/ml/..\\other/", "plain segments", id="a backslash"),
+        pytest.param("https://192.0.2.1/", "/ml/..;a/other/", "plain segments", id="a parameter"),
+        pytest.param("https://192.0.2.1/", "/ml//../other/", "plain segments", id="an empty segment"),
         pytest.param("http://192.0.2.1/", "/ml/qwen-1/", "needs https", id="plain HTTP"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 from examples.planned import EXAMPLES, documents
 from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.catalogue.files import flag_table
+from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import version_of
 from modelplane.offline.engine_advice import warnings
 from support.manifests import DEPLOYMENT, validated

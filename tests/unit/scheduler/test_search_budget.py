@@ -1,5 +1,6 @@
 """How much one placement may search."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -18,13 +19,21 @@ from modelplane.scheduler import (
     Member,
     PlacedEngine,
     PlacedMember,
+    PlacementPolicy,
     Pool,
     Replica,
     ResolvedRequest,
     Role,
+    best_fit,
+    first_fit,
+    placer,
     schedule,
 )
+from modelplane.scheduler.capacity import FreeCapacity
+from modelplane.scheduler.cost import Cost, cost_of
+from modelplane.scheduler.engine_options import Option
 from modelplane.scheduler.search_budget import SELECTOR_UNITS, SearchBudget
+from modelplane.scheduler.types import Load
 
 LOOPS = "[{0}].all(x, [{0}].all(y, [{0}].all(z, x + y + z >= {1})))"
 """A selector that is always true and costs 0.6 million units; the number makes it another one."""
@@ -107,6 +116,48 @@ def test_every_search_may_take_a_few_steps() -> None:
     budget = SearchBudget()
     budget.spend(10**9)
     assert (budget.spent, budget.allowance > 0) == (True, True)
+
+
+@pytest.mark.parametrize("accounting", Accounting)
+def test_the_search_for_the_cheapest_place_is_bounded_by_its_work(
+    accounting: Accounting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight engines that fit on the cheap pools one by one, not together: almost all choices are tried."""
+    tried: list[int] = []
+
+    def counted(
+        options: Sequence[Sequence[Option]], capacities: Sequence[FreeCapacity]
+    ) -> tuple[Option, ...] | None:
+        tried.append(len(options))
+        return first_fit.first_fit(options, capacities)
+
+    monkeypatch.setattr(best_fit, "first_fit", counted)
+    pools = tuple(
+        Pool(f"p{number:02}", 1 if number < 15 else 64, (GPU,), accounting, currency="USD", prices=(price,))
+        for number, price in enumerate([*range(1, 16), 10**6])
+    )
+    engines = tuple(engine(f"e{at}", 1, 8) for at in range(8))
+    wanted = replace(asking(costly(1)), engines=engines, policy=PlacementPolicy.CHEAPEST, replicas=20)
+    fleet = Fleet(tuple(Cluster(f"c{at}", gateway_address="192.0.2.1", pools=pools) for at in range(20)))
+    schedule(fleet, wanted)
+    # Each choice costs some microseconds for each engine, and again for each that follows it.
+    assert sum(count**2 for count in tried) < 2 * 200_000
+
+
+def test_the_costs_of_options_are_found_once_for_all_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gang on eight pools of one fabric has 64 options."""
+    found: list[Pool] = []
+
+    def counted(pool: Pool, load: Load, currency: str) -> Cost:
+        found.append(pool)
+        return cost_of(pool, load, currency)
+
+    monkeypatch.setattr(placer, "cost_of", counted)
+    pools = tuple(Pool(f"p{at}", 90, (GPU,), fabric="ib", currency="USD", prices=(at,)) for at in range(8))
+    wanted = replace(asking(costly(1)), engines=(engine("e", 1, 8, 1),), policy=PlacementPolicy.CHEAPEST)
+    fleet = Fleet((Cluster("c", gateway_address="192.0.2.1", pools=pools),))
+    assert len(schedule(fleet, replace(wanted, replicas=40)).assignments) == 40
+    assert len(found) < 5 * 64 + 2 * 40
 
 
 @pytest.mark.parametrize("accounting", Accounting)

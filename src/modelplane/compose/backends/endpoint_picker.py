@@ -36,6 +36,7 @@ _OBJECTIVES_GROUP = "inference.networking.x-k8s.io"
 _FILE = "epp-config.yaml"
 _FOLDER = "/config"
 _BLOCK_TOKENS = 16
+_MOST_DIGITS = 6
 _LOST_NODE_S = 30
 _NON_CACHED_TOKENS = 16
 _PLUGINS: Final = {
@@ -152,7 +153,9 @@ def _block_tokens(replica: ModelReplica) -> int:
     engines = replica.spec.engines
     deciding = next((engine for engine in engines if engine.phase is Phase.DECODE), engines[0])
     given = flag(head(deciding).template.spec.engine, "--block-size", "--page-size") or ""
-    return int(given) if given.isascii() and given.isdigit() and int(given) > 0 else _BLOCK_TOKENS
+    # int() of thousands of digits raises.
+    is_number = given.isascii() and given.isdigit() and len(given) <= _MOST_DIGITS
+    return int(given) if is_number and int(given) > 0 else _BLOCK_TOKENS
 
 
 def _config_map(replica: ModelReplica) -> dict[str, Any]:

@@ -29,7 +29,9 @@ def engine_port(engine: PlacedEngine) -> int | Rejected:
     given = flag(head(engine).template.spec.engine, "--port")
     if given is None:
         return _DECODE_PORT
-    if not (given.isascii() and given.isdigit() and 0 < int(given) <= _MOST):
+    # int() of thousands of digits raises.
+    is_number = given.isascii() and given.isdigit() and len(given) <= len(str(_MOST))
+    if not (is_number and 0 < int(given) <= _MOST):
         return Rejected(f'engine "{engine.name}": --port "{given}" is not a port number: write a number')
     if int(given) == ENGINE_PORT:
         return Rejected(

@@ -6,7 +6,7 @@ from modelplane.api.containers import Container
 from modelplane.api.decode import decode_as
 from modelplane.api.engines import Connector, Phase
 from modelplane.api.model_replica import ModelReplica
-from modelplane.catalogue.files import flag_table
+from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import nearest
 from modelplane.compose.backends.connectors import CONNECTORS, arguments, refusal
 from modelplane.offline import flag_check

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.rejected import Rejected
+from modelplane.compose.backends.endpoint_picker import configuration
 from modelplane.compose.backends.prefill_decode import engine_port
 from support.replicas import engine, gang, member, replica
 
@@ -33,7 +34,7 @@ def test_a_decode_engine_leaves_the_pods_port_to_the_sidecar(
     assert _port(shape, phase) == port
 
 
-@pytest.mark.parametrize("value", ["$(PORT)", "", "0", "65536", "-1", "٣", "8_001", "8001.0"])
+@pytest.mark.parametrize("value", ["$(PORT)", "", "0", "65536", "-1", "٣", "8_001", "8001.0", "9" * 5000])
 def test_a_port_that_is_no_port_is_refused_with_a_reason(value: str) -> None:
     assert _port(engine("e", member(args=[f"--port={value}"])), "Decode") == Rejected(
         f'engine "e": --port "{value}" is not a port number: write a number'
@@ -45,3 +46,16 @@ def test_the_sidecars_port_is_refused() -> None:
         'engine "e": port 8000 of a decode pod is the routing sidecar\'s: '
         "give the engine another, such as --port=8001"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "tokens"),
+    [
+        pytest.param("32", 32, id="the author's"),
+        pytest.param("0", 16, id="none"),
+        pytest.param("9" * 5000, 16, id="more digits than a number may have"),
+    ],
+)
+def test_the_picker_reads_the_size_of_a_block_or_takes_the_default(value: str, tokens: int) -> None:
+    producer, *_ = configuration(replica(engine("e", member(args=[f"--block-size={value}"]))))["plugins"]
+    assert producer["parameters"]["blockSizeTokens"] == tokens
