@@ -219,19 +219,20 @@ class _Handler(BaseHTTPRequestHandler):
         files = (file for repo in self.hub.repos.values() for file in repo.files.values())
         path = next(file for file in files if file.stat().st_size >= _LARGE and _sha256(file) == sha)
         size = path.stat().st_size
-        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         start = int(asked[1]) if asked else 0
+        stop = min(int(asked[2]) + 1, size) if asked and asked[2] else size
         self.send_response(206 if asked else 200)
         self.send_header("ETag", f'"{sha}"')
         self.send_header("Accept-Ranges", "bytes")
-        self.send_header("Content-Length", str(size - start))
+        self.send_header("Content-Length", str(stop - start))
         if asked:
-            self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
+            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{size}")
         self.end_headers()
         if self.command == "HEAD":
             return
         cut, self.hub.cut_after = self.hub.cut_after, 0
-        end = start + cut if cut else size
+        end = start + cut if cut else stop
         began = time.monotonic()
         with path.open("rb") as file:
             file.seek(start)
@@ -241,7 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
                     due = began + (file.tell() - start) / self.hub.bytes_per_s
                     time.sleep(max(due - time.monotonic(), 0))
         # Less than was announced: the other side sees a connection that broke.
-        self.close_connection = end < size
+        self.close_connection = end < stop
 
     def _refuse(self, code: int, why: str) -> None:
         self._send(code, b"{}", {"X-Error-Code": why, "X-Error-Message": why})

@@ -11,6 +11,7 @@ from modelplane.offline.placements import Explanation, Plan
 from modelplane.offline.rendering import Rendering
 from modelplane.offline.replica_explanation import ReplicaExplanation
 from modelplane.offline.service_explanation import ServiceExplanation
+from modelplane.offline.size_report import Size
 from modelplane.offline.validation import Validation
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "output"
@@ -18,6 +19,7 @@ REPORTS: dict[str, type[Report]] = {
     "validate": Validation,
     "render": Rendering,
     "plan": Plan,
+    "size": Size,
     "explain": Explanation,
     "explain-service": ServiceExplanation,
     "explain-replica": ReplicaExplanation,

@@ -1,0 +1,82 @@
+"""A checkpoint on the Hugging Face hub, by the hub's own library.
+
+Headers are read by range requests. The token is that of the library: ``HF_TOKEN``, or of ``hf auth login``.
+"""
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx2
+
+from modelplane.sizing.tensors import Tensor, tensor
+from modelplane.sizing.unsizable import Unsizable
+
+
+class Hub:
+    """A repository of the hub."""
+
+    def __init__(self, repo: str, revision: str = "") -> None:
+        from huggingface_hub import HfApi  # noqa: PLC0415 - optional, and slow to import
+        from huggingface_hub.utils.tqdm import disable_progress_bars  # noqa: PLC0415 - as above
+
+        disable_progress_bars()
+        self.name = repo
+        self._api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+        try:
+            about: Any = self._api.model_info(repo, revision=revision or None, files_metadata=True)
+        except Exception as error:
+            raise _refused(repo, error) from error
+        # One commit for all files, whatever is pushed meanwhile.
+        self._revision: str = about.sha
+        self._sizes: dict[str, int] = {each.rfilename: each.size or 0 for each in about.siblings or ()}
+
+    def files(self) -> Collection[str]:
+        """Return the names of the files."""
+        return sorted(self._sizes)
+
+    def content(self, file: str, limit: int) -> bytes:
+        """Return a file of at most ``limit`` bytes."""
+        if self._sizes[file] > limit:
+            raise Unsizable(f'"{file}" of {self.name} has more than {limit:,} bytes: it is none of a model')
+        try:
+            with TemporaryDirectory() as folder:
+                path = self._api.hf_hub_download(
+                    self.name, file, revision=self._revision, local_dir=folder, etag_timeout=10
+                )
+                return Path(path).read_bytes()
+        except Exception as error:
+            raise _refused(self.name, error) from error
+
+    def header(self, file: str) -> Iterator[Tensor]:
+        """Yield the tensors of a safetensors file."""
+        try:
+            found = self._api.parse_safetensors_file_metadata(self.name, file, revision=self._revision)
+        except Exception as error:
+            raise _refused(self.name, error) from error
+        for name, each in found.tensors.items():
+            yield tensor(name, each.dtype, each.shape, file)
+
+
+def _refused(repo: str, error: Exception) -> Exception:
+    """Return an error of the library as one of sizing; a bug unchanged."""
+    from huggingface_hub import errors  # noqa: PLC0415 - optional, and slow to import
+
+    remedies: tuple[tuple[type[Exception], str], ...] = (
+        (errors.GatedRepoError, "ask for access on its page, then set HF_TOKEN or run `hf auth login`"),
+        (errors.RepositoryNotFoundError, "correct OWNER/NAME, or set HF_TOKEN if it is private"),
+        (errors.RevisionNotFoundError, "name a branch, tag or commit that exists"),
+        (errors.HFValidationError, "write OWNER/NAME, or ./FOLDER for a folder"),
+        (errors.SafetensorsParsingError, "convert the checkpoint again"),
+        (errors.HfHubHTTPError, "try again later"),
+        (httpx2.HTTPError, "connect to the hub, set HF_ENDPOINT to a mirror, or size a folder"),
+        (OSError, "connect to the hub, set HF_ENDPOINT to a mirror, or size a folder"),
+    )
+    for type_, remedy in remedies:
+        if isinstance(error, type_):
+            text = str(error).strip().splitlines() or [type(error).__name__]
+            shown = "".join(letter for letter in text[0].rstrip(".")[:300] if letter.isprintable())
+            return Unsizable(f'cannot read "{repo}" on the hub: {shown}: {remedy}')
+    return error

@@ -1,0 +1,150 @@
+"""Hardware: the nodes of InferenceClasses that can serve a model, with how many devices, at what cost."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from modelplane.api import money
+from modelplane.api.device_prices import DevicePricing
+from modelplane.api.devices import Claim, Device
+from modelplane.api.inference_class import InferenceClass
+from modelplane.cel import QuantityError, quantity
+from modelplane.sizing.architecture import Quantization
+from modelplane.sizing.memory import GIB, Load, Memory, Model, batch, memory
+from modelplane.sizing.splits import PIPELINE_SIZES, Split, best_split, rejections
+
+_NANO = 10**9
+_MIG = "mig"
+_NVIDIA = "gpu.nvidia.com"
+_CAPABILITIES = {"awq": (7, 5), "gptq": (6, 0), "compressed-tensors": (7, 5), "fp8": (7, 5), "mxfp4": (8, 0)}
+"""Least CUDA compute capability that vLLM accepts, by quantization method."""
+_BF16 = (8, 0)
+
+
+class Node(NamedTuple):
+    """A node of an InferenceClass, as far as models need it."""
+
+    name: str
+    """Name of the class."""
+    device: str
+    devices: int
+    """Devices of a node."""
+    memory: int
+    """Bytes of each device."""
+    capability: tuple[int, ...] = ()
+    """CUDA compute capability; empty if it is not known."""
+    is_partition: bool = False
+    """A partition of a GPU, which cannot work together with others."""
+    price: int | None = None
+    """Of one device for an hour, in billionths of the currency; None if it is not known."""
+    currency: str = ""
+
+
+class Served(NamedTuple):
+    """A replica on nodes of a class, on the fewest devices."""
+
+    node: Node
+    split: Split
+    memory: Memory
+
+    @property
+    def nodes(self) -> int:
+        """The nodes of the replica."""
+        return self.split.pipeline
+
+    @property
+    def concurrency(self) -> int:
+        """The sequences that there is room for."""
+        return self.memory.concurrency(self.node.memory)
+
+    @property
+    def price(self) -> int | None:
+        """Of its devices for an hour, in billionths of the currency."""
+        return None if self.node.price is None else self.node.price * self.split.gpus
+
+
+class Refused(NamedTuple):
+    """A class that cannot serve the model, and the reason."""
+
+    node: Node
+    reason: str
+
+
+def node(class_: InferenceClass, pricing: DevicePricing | None = None) -> Node | None:
+    """Return the node of a class, at other prices where some are given; None if no device has memory."""
+    name, spec = class_.metadata.name, class_.spec
+    pricing = pricing or spec.pricing
+    for device in spec.devices:
+        size = _memory(device)
+        if not size:
+            continue
+        prices = {each.name: each.per_hour for each in pricing.devices} if pricing else {}
+        version = device.attributes.get("cudaComputeCapability")
+        type_, product = device.attributes.get("type"), device.attributes.get("productName")
+        return Node(
+            name,
+            (product.string if product else None) or device.name,
+            device.count,
+            size,
+            _version(version.version if version else None),
+            type_ is not None and type_.string == _MIG,
+            money.parts(prices[device.name]) if device.name in prices else None,
+            pricing.currency if pricing else "",
+        )
+    return None
+
+
+def _memory(device: Device) -> int:
+    """Return the bytes of memory of a device; 0 if it has none that pods claim."""
+    declared = device.capacity.get("memory") or device.capacity.get(f"{device.driver}/memory")
+    if declared is None or device.claim is not Claim.DRA:
+        return 0
+    try:
+        return quantity.parse(declared.value).nano // _NANO
+    except QuantityError:
+        return 0
+
+
+def _version(text: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("-")[0].split("+")[0].split(".")[:2]) if text else ()
+
+
+def served(model: Model, node: Node, load: Load, most_nodes: int = PIPELINE_SIZES[-1]) -> Served | Refused:
+    """Return how nodes of a class serve a model, on the fewest devices, or why they cannot."""
+    if reason := _too_old(node, model.quantization):
+        return Refused(node, reason)
+    largest: tuple[Split, Memory] | None = None
+    for split in _splits(model, node, most_nodes):
+        needed = memory(model, split, load, batch(node.memory))
+        if needed.gpu <= node.memory:
+            return Served(node, split, needed)
+        if largest is None or needed.gpu < largest[1].gpu:
+            largest = (split, needed)
+    if largest is None:
+        return Refused(node, "no legal split has as many devices")
+    split, needed = largest
+    return Refused(
+        node,
+        f"{split} needs {needed.gpu / GIB:.1f} GiB of each device, which has {node.memory / GIB:.1f} GiB",
+    )
+
+
+def _splits(model: Model, node: Node, most_nodes: int) -> Iterator[Split]:
+    """Yield the legal splits, those on fewer devices first: within a node, then over several nodes."""
+    sizes = (1,) if node.is_partition else range(1, node.devices + 1)
+    pairs = [(size, 1) for size in sizes]
+    if not node.is_partition:
+        pairs += [(node.devices, nodes) for nodes in PIPELINE_SIZES[1:] if nodes <= most_nodes]
+    for tensor, pipeline in pairs:
+        split = best_split(model.architecture, model.quantization, tensor, pipeline)
+        if not rejections(model.architecture, model.quantization, split):
+            yield split
+
+
+def _too_old(node: Node, quantization: Quantization | None) -> str:
+    """Return the reason if a GPU lacks what the weights need; empty if it does not, or is not known."""
+    least = _CAPABILITIES.get(quantization.method, ()) if quantization else _BF16
+    if not node.capability or node.capability >= least:
+        return ""
+    what = quantization.method if quantization else "BF16"
+    needed, has = (".".join(map(str, each)) for each in (least, node.capability))
+    return f"{what} needs compute capability {needed}, and the device has {has}"

@@ -1,0 +1,86 @@
+"""Tensors: the entries of safetensors headers, which are hostile until decoded here."""
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+
+from modelplane.api.decode import convert
+from modelplane.sizing.unsizable import Unsizable
+
+MAX_HEADER_BYTES: Final = 100_000_000
+"""The limit of the safetensors format."""
+MAX_TENSORS: Final = 2_000_000
+"""Of one model, over all its files."""
+MAX_SHARDS: Final = 2_000
+
+_BITS: Final[Mapping[str, int]] = {
+    "F64": 64, "I64": 64, "U64": 64,
+    "F32": 32, "I32": 32, "U32": 32,
+    "F16": 16, "BF16": 16, "I16": 16, "U16": 16,
+    "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "I8": 8, "U8": 8, "BOOL": 8,
+    "F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
+}  # fmt: skip
+"""Bits of one element, by dtype of the format."""
+
+_Dimension = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+_Shape = Annotated[tuple[_Dimension, ...], msgspec.Meta(max_length=8)]
+
+
+class Tensor(NamedTuple):
+    """A tensor of a checkpoint."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """The number of its elements."""
+        return prod(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return -(-self.elements * _BITS[self.dtype] // 8)
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    dtype: str
+    shape: _Shape
+
+
+# Made once: msgspec must not analyze a type in two threads.
+_HEADER: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENTRY: Final = msgspec.json.Decoder(_Entry)
+
+
+def header(content: bytes, file: str) -> Iterator[Tensor]:
+    """Yield the tensors of the JSON of a header. Raises ``Unsizable``."""
+    remedy = "download the file again"
+    try:
+        entries = _HEADER.decode(content)
+        entries.pop("__metadata__", None)
+        for name, raw in entries.items():
+            entry = _ENTRY.decode(raw)
+            yield _known(Tensor(name, entry.dtype, entry.shape), file)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise Unsizable(f'cannot read the header of "{file}": {error}: {remedy}') from error
+
+
+def tensor(name: str, dtype: str, shape: object, file: str) -> Tensor:
+    """Return a tensor that a library read from a header. Raises ``Unsizable``."""
+    try:
+        return _known(Tensor(name, dtype, convert(shape, _Shape)), file)
+    except msgspec.ValidationError as error:
+        raise Unsizable(f'tensor {name[:200]!a} of "{file}" has a shape that is none: {error}') from error
+
+
+def _known(found: Tensor, file: str) -> Tensor:
+    if found.dtype not in _BITS:
+        raise Unsizable(
+            f'tensor {found.name[:200]!a} of "{file}" has the dtype {found.dtype[:32]!a}, '
+            "which has no known size: convert the checkpoint to a dtype of the safetensors format"
+        )
+    return found

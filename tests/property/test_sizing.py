@@ -1,0 +1,78 @@
+"""Sizes of models: what holds for every context, concurrency and split."""
+
+import functools
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modelplane.sizing.architecture import architecture
+from modelplane.sizing.memory import BATCHES, Load, Model, memory
+from modelplane.sizing.splits import Split, rejections, stages
+from modelplane.sizing.weights import weights
+from support.checkpoint_shapes import CHECKPOINTS
+
+NAMES = (
+    "google/gemma-3-4b-it",
+    "openai/gpt-oss-20b",
+    "mistralai/Mixtral-8x7B-Instruct-v0.1",
+    "Qwen/Qwen3-8B-AWQ",
+)
+names = st.sampled_from(NAMES)
+splits = st.builds(Split, st.integers(1, 64), st.integers(1, 8), st.booleans())
+steps = st.sampled_from(BATCHES)
+contexts = st.integers(1, 200_000)
+sequences = st.integers(1, 500)
+
+
+@functools.cache
+def model(name: str) -> Model:
+    found = architecture(json.dumps(CHECKPOINTS[name].config).encode())
+    return Model(found, weights(found, CHECKPOINTS[name].tensors()), found.quantization)
+
+
+@settings(deadline=None)
+@given(names, splits, steps, contexts, contexts, sequences, sequences)
+def test_memory_grows_with_context_and_concurrency(name, split, step, context, longer, few, more) -> None:
+    less = memory(model(name), split, Load(min(context, longer), min(few, more)), step)
+    assert less.total <= memory(model(name), split, Load(max(context, longer), max(few, more)), step).total
+
+
+@settings(deadline=None)
+@given(names, splits, steps)
+def test_the_gpus_of_a_split_hold_the_whole_model(name, split, step) -> None:
+    if rejections(model(name).architecture, model(name).quantization, split):
+        return
+    held = memory(model(name), split, Load(1), step)
+    assert held.weights * split.gpus >= model(name).weights.size
+    assert held.weights <= model(name).weights.size
+
+
+@given(names, splits)
+def test_a_legal_split_divides_the_heads_and_widths(name, split) -> None:
+    found = model(name).architecture
+    if rejections(found, model(name).quantization, split):
+        return
+    assert found.heads % split.tensor == 0
+    assert found.kv_heads % split.tensor == 0 or split.tensor % found.kv_heads == 0
+    assert found.width % split.tensor == 0
+    assert split.expert or found.expert_width % split.tensor == 0
+    assert split.pipeline <= len(found.layers)
+
+
+@given(names, splits, steps, contexts)
+def test_as_many_sequences_as_fit_are_within_the_budget(name, split, step, context) -> None:
+    one = memory(model(name), split, Load(context), step)
+    fitting = one.concurrency(one.gpu)
+    assert fitting >= 1
+    assert memory(model(name), split, Load(context, fitting), step).gpu <= one.gpu + one.sequence
+
+
+@pytest.mark.parametrize("pipeline", range(1, 9))
+@given(st.integers(8, 200))
+def test_the_stages_cover_every_layer_once(pipeline, layers) -> None:
+    found = stages(layers, pipeline)
+    assert [layer for stage in found for layer in stage] == list(range(layers))
+    assert max(map(len, found)) - min(map(len, found)) <= 1
+    assert len(found[-1]) == min(map(len, found))
