@@ -596,6 +596,24 @@ REFUSED = [
         id="a limit of cost without a currency",
     ),
     pytest.param(
+        "ModelDeployment",
+        {"spec.serving": {"connector": "NIXL"}},
+        "connector belongs to mode PrefillDecode: set that mode or remove connector",
+        id="a connector without prefill and decode",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {"spec.serving": {"picker": {"scorers": [{"type": "Queue", "weight": 1}]}}},
+        "picker belongs to routing EndpointPicker: set that routing or remove picker",
+        id="scorers without a picker",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {"spec.serving": {"routing": "EndpointPicker", "picker": {"nonCachedTokens": 16}}},
+        "prefillScorers and nonCachedTokens belong to mode PrefillDecode: remove them",
+        id="a picker with settings of prefill without prefill",
+    ),
+    pytest.param(
         "InferenceClass",
         {"spec.pricing": {"currency": "USD", "devices": [{"name": "nic", "perHour": "1"}]}},
         "pricing names a device that is not under devices",
