@@ -19,7 +19,7 @@ from modelplane.cli.options import home_option
 from modelplane.controllers.fleet_resources import known
 from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
-from modelplane.kube.errors import KubernetesError
+from modelplane.kube.errors import KubernetesError, Unreachable
 from modelplane.local import (
     binary,
     bootstrap,
@@ -37,6 +37,7 @@ from modelplane.local.records import Record
 from modelplane.local.settings import Choice, Settings
 
 _LOADING_S = 60.0
+_AGAIN_S = 1.0
 _GOES_ON = "Started processes keep running: `modelplane status` shows them, `modelplane down` stops them"
 _TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: https://ai.google.dev/gemma/terms"
 
@@ -182,14 +183,27 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
 async def _install(
     client: Client, place: Home, chosen: Settings, report: bootstrap.Report, timeout_s: float
 ) -> served.Services:
-    """Install Modelplane on the control plane; return the services that were ready before."""
+    """Install Modelplane on the control plane; return the services that were ready before.
+
+    What gets no answer is tried again until the time is over: an API server that starts on a busy machine is
+    slow.
+    """
+    before: served.Services | None = None
+    unanswered = ""
     try:
         async with asyncio.timeout(timeout_s):
-            before = await served.services(client)
-            await bootstrap.install(client, place, chosen, report)
-            return before
+            while True:
+                try:
+                    if before is None:
+                        before = await served.services(client)
+                    await bootstrap.install(client, place, chosen, report)
+                except Unreachable as error:
+                    unanswered = f" ({error})"
+                    await asyncio.sleep(_AGAIN_S)
+                else:
+                    return before
     except (KubernetesError, TimeoutError) as error:
-        cause = str(error) or f"not done after {timeout_s:g} s"
+        cause = str(error) or f"not done after {timeout_s:g} s{unanswered}"
         raise UserError(f"cannot set up the fleet: {cause}: see `modelplane status`") from error
 
 

@@ -4,8 +4,10 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.build_progress import WITHOUT_MODULE
+from modelplane.cli.errors import UserError
 from modelplane.cli.main import main
 from modelplane.host.errors import LocalError
+from modelplane.kube.errors import Unreachable
 from modelplane.local.build import Progress
 from modelplane.local.home import Home
 
@@ -96,3 +98,33 @@ def test_without_a_module_a_fleet_starts_and_one_line_says_what_is_missing(start
         f"{WITHOUT_MODULE}: cannot build the gateway module: cargo failed: one two",
         f"Starting a fleet in {tmp_path}",
     ]
+
+
+@pytest.fixture
+def installs(monkeypatch):
+    """A server that answers nothing until the third time that a fleet is installed, or never; with the tries."""
+    tries = []
+
+    async def install(*_arguments):
+        tries.append(1)
+        if len(tries) != 3:
+            raise Unreachable("no answer within 10 s")
+
+    async def services(_client):
+        return {}
+
+    monkeypatch.setattr(up, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(up.bootstrap, "install", install)
+    monkeypatch.setattr(up.served, "services", services)
+    return tries
+
+
+async def test_what_an_api_server_does_not_answer_is_tried_again(installs, tmp_path):
+    await up._install(None, Home(tmp_path), None, None, 60)
+    assert len(installs) == 3
+
+
+async def test_what_it_never_answers_ends_with_the_cause(installs, tmp_path):
+    installs += [1] * 3
+    with pytest.raises(UserError, match=r"not done after 0.05 s \(no answer within 10 s\)"):
+        await up._install(None, Home(tmp_path), None, None, 0.05)
