@@ -102,7 +102,7 @@ def test_without_a_module_a_fleet_starts_and_one_line_says_what_is_missing(start
 
 @pytest.fixture
 def installs(monkeypatch):
-    """A server that answers nothing until the third time that a fleet is installed, or never; with the tries."""
+    """The tries of a server that answers nothing until a fleet is installed for the third time."""
     tries = []
 
     async def install(*_arguments):
