@@ -15,12 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from modelplane.gateway.mutual_tls import Pair, Validity
-from modelplane.host import certificates
+from modelplane.host import certificate_authority, certificates
 
-AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 LIFETIME: Final = timedelta(days=90)
-_EARLIER: Final = timedelta(minutes=5)
-"""Begin before the present time, for clocks that are late."""
 
 
 def authority(now: datetime) -> Pair:
@@ -28,13 +25,7 @@ def authority(now: datetime) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     # The number distinguishes two authorities in one bundle.
     name = _name(f"modelplane gateways {x509.random_serial_number():x}"[:64])
-    certificate = (
-        _builder(name, name, key.public_key(), now, now + AUTHORITY_LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs=True), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    return Pair(_pem(certificate), _key_pem(key))
+    return Pair(_pem(certificate_authority.authority(name, key, now)), _key_pem(key))
 
 
 def issued(by: Pair, name: str, *, serves: bool, now: datetime) -> Pair:
@@ -51,9 +42,9 @@ def issued(by: Pair, name: str, *, serves: bool, now: datetime) -> Pair:
     ends = min(now + LIFETIME, issuer.not_valid_after_utc)
     purpose = ExtendedKeyUsageOID.SERVER_AUTH if serves else ExtendedKeyUsageOID.CLIENT_AUTH
     certificate = (
-        _builder(_name(name[:64]), issuer.subject, key.public_key(), now, ends)
+        certificate_authority.begun(_name(name[:64]), issuer.subject, key.public_key(), now, ends)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(certificate_authority.usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .sign(signer, hashes.SHA256())
@@ -120,35 +111,6 @@ def parts(bundle: str) -> tuple[str, ...]:
 
 def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def _usage(*, signs: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=signs,
-        crl_sign=signs,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, ends: datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _EARLIER)
-        .not_valid_after(ends)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-    )
 
 
 def _pem(certificate: x509.Certificate) -> str:

@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from modelplane.host import certificate_authority
 from modelplane.host.private_files import write_private
 from modelplane.local.certificate_files import AUTHORITY, Pki
 
-_AUTHORITY_LIFETIME = timedelta(days=3650)
 _LIFETIME = timedelta(days=1825)
 _RENEW_BEFORE = timedelta(days=30)
 
@@ -77,23 +77,7 @@ def _authority(pki: Pki, now: datetime) -> tuple[x509.Certificate, ec.EllipticCu
     key = ec.generate_private_key(ec.SECP256R1())
     # The seconds distinguish two authorities of one home for clients that cache by subject.
     name = _subject(f"modelplane local {int(now.timestamp())}", ())
-    usage = x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=True,
-        crl_sign=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    certificate = (
-        _builder(name, name, key, now, _AUTHORITY_LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .sign(key, hashes.SHA256())
-    )
+    certificate = certificate_authority.authority(name, key, now)
     _save(pki, AUTHORITY, certificate, key)
     return certificate, key
 
@@ -106,11 +90,11 @@ def _issue(
     now: datetime,
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
-    lifetime = min(_LIFETIME, authority.not_valid_after_utc - now)
+    ends = min(now + _LIFETIME, authority.not_valid_after_utc)
     subject = _subject(identity.common_name, identity.organisations)
     purpose = ExtendedKeyUsageOID.SERVER_AUTH if identity.hosts else ExtendedKeyUsageOID.CLIENT_AUTH
     builder = (
-        _builder(subject, authority.subject, key, now, lifetime)
+        certificate_authority.begun(subject, authority.subject, key.public_key(), now, ends)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         .add_extension(
@@ -157,25 +141,6 @@ def _general_name(host: str) -> x509.GeneralName:
 def _subject(common_name: str, organisations: Sequence[str]) -> x509.Name:
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organisations]
     return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    now: datetime,
-    lifetime: timedelta,
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + lifetime)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:

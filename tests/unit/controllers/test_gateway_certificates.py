@@ -17,6 +17,7 @@ from modelplane.controllers.gateway_certificates import (
     Place,
 )
 from modelplane.gateway.mutual_tls import CLIENT_NAME, Pair, server_name
+from modelplane.host import certificate_authority
 from modelplane.kube.client import Client
 
 NAME = server_name("uid-east")
@@ -161,7 +162,7 @@ async def test_an_expired_authority_changes_nothing() -> None:
     bench = Bench()
     bench.brings(issuing.authority(BEGIN))
     first = await bench.delivered()
-    bench.now += issuing.AUTHORITY_LIFETIME
+    bench.now += certificate_authority.LIFETIME
     broken = await bench.look()
     assert (broken.identity, broken.servers) == (first.identity, first.servers)
     assert "its certificate expired at 2035-12-30T00:00:00Z" in broken.problem
