@@ -1,14 +1,13 @@
-"""Mutual TLS to the gateways of clusters: one identity for all of them, in files of its own (SDS).
+"""Mutual TLS to the gateways of clusters: one identity for all of them, in files of its own (``sds``).
 
-A new certificate reaches no cluster of Envoy, so it ends no stream. The files do not grow with the number of
-clusters. One of them holds a private key.
+The files do not grow with the number of clusters. One of them holds a private key.
 """
 
 import json
 from collections.abc import Iterator
 from typing import Any
 
-from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.gateway.envoy import sds
 from modelplane.gateway.mutual_tls import Identity, Pair
 
 FOLDER = "mutual-tls/"
@@ -17,36 +16,29 @@ FOLDER = "mutual-tls/"
 IDENTITY = f"{FOLDER}gateway-identity.json"
 AUTHORITIES = f"{FOLDER}cluster-authorities.json"
 
-_TYPES = f"{ENVOY}extensions.transport_sockets.tls.v3."
-
 
 def transport_socket(server_name: str) -> dict[str, Any]:
     """Return the TLS of a backend that must have this name, and to which the gateway shows its identity."""
     return {
         "name": "envoy.transport_sockets.tls",
         "typed_config": {
-            "@type": f"{_TYPES}UpstreamTlsContext",
+            "@type": f"{sds.TYPES}UpstreamTlsContext",
             "sni": server_name,
             "common_tls_context": {
                 # In TLS 1.3 a refused certificate ends the connection only after the request was sent on it.
                 "tls_params": {f"tls_{end}_protocol_version": "TLSv1_2" for end in ("minimum", "maximum")},
-                "tls_certificate_sds_secret_configs": [_watched(IDENTITY)],
+                "tls_certificate_sds_secret_configs": [sds.watched(_name(IDENTITY), IDENTITY)],
                 "combined_validation_context": {
                     "default_validation_context": {
                         "match_typed_subject_alt_names": [
                             {"san_type": "DNS", "matcher": {"exact": server_name}}
                         ]
                     },
-                    "validation_context_sds_secret_config": _watched(AUTHORITIES),
+                    "validation_context_sds_secret_config": sds.watched(_name(AUTHORITIES), AUTHORITIES),
                 },
             },
         },
     }
-
-
-def _watched(path: str) -> dict[str, Any]:
-    source = {"resource_api_version": "V3", "path_config_source": {"path": f"./{path}"}}
-    return {"name": _name(path), "sds_config": source}
 
 
 def _name(path: str) -> str:
@@ -57,21 +49,20 @@ def secrets(identity: Identity | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the path of each file of an identity, and the ``Secret`` in it."""
     if identity is None:
         return
-    pair = {"certificate_chain": identity.certificate.chain, "private_key": identity.certificate.key}
     contents = {
-        IDENTITY: {"tls_certificate": {part: {"inline_string": pem} for part, pem in pair.items()}},
+        IDENTITY: sds.key_pair(identity.certificate.chain, identity.certificate.key),
         AUTHORITIES: {"validation_context": {"trusted_ca": {"inline_string": identity.authorities}}},
     }
     for path, content in contents.items():
-        yield path, {"@type": f"{_TYPES}Secret", "name": _name(path), **content}
+        yield path, sds.secret(_name(path), content)
 
 
 def identity(identity_file: str, authorities_file: str) -> Identity | None:
     """Return the identity in the content of its files; None if one is damaged or empty."""
     try:
         [own], [others] = (json.loads(each)["resources"] for each in (identity_file, authorities_file))
-        pair = own["tls_certificate"]
-        chain, key = (str(pair[part]["inline_string"]) for part in ("certificate_chain", "private_key"))
-        return Identity(Pair(chain, key), str(others["validation_context"]["trusted_ca"]["inline_string"]))
+        return Identity(
+            Pair(*sds.read_key_pair(own)), str(others["validation_context"]["trusted_ca"]["inline_string"])
+        )
     except (KeyError, TypeError, ValueError):
         return None

@@ -1,7 +1,6 @@
 """TLS of a listener: a filter chain, and one file with each certificate.
 
-A certificate is in a file of its own (SDS), so a new one reaches no listener and ends no stream. If Envoy
-rejects it, it keeps the former. The files hold private keys.
+A certificate is in a file of its own (``sds``). The files hold private keys.
 """
 
 import json
@@ -9,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from modelplane.api.inference_gateway import TLSVersion
+from modelplane.gateway.envoy import sds
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Listener
 from modelplane.gateway.tls import Certificate, Tls
@@ -16,7 +16,6 @@ from modelplane.gateway.tls import Certificate, Tls
 TLS = "tls/"
 """Directory of the certificates."""
 
-_TYPES = f"{ENVOY}extensions.transport_sockets.tls.v3."
 _VERSIONS = {TLSVersion.V1_2: "TLSv1_2", TLSVersion.V1_3: "TLSv1_3"}
 
 # A client that never completes the handshake costs a connection for that long.
@@ -45,19 +44,12 @@ def secured(chain: dict[str, Any], tls: Tls | None) -> dict[str, Any]:
     if not tls.certificates:
         return _CLOSED
     context = {
-        "@type": f"{_TYPES}DownstreamTlsContext",
+        "@type": f"{sds.TYPES}DownstreamTlsContext",
         "common_tls_context": {
             "alpn_protocols": ["h2", "http/1.1"],
             "tls_params": {"tls_minimum_protocol_version": _VERSIONS[tls.minimum_version]},
             "tls_certificate_sds_secret_configs": [
-                {
-                    "name": each.name,
-                    "sds_config": {
-                        "resource_api_version": "V3",
-                        "path_config_source": {"path": f"./{certificate_file(each.name)}"},
-                    },
-                }
-                for each in tls.certificates
+                sds.watched(each.name, certificate_file(each.name)) for each in tls.certificates
             ],
         },
     }
@@ -70,24 +62,14 @@ def secured(chain: dict[str, Any], tls: Tls | None) -> dict[str, Any]:
 def secrets(listeners: tuple[Listener, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the path of each certificate's file, and the ``Secret`` in it."""
     for each in (each for listener in listeners if listener.tls for each in listener.tls.certificates):
-        pair = {"certificate_chain": each.chain, "private_key": each.key}
-        yield (
-            certificate_file(each.name),
-            {
-                "@type": f"{_TYPES}Secret",
-                "name": each.name,
-                "tls_certificate": {part: {"inline_string": pem} for part, pem in pair.items()},
-            },
-        )
+        yield certificate_file(each.name), sds.secret(each.name, sds.key_pair(each.chain, each.key))
 
 
 def certificate(content: str) -> Certificate | None:
     """Return the certificate in a file of it; None if the file is damaged or empty."""
     try:
         [secret] = json.loads(content)["resources"]
-        pair = secret["tls_certificate"]
-        chain, key = (str(pair[part]["inline_string"]) for part in ("certificate_chain", "private_key"))
-        return Certificate(str(secret["name"]), chain, key)
+        return Certificate(str(secret["name"]), *sds.read_key_pair(secret))
     except (KeyError, TypeError, ValueError):
         return None
 
