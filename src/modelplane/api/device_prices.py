@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from modelplane.api import money
 from modelplane.api.budgets import AMOUNT, MAX_AMOUNT
 from modelplane.api.fields import about
 from modelplane.api.meta import Model
@@ -27,3 +28,7 @@ class DevicePricing(Model):
         tuple[DevicePrice, ...],
         about("Prices of devices.", min_length=1, max_length=16, keys=("name",)),
     ]
+
+    def per_hour(self, device: str) -> int | None:
+        """Return the price of a device for an hour, in billionths; None if it has none."""
+        return next((money.parts(each.per_hour) for each in self.devices if each.name == device), None)

@@ -135,10 +135,10 @@ def _pool(pool: GPUPool) -> scheduler.Pool:
 
 
 def _prices(pool: GPUPool) -> tuple[str, tuple[int, ...]]:
-    if pool.pricing is None:
+    pricing = pool.pricing
+    if pricing is None:
         return "", ()
-    known = {each.name: money.parts(each.per_hour) for each in pool.pricing.devices}
-    return pool.pricing.currency, tuple(known.get(device.name, 0) for device in pool.devices)
+    return pricing.currency, tuple(pricing.per_hour(device.name) or 0 for device in pool.devices)
 
 
 @lru_cache(maxsize=4096)

@@ -110,14 +110,12 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
 
 
 def _cost(placement: scheduler.Placement) -> dict[str, Any]:
-    """Return the cost of all replicas, those included that wait for a replacement; nothing without prices."""
+    """Return the cost of all replicas; nothing without prices."""
     if not placement.currency:
         return {}
-    costs = [each.cost for each in placement.assignments if each.cost]
-    per_hour = money.amount_of(sum(cost.price for cost in costs))
-    status: dict[str, Any] = {"currency": placement.currency, "perHour": per_hour}
-    if unpriced := sum(bool(cost.unpriced) for cost in costs):
-        status["unpricedReplicas"] = unpriced
+    status: dict[str, Any] = {"currency": placement.currency, "perHour": money.amount_of(placement.price)}
+    if placement.unpriced:
+        status["unpricedReplicas"] = placement.unpriced
     return {"cost": status}
 
 

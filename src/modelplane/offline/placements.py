@@ -270,13 +270,12 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
 
 
 def _cost(placement: scheduler.Placement) -> CostReport | None:
-    costs = [each.cost for each in placement.assignments if each.cost]
     if not placement.currency:
         return None
     return CostReport(
         currency=placement.currency,
-        per_hour=money.amount_of(sum(cost.price for cost in costs)),
-        unpriced_replicas=sum(bool(cost.unpriced) for cost in costs),
+        per_hour=money.amount_of(placement.price),
+        unpriced_replicas=placement.unpriced,
     )
 
 

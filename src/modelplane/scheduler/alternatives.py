@@ -4,11 +4,9 @@ from dataclasses import dataclass
 
 from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.filters import admit
 from modelplane.scheduler.placer import Offer
 from modelplane.scheduler.policy import between_clusters
 from modelplane.scheduler.types import Deployment, Fleet, PlacedEngine
-from modelplane.scheduler.verdict import Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +31,7 @@ def alternatives(fleet: Fleet, deployment: Deployment) -> Alternatives:
     state = CycleState.begin(fleet, deployment)
     places = []
     for name, cluster in state.clusters.items():
-        if isinstance(admit(deployment, cluster), Rejected):
-            continue
-        offer = state.placer.offer(cluster, state.ledger.capacities(cluster))
+        offer = state.offer(cluster)
         if isinstance(offer, Offer):
             places.append(Alternative(name, offer.engines, offer.cost))
     places.sort(key=lambda each: (between_clusters(deployment.policy, 0, each.cost), each.cluster))

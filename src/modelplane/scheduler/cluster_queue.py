@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 
 from modelplane.scheduler.cost import NOTHING, Cost
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.filters import admit
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.placer import Offer
 from modelplane.scheduler.policy import between_clusters
@@ -81,7 +80,7 @@ class ClusterQueue:
 
     def refused(self) -> tuple[Refused, ...]:
         """Return every cluster that is out. The reason of a full one is computed only now."""
-        full = ((cluster, self._try(cluster)) for cluster in self._full)
+        full = ((cluster, self._state.offer(cluster)) for cluster in self._full)
         return (
             *self._refused,
             *(Refused(cluster, said) for cluster, said in full if not isinstance(said, Offer)),
@@ -93,7 +92,7 @@ class ClusterQueue:
         if name not in self._least:
             self._least.add(name)
             return self._rank(name, self._state.placer.least(cluster)), None
-        offer = self._offers.get(name) or self._try(cluster)
+        offer = self._offers.get(name) or self._state.offer(cluster)
         if not isinstance(offer, Offer):
             return _LAST, offer
         self._offers[name] = offer
@@ -103,9 +102,3 @@ class ClusterQueue:
         if cost is None:
             return _LAST
         return between_clusters(self._state.deployment.policy, self._load[name], cost)
-
-    def _try(self, cluster: Cluster) -> Offer | Rejected | Misfit:
-        verdict = admit(self._state.deployment, cluster)
-        if isinstance(verdict, Rejected):
-            return verdict
-        return self._state.placer.offer(cluster, self._state.ledger.capacities(cluster))

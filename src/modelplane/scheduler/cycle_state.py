@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelplane.scheduler.cost import currency_of
+from modelplane.scheduler.filters import admit
 from modelplane.scheduler.ledger import Ledger
-from modelplane.scheduler.placer import Placer
+from modelplane.scheduler.misfit import Misfit
+from modelplane.scheduler.placer import Offer, Placer
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, Fleet
+from modelplane.scheduler.verdict import Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,13 @@ class CycleState:
     ledger: Ledger
     budget: SearchBudget
     currency: str = ""
+
+    def offer(self, cluster: Cluster) -> Offer | Rejected | Misfit:
+        """Return the place of a new replica on a cluster, or the first refusal."""
+        verdict = admit(self.deployment, cluster)
+        if isinstance(verdict, Rejected):
+            return verdict
+        return self.placer.offer(cluster, self.ledger.capacities(cluster))
 
     @classmethod
     def begin(cls, fleet: Fleet, deployment: Deployment) -> "CycleState":

@@ -48,3 +48,13 @@ class Placement:
     dropped: tuple[Dropped, ...] = ()
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
     currency: str = ""
+
+    @property
+    def price(self) -> int:
+        """Price of all replicas for an hour, in billionths, those included that wait for a replacement."""
+        return sum(each.cost.price for each in self.assignments if each.cost)
+
+    @property
+    def unpriced(self) -> int:
+        """Replicas that are not in the price, because one is not known."""
+        return sum(bool(each.cost and each.cost.unpriced) for each in self.assignments)

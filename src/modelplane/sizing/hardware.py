@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from modelplane.api import money
 from modelplane.api.device_prices import DevicePricing
 from modelplane.api.devices import Claim, Device
 from modelplane.api.inference_class import InferenceClass
@@ -77,7 +76,6 @@ def node(class_: InferenceClass, pricing: DevicePricing | None = None) -> Node |
         size = _memory(device)
         if not size:
             continue
-        prices = {each.name: each.per_hour for each in pricing.devices} if pricing else {}
         version = device.attributes.get("cudaComputeCapability")
         type_, product = device.attributes.get("type"), device.attributes.get("productName")
         return Node(
@@ -87,7 +85,7 @@ def node(class_: InferenceClass, pricing: DevicePricing | None = None) -> Node |
             size,
             _version(version.version if version else None),
             type_ is not None and type_.string == _MIG,
-            money.parts(prices[device.name]) if device.name in prices else None,
+            pricing.per_hour(device.name) if pricing else None,
             pricing.currency if pricing else "",
         )
     return None
