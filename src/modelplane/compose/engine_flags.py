@@ -7,7 +7,7 @@ the engine. Nothing here fails: an unreadable flag counts as absent.
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from modelplane.api.containers import Container
@@ -79,8 +79,13 @@ def _positional(container: Container) -> str | None:
 def runs(container: Container, *program: str) -> bool:
     """Return True if words follow each other in a container's command line, such as ``vllm serve``."""
     words = list(_words(container))
-    spans = (words[place : place + len(program)] for place in range(len(words)))
-    return any((posixpath.basename(first), *others) == program for first, *others in spans)
+    return any(begins_with(words[place : place + len(program)], program) for place in range(len(words)))
+
+
+def begins_with(words: Sequence[str], program: Sequence[str]) -> bool:
+    """Return True if words start a program, which may be in any directory."""
+    first, *others = words[: len(program)]
+    return [posixpath.basename(first), *others] == [*program]
 
 
 def _words(container: Container) -> Iterator[str]:

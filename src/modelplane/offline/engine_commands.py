@@ -4,7 +4,6 @@ An engine is known by its program, or by an image whose entry point is the progr
 the tag of its official image; any other image may contain a version of its own.
 """
 
-import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Final
 
 from modelplane.api.containers import Container
 from modelplane.catalogue.flag_table import SWITCHES, Release
-from modelplane.compose.engine_flags import written_words
+from modelplane.compose.engine_flags import begins_with, written_words
 from modelplane.offline.diagnostics import Path
 
 
@@ -140,7 +139,7 @@ def engine_commands(container: Container) -> Iterator[EngineCommand]:
             place + len(program)
             for program in engine.programs
             for place in range(len(words))
-            if _is_program(words, place, program)
+            if begins_with([word for word, _ in words[place : place + len(program)]], program)
         ]
         if not starts and found and engine.is_entry_point and not container.command:
             starts = [0]
@@ -148,11 +147,6 @@ def engine_commands(container: Container) -> Iterator[EngineCommand]:
             yield EngineCommand(engine, found is not None, version, tuple(_to_its_end(words[start:])))
         if found or starts:
             return
-
-
-def _is_program(words: list[tuple[str, Path]], place: int, program: tuple[str, ...]) -> bool:
-    first, *others = (word for word, _ in words[place : place + len(program)])
-    return (posixpath.basename(first), *others) == program
 
 
 def _to_its_end(words: list[tuple[str, Path]]) -> Iterator[tuple[str, Path]]:

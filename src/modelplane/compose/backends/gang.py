@@ -2,6 +2,7 @@
 
 from modelplane.api.engines import Role
 from modelplane.api.meta import Object
+from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import PlacedEngine
 from modelplane.compose.backends.backend import Backend, Claims, engine_key
 from modelplane.compose.backends.pods import pod_template
@@ -12,8 +13,8 @@ _NAME_LENGTH = 49
 """Characters that a LeaderWorkerSet leaves: its pods' labels hold ``<name>-<group>-<revision>``."""
 
 
-def is_gang(engine: PlacedEngine) -> bool:
-    """Return True if an engine has a Leader and a Worker."""
+def is_gang(engine: Engine | PlacedEngine) -> bool:
+    """Return True if an engine, before or after its placement, has a Leader and a Worker."""
     return len(engine.members) > 1
 
 

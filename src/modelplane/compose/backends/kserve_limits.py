@@ -10,6 +10,7 @@ from modelplane.api.engines import MemberPods, Role
 from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.rejected import Rejected
+from modelplane.compose.backends.gang import is_gang
 from modelplane.compose.backends.kserve_pods import MOST_OF_VOLUME, NAMES_OF_PRESETS, entrypoint
 from modelplane.compose.backends.parallelism import parallelism
 
@@ -39,7 +40,7 @@ def rejected(replica: ModelReplica) -> Rejected | None:
 
 def rejections(engines: Sequence[_Engine]) -> Iterator[Rejected]:
     """Yield each setting of engines that KServe cannot express."""
-    if len(engines) > 1 and any(map(_is_gang, engines)) and all(each.phase is None for each in engines):
+    if len(engines) > 1 and any(map(is_gang, engines)) and all(each.phase is None for each in engines):
         yield Rejected(
             "KServe gives the pods of gangs no labels, so one route cannot lead to several engines with a "
             f"gang among them: give each a deployment of its own, {_OTHERWISE}"
@@ -52,7 +53,7 @@ def _of_engine(engine: _Engine) -> Iterator[Rejected]:
     named = f'engine "{engine.name}"'
     for member in engine.members:
         yield from _of_pods(named, engine, member)
-    if _is_gang(engine):
+    if is_gang(engine):
         yield from _of_gang(named, engine)
 
 
@@ -70,7 +71,7 @@ def _of_pods(named: str, engine: _Engine, member: MemberPods) -> Iterator[Reject
         )
     metadata = member.template.metadata
     keys = sorted({*metadata.labels, *metadata.annotations})
-    if keys and _is_gang(engine):
+    if keys and is_gang(engine):
         yield Rejected(
             f'{named}: KServe passes label or annotation "{keys[0]}" on to no pod of a gang: remove it, '
             f"{_OTHERWISE}"
@@ -110,10 +111,6 @@ def _of_gang(named: str, engine: _Engine) -> Iterator[Rejected]:
             f"pods as --pipeline-parallel-size says, or --data-parallel-size divided by "
             f"--data-parallel-size-local: make them agree, {_OTHERWISE}"
         )
-
-
-def _is_gang(engine: _Engine) -> bool:
-    return len(engine.members) > 1
 
 
 def _head(engine: _Engine) -> MemberPods:
