@@ -33,7 +33,7 @@ class Checkpoint(NamedTuple):
 
 
 class Source(Protocol):
-    """Where the files of a checkpoint are."""
+    """Location of the files of a checkpoint."""
 
     name: str
 

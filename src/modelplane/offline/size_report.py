@@ -51,7 +51,7 @@ class Cache(Output, frozen=True, kw_only=True):
 
 
 class SplitSize(Output, frozen=True, kw_only=True):
-    """What each GPU of a split needs, or why engines refuse the split."""
+    """Memory that each GPU of a split needs, or the reasons for which engines refuse the split."""
 
     name: str
     tensor: int
@@ -69,7 +69,7 @@ class SplitSize(Output, frozen=True, kw_only=True):
 
 
 class HardwareSize(Output, frozen=True, kw_only=True):
-    """How the nodes of a class, or of a pool of a cluster, serve the model."""
+    """A replica of the model on nodes of a class, or of a pool of a cluster."""
 
     inference_class: str
     cluster: str
@@ -89,7 +89,7 @@ class HardwareSize(Output, frozen=True, kw_only=True):
     cost_per_hour: str
     """Cost of the devices of one replica; empty if a price is not known."""
     reason: str
-    """Why it cannot be served; empty if it can."""
+    """Reason for which it cannot be served; empty if it can."""
 
 
 class Size(Report, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ _Text = Annotated[str, msgspec.Meta(max_length=200, pattern="^[ -~]*$")]
 
 
 class LayerKind(StrEnum):
-    """What a layer remembers of a sequence."""
+    """State that a layer keeps of a sequence."""
 
     FULL = "full attention"
     SLIDING = "sliding attention"

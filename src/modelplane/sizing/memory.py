@@ -43,7 +43,7 @@ def batch(gpu_bytes: int) -> Batch:
 
 
 class Load(NamedTuple):
-    """What the model is to serve."""
+    """Requests that the model is to serve."""
 
     context: int
     """Tokens of a sequence, prompt and answer."""

@@ -35,7 +35,7 @@ _REMEDIES: Final = {
         "(https://kserve.github.io/website/docs/install/llmisvc-install)"
     )
 }
-"""What to do about a capability that is missing, where there is a choice."""
+"""Remedies for a missing capability, where there is a choice."""
 
 
 @dataclass(frozen=True, slots=True)
