@@ -24,6 +24,7 @@ from modelplane.host.private_files import write_private
 from modelplane.proxy import admin
 from support.envoys import Gateway, free_ports, running_envoy, service
 from support.gateway_module import Model, counters, running_model
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -99,7 +100,7 @@ async def apply(gateway: Gateway, models: dict[str, Model], route: Route) -> str
 async def until_answered_by(gateway: Gateway, path: str, backend: str) -> None:
     """Wait until a backend answers a path three times in a row: one answer may be that of a retry."""
     in_a_row = 0
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while in_a_row < 3:
             in_a_row = in_a_row + 1 if await ask(gateway, path=path) == (200, backend) else 0
             await asyncio.sleep(0.02)
@@ -134,7 +135,7 @@ async def streams(
 
 async def all_ended(gateway: Gateway) -> None:
     """Wait until no attempt is in progress."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while any(admin.stats(gateway.directory, r"^cluster\.front-door.*upstream_rq_active$").values()):
             await asyncio.sleep(0.02)
 
@@ -229,7 +230,7 @@ async def test_a_backend_whose_engine_reports_more_load_gets_fewer_requests(
     models["a"].load, models["b"].load = load(0, 0.9), load(0, 0)
     await apply(gateway, models, balanced("LeastRequests", at(models, "a"), at(models, "b")))
     # Chosen at random until it reports.
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while await ask(gateway) != (200, "a"):
             pass
     assert {await ask(gateway) for _ in range(6)} == {(200, "b")}

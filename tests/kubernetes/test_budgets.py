@@ -24,6 +24,7 @@ from modelplane.proxy.ledger_file import utc_now
 from modelplane.proxy.usage_files import USAGE_LOG
 from support.envoys import Gateway, service
 from support.gateway_module import Module, gateway_with, hashed, running_model, write_keys
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -86,7 +87,7 @@ class Team:
 
     async def until(self, name: str, wanted: Callable[[int], bool]) -> tuple[int, Any]:
         """Reconcile until a request has a status; return the answer."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 await self.reconcile()
                 status, said = await self.ask(name)
@@ -128,7 +129,7 @@ async def test_a_key_that_has_spent_its_budget_is_refused_until_the_next_day(
         await team.reconcile()
         answered = Counter(each["headers"]["modelplane-client"] for each in model.asked)
         answered["ml/tokens"] -= 1  # the stream, which has no record yet
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while await team.used() != {key: 33 * count for key, count in answered.items()}:
                 await asyncio.sleep(0.05)
         assert 33 * answered["ml/tokens"] >= 100

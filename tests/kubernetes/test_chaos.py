@@ -28,13 +28,12 @@ from modelplane.local import lifecycle, locks, process_status
 from modelplane.local.home import Home
 from modelplane.local.processes import LEADER, STANDBY
 from support.fleets import Fleet
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
 ROUNDS = int(os.environ.get("MODELPLANE_CHAOS_ROUNDS", "1"))
 RECORD = os.environ.get("MODELPLANE_CHAOS_RECORD", "")
-CONVERGED_WITHIN_S = 90.0
-HEALED_WITHIN_S = 30.0
 PAUSE_S = (0.3, 2.0)
 """Between two kills, at least and at most."""
 POLL_S = 1.0
@@ -92,9 +91,9 @@ class Traffic:
 @pytest.fixture(scope="module")
 def served(fleet: Fleet) -> Iterator[Fleet]:
     fleet.kubectl("apply", "-f", str(EXAMPLE))
-    fleet.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", "ml-team", "--timeout=120s")
+    fleet.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", "ml-team", "--timeout=180s")
     yield fleet
-    fleet.kubectl("delete", "md,ms", "--all", "-n", "ml-team", "--timeout=60s")
+    fleet.kubectl("delete", "md,ms", "--all", "-n", "ml-team", "--timeout=180s")
 
 
 def address_of(fleet: Fleet) -> str:
@@ -148,7 +147,7 @@ def heal(fleet: Fleet, expected: str, kept: set[tuple[str, str, str]]) -> float:
     if not lifecycle.supervised(fleet.home):
         fleet.modelplane("up")
     while problem := _unlike_before(fleet, expected, kept):
-        assert time.monotonic() - began < HEALED_WITHIN_S, problem
+        assert time.monotonic() - began < PATIENCE_S, problem
         time.sleep(POLL_S)
     return time.monotonic() - began
 
@@ -215,14 +214,14 @@ class Round:
         killer.start()
         try:
             yield
-            _until(lambda: len(self.killed) >= goal, 30)
+            _until(lambda: len(self.killed) >= goal)
         finally:
             self._quiet.set()
             killer.join(10)
 
     def insist(self, *arguments: str) -> str:
         """Run kubectl until it succeeds: an API server that was killed is back in seconds."""
-        deadline = time.monotonic() + CONVERGED_WITHIN_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
                 return self.fleet.kubectl(*arguments)
@@ -257,7 +256,7 @@ class Round:
         """Return after how many seconds nothing is wrong any more; fail with what still is."""
         began = time.monotonic()
         while problem := self._problem(holds):
-            assert time.monotonic() - began < CONVERGED_WITHIN_S, f"{problem}; killed {self.killed}"
+            assert time.monotonic() - began < PATIENCE_S, f"{problem}; killed {self.killed}"
             time.sleep(POLL_S)
         return time.monotonic() - began
 
@@ -397,7 +396,7 @@ def _supervisors(home: Home) -> set[int]:
     return {pids[name] for name in SUPERVISORS if name in pids}
 
 
-def _until(holds: object, timeout_s: float = 30) -> None:
+def _until(holds: object, timeout_s: float = PATIENCE_S) -> None:
     assert callable(holds)
     deadline = time.monotonic() + timeout_s
     while not holds():

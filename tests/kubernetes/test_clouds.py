@@ -29,6 +29,7 @@ from support import kinds
 from support.cloud_clusters import class_of, cluster_of
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 from support.simulated_clouds import SimulatedClouds
 from support.third_party_crds import definitions
 
@@ -64,7 +65,7 @@ async def client(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
         yield connected
 
 
-async def _eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 120.0) -> None:
+async def _eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not await check():
             await asyncio.sleep(0.1)

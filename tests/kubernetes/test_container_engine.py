@@ -80,7 +80,7 @@ async def agent(
         for item in (await client.list(resources.PODS, "default")).items:
             await client.delete(resources.PODS, item["metadata"]["name"], "default", grace_period_s=0)
         try:
-            await until(lambda: _nothing_left(started), 30)
+            await until(lambda: _nothing_left(started))
         finally:
             started.end()
             await asyncio.to_thread(pods.stop_all, control_plane.home.agent, 2)
@@ -276,7 +276,7 @@ async def test_a_pod_whose_engine_is_away_is_deleted_when_it_is_back(
     assert await agent.client.get(resources.PODS, "leaving", "default") is not None
     engine.fault()
     await agent.gone("leaving", 30)
-    await until(lambda: _nothing_left(agent), 10)
+    await until(lambda: _nothing_left(agent))
     assert engine.containers() == {}
 
 

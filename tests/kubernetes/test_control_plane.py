@@ -15,6 +15,7 @@ from modelplane.kube.client import Client
 from modelplane.local import locks
 from modelplane.local.control_plane import NODE
 from modelplane.local.processes import CONTROL_PLANE
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -56,7 +57,7 @@ def node(name):
     }
 
 
-async def eventually(question, seconds=20.0):
+async def eventually(question, seconds=PATIENCE_S):
     async with asyncio.timeout(seconds):
         while not (answer := await question()):
             await asyncio.sleep(0.05)

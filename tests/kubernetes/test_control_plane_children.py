@@ -20,6 +20,7 @@ from modelplane.local import permissions
 from support import kinds
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.kubernetes,
@@ -94,7 +95,7 @@ async def client(own_control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatc
         yield connected
 
 
-async def _eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 30.0) -> None:
+async def _eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not await check():
             await asyncio.sleep(0.05)

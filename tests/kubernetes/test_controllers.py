@@ -25,6 +25,7 @@ from modelplane.local import applying, cluster_objects, permissions
 from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 
 # Where controllers stop while they connect, httpcore2 leaves a connection whose TLS handshake is cancelled to
 # the garbage collector.
@@ -163,7 +164,7 @@ def _engines(memory: str) -> list[Object]:
     return [{"name": "engine", "members": [member]}]
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 60.0) -> None:
+async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not await check():
             await asyncio.sleep(0.05)
@@ -243,7 +244,7 @@ async def bench(
         async def gone() -> bool:
             return not (await client.list(resources.DEPLOYMENTS, namespace)).items
 
-        await eventually(gone, 40)
+        await eventually(gone)
 
 
 async def test_a_deployment_serves_once_its_pod_does(control_plane: ControlPlane, bench: Bench) -> None:
@@ -402,7 +403,7 @@ async def test_a_cache_is_staged_and_leaves_nothing_when_it_is_deleted(
             found = [len((await client.list(each, namespace)).items) for each in kinds]
             return found == [0, 0, 1]
 
-        await eventually(only_the_volume, 30)
+        await eventually(only_the_volume)
     async with controllers(control_plane):
         await bench.looked_at()
         assert not (await client.list(resources.JOBS, namespace)).items, "what is staged stays staged"
@@ -420,7 +421,7 @@ async def test_a_cache_is_staged_and_leaves_nothing_when_it_is_deleted(
                     )
             return await client.get(fleet_resources.MODEL_CACHES, "model", namespace) is None
 
-        await eventually(let_go, 30)
+        await eventually(let_go)
         assert not (await client.list(resources.PERSISTENT_VOLUME_CLAIMS, namespace)).items
 
 
@@ -442,7 +443,7 @@ async def test_scaling_down_withdraws_the_endpoint_and_then_the_replica(
             counts = [len((await bench.client.list(each, bench.namespace)).items) for each in CHILDREN]
             return counts == [1] * len(CHILDREN)
 
-        await eventually(one_of_each, 30)
+        await eventually(one_of_each)
         assert holds(await bench.get(fleet_resources.MODEL_DEPLOYMENTS), "Ready")
 
 
@@ -455,7 +456,7 @@ async def test_a_deleted_deployment_leaves_nothing(control_plane: ControlPlane, 
             left: dict[Any, str] = await bench.children()
             return not left
 
-        await eventually(nothing, 30)
+        await eventually(nothing)
 
 
 async def test_an_object_that_somebody_changed_is_put_right(

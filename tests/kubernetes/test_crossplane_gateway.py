@@ -104,7 +104,7 @@ async def reported(client: Client, **expected: object) -> None:
         known = state.read(found) if found else None
         return known is not None and all(getattr(known, name) == value for name, value in expected.items())
 
-    await eventually(said, 30)
+    await eventually(said)
 
 
 async def answered(client: Client) -> dict[str, tuple[str, str]]:
@@ -151,7 +151,7 @@ async def test_envoy_serves_what_is_published_beside_crossplane(bench: Bench, tm
             with_key = await envoy.get("/team/chat/v1/models", KEY)
             return with_key == (200, "a") and (await envoy.get("/team/chat/v1/models"))[0] == 401
 
-        await eventually(asks, 30)
+        await eventually(asks)
         await reported(client, asks_for_keys=True)
         assert (await answered(client))["Authenticated"][0] == "APIKey"
     written = await client.get(fleet_resources.MODEL_SERVICES, "chat", TEAM)

@@ -20,6 +20,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local.applying import until_established
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
@@ -36,7 +37,6 @@ BINDINGS = Resource(
     ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", namespaced=False
 )
 FINALIZER = "finalizer.managedresource.crossplane.io"
-PATIENCE_S = 60
 FAR = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "far", "namespace": "default"}}
 
 
@@ -150,6 +150,9 @@ async def test_without_the_policy_the_provider_loses_its_way_and_cleanup_is_the_
     async def is_being_deleted() -> bool:
         return _is_deleted(await provided.get(OBJECTS, "far", "lost"))
 
+    async def is_forgotten() -> bool:
+        return await _usages(provided, "lost") == 0
+
     async def is_gone() -> bool:
         return await provided.get(resources.NAMESPACES, "lost") is None
 
@@ -158,7 +161,7 @@ async def test_without_the_policy_the_provider_loses_its_way_and_cleanup_is_the_
     await _tracked(provided, "lost")
     await provided.delete(resources.NAMESPACES, "lost")
     await _until(is_being_deleted)
-    assert await _usages(provided, "lost") == 0
+    await _until(is_forgotten)
     arguments = ["lost", "--kubeconfig", str(own_control_plane.kubeconfig)]
     shown = await asyncio.to_thread(CliRunner().invoke, cleanup, [*arguments, "--dry-run"])
     assert (shown.exit_code, shown.output.splitlines()) == (

@@ -26,6 +26,7 @@ from modelplane.scheduler import (
     Role,
     schedule,
 )
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -36,7 +37,7 @@ DEVICE = Device("gpu", DRIVER, PER_NODE, device_class_name=DRIVER, capacity={"me
 SLICES = resources.RESOURCE_SLICES
 
 
-async def eventually(question, seconds=30.0):
+async def eventually(question, seconds=PATIENCE_S):
     async with asyncio.timeout(seconds):
         while not (answer := await question()):
             await asyncio.sleep(0.1)

@@ -15,6 +15,7 @@ from modelplane.host.private_files import write_private
 from modelplane.proxy import admin, module
 from support.certificates import server_context
 from support.envoys import EVENTS, Gateway, engines, free_ports, raw_get, running_envoy, service
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -223,7 +224,7 @@ async def test_a_connection_from_before_a_change_of_its_listener_ends_with_its_n
         held = [await asyncio.open_connection("127.0.0.1", gateway.port) for _ in range(2)]
         changes = gateway.stat("listener_manager.listener_modified")
         change_listeners(gateway)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while gateway.stat("listener_manager.listener_modified") == changes:
                 await asyncio.sleep(0.02)
             for reader, writer in held:
@@ -292,7 +293,7 @@ async def test_an_outside_provider_is_reached_over_tls(gateway: Gateway, certifi
             "ml/provider", (("localhost", engine.port),), prefix="/v1/", overlap="v1", tls=True, host=host
         )
         await gateway.apply(service(backend))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             # The name is resolved after the route is there.
             while True:
                 async with gateway.client.get(gateway.url("/ml/qwen/v1/models")) as response:
@@ -313,7 +314,7 @@ async def test_a_refused_file_changes_nothing_and_is_reported(gateway: Gateway) 
         for name in (CLUSTERS, routes_file("front-door")):
             write_private(gateway.directory / name, '{"resources":[{"@type":"nothing"}]}')
         wanted = f"envoy refused {CLUSTERS}, {routes_file('front-door')} and keeps what it had before: "
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not (problem := admin.reload_problem(gateway.directory)).startswith(wanted):
                 await asyncio.sleep(0.05)
         assert (await gateway.get("/ml/qwen/x"))["by"] == "a"

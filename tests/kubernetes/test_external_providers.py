@@ -20,6 +20,7 @@ from modelplane.local.home import Home
 from support.certificates import authority, server_context
 from support.fleets import Fleet
 from support.gateway_module import library
+from support.patience import PATIENCE_S
 from support.provider import PIECES, Provider, serving
 
 pytestmark = pytest.mark.kubernetes
@@ -47,7 +48,7 @@ def fleet(
         try:
             started.modelplane("up")
             started.kubectl("apply", "-f", str(EXAMPLE))
-            started.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", TEAM, "--timeout=120s")
+            started.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", TEAM, "--timeout=180s")
             yield started
         finally:
             started.modelplane("down")
@@ -90,7 +91,7 @@ def service(fleet: Fleet, name: str, **weights: int | None) -> str:
         "spec": {"endpoints": entries},
     }
     apply(fleet, manifest)
-    fleet.kubectl("wait", "--for=condition=Ready", f"ms/{name}", "-n", TEAM, "--timeout=30s")
+    fleet.kubectl("wait", "--for=condition=Ready", f"ms/{name}", "-n", TEAM, "--timeout=180s")
     return fleet.kubectl("get", "ms", name, "-n", TEAM, "-o", "jsonpath={.status.address}")
 
 
@@ -112,7 +113,7 @@ def asked(address: str, path: str = "/v1", **query: str) -> str:
 
 def until(answer: Callable[[], object], wanted: object) -> None:
     """Wait until a change has reached the gateway."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             found = answer()
@@ -201,7 +202,7 @@ def test_whoever_is_not_the_provider_is_told_nothing(
     with serving(called, "outside", server_context(certificates, certified)) as other:
         endpoint(fleet, "true", f"https://true.localhost:{other.port}/v1")
         address = service(fleet, "true", true=None)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while why not in (code := refusal(address)):
             assert time.monotonic() < deadline, code
             time.sleep(0.1)

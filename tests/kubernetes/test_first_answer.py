@@ -19,6 +19,7 @@ from modelplane.host.errors import LocalError
 from modelplane.local import gateway_module
 from modelplane.proxy import admin
 from support.fleets import PROCESSES, Fleet
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -41,7 +42,7 @@ def _answer(fleet: Fleet) -> str:
 
 
 def _ready(fleet: Fleet) -> None:
-    fleet.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", "ml-team", "--timeout=120s")
+    fleet.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", "ml-team", "--timeout=180s")
 
 
 def _condition(fleet: Fleet, type_: str) -> dict[str, str]:
@@ -50,7 +51,7 @@ def _condition(fleet: Fleet, type_: str) -> dict[str, str]:
     return next((condition for condition in found if condition["type"] == type_), {})
 
 
-def _until(fleet: Fleet, type_: str, status: str, timeout_s: float = 30) -> dict[str, str]:
+def _until(fleet: Fleet, type_: str, status: str, timeout_s: float = PATIENCE_S) -> dict[str, str]:
     deadline = time.monotonic() + timeout_s
     while (condition := _condition(fleet, type_)).get("status") != status:
         assert time.monotonic() < deadline, condition
@@ -63,7 +64,7 @@ def served(fleet: Fleet) -> Iterator[Fleet]:
     fleet.kubectl("apply", "-f", str(EXAMPLE))
     _ready(fleet)
     yield fleet
-    fleet.kubectl("delete", "md,ms", "--all", "-n", "ml-team", "--timeout=60s")
+    fleet.kubectl("delete", "md,ms", "--all", "-n", "ml-team", "--timeout=180s")
 
 
 def test_the_openai_client_gets_tokens(served: Fleet) -> None:
@@ -73,7 +74,7 @@ def test_the_openai_client_gets_tokens(served: Fleet) -> None:
 def test_the_usage_of_the_service_is_summed(served: Fleet) -> None:
     before = _requests(served)
     _answer(served)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while _requests(served) <= before:
         assert time.monotonic() < deadline
         time.sleep(POLL_S)
@@ -113,7 +114,7 @@ def test_one_url_leads_to_the_model_that_a_request_names(served: Fleet) -> None:
             )
             assert answer.choices[0].message.content
         _grant(served, {"name": "gemma", "service": "ml-team/first-answer", "namespaces": ["*"]})
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while "gemma" not in [each.id for each in client.models.list()]:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -129,11 +130,11 @@ def _grant(fleet: Fleet, *aliases: dict[str, Any]) -> None:
 def test_a_request_for_a_deployment_at_zero_waits_until_it_is_scaled_up(served: Fleet) -> None:
     _hold(served, {"timeoutSeconds": 300})
     served.kubectl("scale", "md/gemma", "-n", "ml-team", "--replicas=0")
-    served.kubectl("wait", "--for=delete", "me", "--all", "-n", "ml-team", "--timeout=60s")
+    served.kubectl("wait", "--for=delete", "me", "--all", "-n", "ml-team", "--timeout=180s")
     message = "{.status.conditions[?(@.type=='RoutingReady')].message}"
     waits = "requests wait up to 300 s for a replica, at most 100 at once"
     said = f"--for=jsonpath={message}=no endpoint to route to; {waits}"
-    served.kubectl("wait", said, "ms/first-answer", "-n", "ml-team", "--timeout=30s")
+    served.kubectl("wait", said, "ms/first-answer", "-n", "ml-team", "--timeout=180s")
     with ThreadPoolExecutor() as pool:
         cut_off = _until_held(served, pool)
         pid = _status(served)["envoy"]["pid"]
@@ -151,7 +152,7 @@ def test_a_request_for_a_deployment_at_zero_waits_until_it_is_scaled_up(served: 
 
 def _until_held(fleet: Fleet, pool: ThreadPoolExecutor) -> "Future[str]":
     """Ask until a request waits: a gateway that has just started may not know yet that it is to."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     asking = pool.submit(_answer, fleet)
     while _held(fleet) != "1":
         assert time.monotonic() < deadline
@@ -277,17 +278,17 @@ def test_the_gateway_asks_for_keys_as_its_page_says(
     assert "\n429\n" in told
     assert re.search("ml-team +app +WithinGrant +1 +never +ml-team/[*]", told)
     assert 'ModelKey "app" in namespace "ml-team" is revoked' in told
-    served.kubectl("wait", "--for=condition=Authenticated=false", "ig/default", "--timeout=60s")
+    served.kubectl("wait", "--for=condition=Authenticated=false", "ig/default", "--timeout=180s")
     assert _answer(served).strip()
 
 
 @pytest.mark.parametrize("name", PROCESSES)
-def test_a_killed_process_is_back_within_seconds(served: Fleet, name: str) -> None:
+def test_a_killed_process_is_back(served: Fleet, name: str) -> None:
     before = _answer(served)
     pid = _status(served)[name]["pid"]
     assert isinstance(pid, int)
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         found = _try_status(served).get(name, {})
         if found.get("pid") not in (pid, 0, None) and found.get("state") == "Running":
@@ -307,7 +308,7 @@ def _try_status(fleet: Fleet) -> dict[str, dict[str, object]]:
 
 
 def _answer_soon(fleet: Fleet) -> str:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             return _answer(fleet)
@@ -344,7 +345,7 @@ def test_down_and_up_bring_back_the_same_fleet(served: Fleet) -> None:
 
 def test_deleting_the_deployment_leaves_nothing_behind(served: Fleet) -> None:
     served.kubectl("delete", "md", "gemma", "-n", "ml-team")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     kinds = "mr,me,deployments,pods,resourceclaims,resourceclaimtemplates,httproutes,services"
     while left := served.kubectl("get", kinds, "-n", "ml-team", "-o", "name").split():
         assert time.monotonic() < deadline, left

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from support.patience import PATIENCE_S
+
 pytestmark = [
     pytest.mark.kubernetes,
     pytest.mark.skipif(
@@ -108,7 +110,7 @@ def fleet(disk: Disk) -> Disk:
     started = disk.modelplane("up")
     assert started.returncode == 0, started.stdout + started.stderr
     disk.kubectl("apply", "-f", str(EXAMPLE))
-    disk.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", "ml-team", "--timeout=120s")
+    disk.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", "ml-team", "--timeout=180s")
     return disk
 
 
@@ -118,7 +120,7 @@ def answers(address: str) -> bool:
 
 
 def until_answering(address: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             assert answers(address)
@@ -164,7 +166,7 @@ def test_a_disk_that_fills_costs_changes_and_no_answer_and_all_comes_back_with_r
     assert "Traceback" not in fleet.run("sh", "-c", f"cat {fleet.path}/home/logs/*.log").stdout
 
     fleet.make_room()
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + PATIENCE_S
     while (again := fleet.modelplane("status")).returncode != 0:
         assert time.monotonic() < deadline, again.stdout
         time.sleep(1)

@@ -41,6 +41,7 @@ from support.gateway_module import (
     running_model,
     write_keys,
 )
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -83,7 +84,7 @@ async def ask(
 
 
 async def until_status(gateway: Gateway, key: str, status: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while (await ask(gateway, CHAT, {}, key))[0] != status:
             await asyncio.sleep(0.01)
 
@@ -112,7 +113,7 @@ async def test_a_change_of_keys_comes_into_force_and_no_stream_ends(closed: Gate
         await until_status(closed, "sk-1", 401)
         assert (await ask(closed, CHAT, {}, "sk-3"))[0] == 403
         (closed.directory / "keys.json").write_text("{")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not (await counters(closed.directory)).get("modelplane_reload_failures{}"):
                 await ask(closed, CHAT, {}, "sk-2")
         assert (await ask(closed, CHAT, {}, "sk-2"))[0] == 200
@@ -190,7 +191,7 @@ async def test_streams_under_way_are_limited_and_given_back(closed: Gateway, mod
     await until_status(closed, "sk-s", 200)
     waiting = [ask(closed, CHAT, {"stream": True}, "sk-s", **{"x-wait": "1"}) for _ in range(2)]
     running = [asyncio.create_task(each) for each in waiting]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while len([each for each in model.asked if "x-wait" in each["headers"]]) < 2:
             await asyncio.sleep(0.01)
     status, said, _ = await ask(closed, CHAT, {}, "sk-s")
@@ -235,7 +236,7 @@ async def post_with_trailers(port: int, path: str, content: bytes) -> int:
     connection.send_headers(1, [("x-trailer", "1")], end_stream=True)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 writer.write(connection.data_to_send())
                 for event in connection.receive_data(await reader.read(65_536)):
@@ -269,7 +270,7 @@ async def test_a_changed_listener_goes_on_with_what_keys_have_used(
         await gateway.apply(service(at(model)))
         # A connection from before stays with the listener from before.
         request = b"GET /v1/models HTTP/1.1\r\nhost: gateway\r\nx-api-key: sk-2\r\nconnection: close\r\n\r\n"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             answer = b""
             while b"ml/qwen" not in answer:
                 reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
@@ -367,7 +368,7 @@ async def test_tokens_are_in_the_access_log_and_in_a_counter(closed: Gateway, mo
     _, text, _ = await ask(closed, CHAT, {"stream": True, "stream_options": {"include_usage": True}})
     assert ("usage" in text, text.count("data:")) == (True, 5)
     name = 'modelplane_tokens{service="ml/qwen",kind="completion"}'
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while (await counters(closed.directory)).get(name) != 22 + 3 + 3:
             await asyncio.sleep(0.05)
 
@@ -416,7 +417,7 @@ async def test_each_attempt_carries_what_its_backend_wants_and_nothing_of_anothe
         backends = (at(provider, "provider", host="provider.example"), at(own, "own"))
         await gateway.apply(service(*backends))
         body = {"model": "ml/qwen", "x": 1.5}
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             # Which backend comes first is drawn.
             while not (provider.asked and own.asked):
                 headers = {"authorization": "Bearer mine"}

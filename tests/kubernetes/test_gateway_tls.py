@@ -30,6 +30,7 @@ from support.certificates import server_pair
 from support.controllers import running_controllers
 from support.envoys import EVENTS, LOCAL, Gateway, engines, raw_get, running_envoy, service
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -58,7 +59,7 @@ class Secured:
         await self.until(lambda served: served == der(tls.certificates[0]))
 
     async def until(self, check: Callable[[bytes], bool], host: str = HOST) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not check(await self.served(host)):
                 await asyncio.sleep(0.02)
 
@@ -187,7 +188,7 @@ async def test_without_a_certificate_each_connection_is_closed(secured: Secured)
     async with engines("a") as (engine,):
         secured.routes = (service(engine.backend()),)
         secured.write(Tls(()))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while await secured.plain():
                 await asyncio.sleep(0.02)
         assert await secured.served() == b""
@@ -264,7 +265,7 @@ class Fleet:
         await self.eventually(published)
 
     async def eventually(self, check: Callable[[], Awaitable[bool]]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not await check():
                 await asyncio.sleep(0.05)
 
@@ -300,7 +301,7 @@ async def test_a_secret_becomes_the_certificate_and_a_damaged_one_changes_nothin
         await fleet.says("False", "its private key is not that of its certificate")
     async with fleet.controllers(control_plane):
         await fleet.apply("1.3")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while await secured.takes_tls_1_2():
                 await asyncio.sleep(0.05)
         assert await secured.served() == der(old)

@@ -21,6 +21,7 @@ from modelplane.gateway.table import Backend, Front
 from support import rate_limit_service
 from support.envoys import Gateway, running_envoy, service
 from support.gateway_module import Model, running_model
+from support.patience import PATIENCE_S
 from support.rate_limit_service import Service
 
 pytestmark = [
@@ -116,7 +117,7 @@ async def charged(gateway: Gateway, name: str) -> tuple[int, Any, Any]:
     calls = f"cluster.{rate_limits.CLUSTER}.upstream_rq_completed"
     before = gateway.stat(calls)
     answer = await ask(gateway, name)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while gateway.stat(calls) < before + (2 if answer[0] == 200 else 1):
             await asyncio.sleep(0.01)
     return answer

@@ -28,11 +28,11 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from support.charts import Repository, package
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 from support.service_accounts import kubeconfig
 
 pytestmark = pytest.mark.kubernetes
 
-PATIENCE_S = 60
 VALUES = ("message", "refused", "hook", "agent")
 
 

@@ -17,6 +17,7 @@ from modelplane.gateway.service_file import HoldEntry, ServiceEntry
 from modelplane.gateway.table import Backend, Front, Route
 from support.envoys import Gateway, raw_get, running_envoy
 from support.gateway_module import Model, counters, running_model
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -50,7 +51,7 @@ async def apply(gateway: Gateway, *routes: Route) -> None:
     full = ServiceEntry(hold=HoldEntry(timeout_seconds=1, max_requests=0))
     probe = Route(f"ml/{name}", f"/ml/{name}/", unavailable="no replica", settings=full)
     await gateway.apply(*routes, probe)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while (await ask(gateway, path=f"/ml/{name}/x"))[1]["error"]["code"] != "too_many_held":
             await asyncio.sleep(0.02)
 
@@ -63,7 +64,7 @@ async def ask(gateway: Gateway, size: int = 10, path: str = CHAT) -> tuple[int, 
 
 
 async def until_held(gateway: Gateway, number: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while await held(gateway) != number:
             await asyncio.sleep(0.05)
 

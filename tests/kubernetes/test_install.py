@@ -35,6 +35,7 @@ from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
 from modelplane.proxy import files as envoy_files
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 from support.service_accounts import kubeconfig
 from support.shells import Shell, shell
 
@@ -79,7 +80,7 @@ def fleet(cluster: Shell, installed: str) -> Iterator[int]:  # noqa: ARG001 - wh
     asyncio.run(_platform(cluster))
     [port] = _free_ports(1)
     with _controller(cluster), _gateway(cluster, port):
-        cluster.run("kubectl wait --for=condition=Ready ic/local ig/default --timeout=60s")
+        cluster.run("kubectl wait --for=condition=Ready ic/local ig/default --timeout=180s")
         yield port
 
 
@@ -182,13 +183,13 @@ def test_the_first_answer_comes_through_the_gateway(cluster: Shell, fleet: int) 
     cluster.run(f"kubectl apply -f {EXAMPLE}")
     # The cluster is registered with itself, so the team's namespace is not one that the fleet makes.
     cluster.run("kubectl label namespace ml-team modelplane.ai/managed-by=modelplane")
-    cluster.run("kubectl wait --for=condition=Ready md/gemma ms/first-answer -n ml-team --timeout=120s")
+    cluster.run("kubectl wait --for=condition=Ready md/gemma ms/first-answer -n ml-team --timeout=180s")
     address = cluster.get("ms", "first-answer", "-n", "ml-team")["status"]["address"]
     assert address == "http://127.0.0.1/ml-team/first-answer"
     asyncio.run(_open_the_way(cluster))
     here = address.replace("127.0.0.1", f"127.0.0.1:{fleet}")
     client = openai.OpenAI(base_url=f"{here}/v1", api_key="none", max_retries=0, timeout=60)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             answer = client.chat.completions.create(
@@ -284,7 +285,7 @@ def test_an_object_that_would_not_fit_keeps_the_kinds_as_they_are(cluster: Shell
     cluster.run(f"kubectl patch crd inferenceclasses.modelplane.ai --type=json -p {shlex.quote(patch)}")
     odd = {"apiVersion": "modelplane.ai/v1alpha1", "kind": "InferenceClass", "metadata": {"name": "odd"}}
     text = shlex.quote(json.dumps({**odd, "spec": {"colour": "green"}}))
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not cluster.run(f"echo {text} | kubectl apply --validate=false -f - || true"):
         assert time.monotonic() < deadline
         time.sleep(0.2)

@@ -28,6 +28,7 @@ from support import kinds
 from support.charts import Repository, pack
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 from support.service_accounts import kubeconfig, kubectl
 
 pytestmark = [
@@ -36,7 +37,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning"),
 ]
 
-PATIENCE_S = 90
 SYSTEM = "modelplane-system"
 GATEWAYS = resource_for("modelplane.ai/v1alpha1", "InferenceGateway")
 ADDRESS = "172.18.255.200"

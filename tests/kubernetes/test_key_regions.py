@@ -16,6 +16,7 @@ from modelplane.gateway.table import Backend, Front, Route
 from modelplane.host.private_files import write_private
 from support.envoys import Gateway, running_envoy, service
 from support.gateway_module import Model, hashed, running_model
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -75,7 +76,7 @@ def route_to(models: dict[str, Model], tiers: dict[str, int], *, policy: str = "
 async def settle(gateway: Gateway, route: Route) -> None:
     """Write a route, and wait until the module knows the regions of its backends."""
     await gateway.apply(route)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not (await ask(gateway, "elsewhere"))[1]["error"]["message"].startswith("no endpoint of"):
             await asyncio.sleep(0.02)
 

@@ -19,6 +19,7 @@ from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.kserve import SERVICES, KServe
+from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
 pytestmark = [
@@ -29,7 +30,7 @@ pytestmark = [
 TEAM = "kserve-team"
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 30.0) -> None:
+async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not await check():
             await asyncio.sleep(0.05)

@@ -28,6 +28,7 @@ from modelplane.local import cluster_objects
 from support import stopping
 from support.fleets import ControlPlane
 from support.kinds import install
+from support.patience import PATIENCE_S
 from support.recording_proxy import RecordingProxy, Write, recording
 
 pytestmark = pytest.mark.kubernetes
@@ -246,7 +247,7 @@ def _names(write: Write) -> bool:
 
 
 async def eventually(
-    check: Callable[[], Awaitable[bool]], timeout_s: float = 120.0, pause_s: float = 0.05
+    check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S, pause_s: float = 0.05
 ) -> None:
     async with asyncio.timeout(timeout_s):
         while not await check():

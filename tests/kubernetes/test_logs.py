@@ -15,6 +15,7 @@ import pytest
 
 from modelplane.local import locks
 from support.fleets import Fleet
+from support.patience import PATIENCE_S
 from support.service_accounts import kubeconfig, kubectl
 
 pytestmark = pytest.mark.kubernetes
@@ -26,9 +27,9 @@ SERVING = "llama.cpp launcher: serving model"
 @pytest.fixture(scope="module")
 def served(fleet: Fleet) -> Iterator[Fleet]:
     fleet.kubectl("apply", "-f", str(EXAMPLE))
-    fleet.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", "ml-team", "--timeout=120s")
+    fleet.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", "ml-team", "--timeout=180s")
     yield fleet
-    fleet.kubectl("delete", "md,ms", "--all", "-n", "ml-team", "--timeout=60s")
+    fleet.kubectl("delete", "md,ms", "--all", "-n", "ml-team", "--timeout=180s")
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ def until_answered(address: str) -> None:
     request = urllib.request.Request(
         f"{address}/v1/completions", body, headers={"content-type": "application/json"}
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             with urllib.request.urlopen(request, timeout=20) as response:

@@ -25,6 +25,7 @@ from modelplane.local import cluster_objects, permissions
 from modelplane.local.applying import until_established
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 from support.relays import Manner, Relay
 from support.third_party_crds import definitions
 
@@ -37,7 +38,6 @@ NAME = "member"
 AT_ONCE_S = 3.0
 LOOKED_FOR_S = 20.0
 """A kind that is not installed cannot be watched: it is looked for every few seconds."""
-PATIENCE_S = 30.0
 
 
 @dataclass

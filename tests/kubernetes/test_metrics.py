@@ -24,6 +24,7 @@ from modelplane.kube.resources import Object
 from modelplane.local import applying, cluster_objects, permissions
 from support.collector import Collector, attributes, collecting
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 from support.telemetry import fetch
 
 pytestmark = pytest.mark.kubernetes
@@ -120,7 +121,7 @@ class Controller:
         """Wait until metrics have values; None is for those that are to be absent."""
         found: dict[tuple[str, ...], float | None] = {}
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while found != expected:
                     await asyncio.sleep(0.1)
                     known = await self.metrics()
@@ -162,7 +163,7 @@ async def controller(
         ):
             namespace = NAMESPACE if resource.namespaced else None
             await client.delete(resource, "metered", namespace)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while await client.get(resource, "metered", namespace):
                     await asyncio.sleep(0.1)
 
@@ -182,7 +183,7 @@ async def _running(control_plane: ControlPlane, collector: Collector, log: Path)
             stderr=stderr,
         )
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not (address := _address(log)):
                 await asyncio.sleep(0.05)
         yield Controller(log, address)
@@ -232,7 +233,7 @@ async def test_a_controller_tells_of_its_fleet_while_there_is_one(
 async def test_lines_and_spans_name_the_objects_and_no_credential(
     controller: Controller, collector: Collector, control_plane: ControlPlane
 ) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not {"reconcile", "placement", "compose", "write", "write status"} <= collector.spans.keys():
             await asyncio.sleep(0.1)
     spans = collector.spans

@@ -21,6 +21,7 @@ from modelplane.local.home import Home
 from support import hub, weights_server
 from support.fleets import Fleet
 from support.hub import Hub
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -81,7 +82,7 @@ def found(fleet: Fleet, kind: str, name: str = "") -> Any:
     return said if name else said["items"]
 
 
-def until(fleet: Fleet, name: str, holds: Callable[[Object], bool], timeout_s: float = 60) -> Object:
+def until(fleet: Fleet, name: str, holds: Callable[[Object], bool], timeout_s: float = PATIENCE_S) -> Object:
     """Return the one cluster of a cache's status as soon as something holds of it."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -119,7 +120,7 @@ def folders(fleet: Fleet) -> list[Path]:
 
 
 def gone(fleet: Fleet, name: str) -> None:
-    fleet.kubectl("delete", "modelcache", name, "-n", TEAM, "--timeout=60s")
+    fleet.kubectl("delete", "modelcache", name, "-n", TEAM, "--timeout=180s")
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +185,7 @@ def test_a_deployment_serves_from_the_cache(fleet: Fleet, staged: Path) -> None:
         about | {"kind": "ModelService", "spec": selected},
     )
     try:
-        fleet.kubectl("wait", "--for=condition=Ready", "ms/cached", "-n", TEAM, "--timeout=120s")
+        fleet.kubectl("wait", "--for=condition=Ready", "ms/cached", "-n", TEAM, "--timeout=180s")
         address = fleet.kubectl("get", "ms", "cached", "-n", TEAM, "-o", "jsonpath={.status.address}")
         client = openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=60)
         answer = client.chat.completions.create(
@@ -201,7 +202,7 @@ def test_a_deployment_serves_from_the_cache(fleet: Fleet, staged: Path) -> None:
         assert "/mnt/models/gemma.gguf" in Path(f"/proc/{engine}/cmdline").read_text()
         assert not Path("/mnt/models").exists()
     finally:
-        fleet.kubectl("delete", "md,ms", "cached", "-n", TEAM, "--timeout=60s")
+        fleet.kubectl("delete", "md,ms", "cached", "-n", TEAM, "--timeout=180s")
 
 
 def _mounts(pid: int) -> str:
@@ -307,7 +308,7 @@ def test_a_deleted_cache_leaves_nothing(fleet: Fleet) -> None:
     apply(fleet, cache("passing", "team/three"))
     ready(fleet, "passing")
     gone(fleet, "passing")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         left = [
             f"{each['kind']} {each['metadata']['name']}"

@@ -17,6 +17,7 @@ import yaml
 from modelplane.compose.kinds import COMPOSED
 from modelplane.local.home import Home
 from support.fleets import control_plane_of
+from support.patience import PATIENCE_S
 from support.shells import Shell, shell
 from support.third_party_crds import definitions
 
@@ -71,7 +72,7 @@ def fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> 
             here.run(f"kubectl create deployment {name} -n crossplane-system --image=example/{name}")
         here.run("modelplane install | kubectl apply -f -")
         here.run(
-            "kubectl wait crd --all --for=condition=Established --timeout=30s; kubectl apply -f fleet.yaml"
+            "kubectl wait crd --all --for=condition=Established --timeout=180s; kubectl apply -f fleet.yaml"
         )
         yield here
 
@@ -130,7 +131,7 @@ def compose(fleet: Shell) -> None:
         "spec": {"crossplane": {"compositionRef": {"name": "any"}}},
     }
     for kind, name in OBJECTS:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             patch(fleet, f"{kind}.modelplane.ai/{name}", held)
             if "crossplane" in fleet.get(f"{kind}.modelplane.ai", name)["spec"]:
@@ -219,7 +220,7 @@ def test_and_back_every_object_stays_and_crossplane_has_none(fleet: Shell) -> No
     fleet.run("kubectl apply -f - <<'EOF'\n" + CONFIGURATION + "EOF")
     fleet.run(delete)
     # Once what else the XRDs owned has been collected, whatever of ours was to be collected has been too.
-    fleet.run(f"kubectl wait --for=delete --timeout=60s clusterrole/{CANARY}")
+    fleet.run(f"kubectl wait --for=delete --timeout=180s clusterrole/{CANARY}")
     assert uids(fleet) == before
     for block in lines["3"]:
         fleet.run(block)

@@ -21,6 +21,7 @@ from modelplane.gateway.mutual_tls import CLIENT_NAME, Identity, Pair, server_na
 from modelplane.gateway.table import Backend, Listener, Route, Table
 from modelplane.proxy import files as envoy_files
 from support.envoys import EVENTS, LOCAL, Gateway, engines, running_envoy, service
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -91,7 +92,7 @@ class Pairing:
 
     async def until_read(self, times: int) -> None:
         """Wait until the fleet's gateway has read its certificate so often."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while self.fleet.stat("sds.gateway-identity.update_success") < times:
                 await asyncio.sleep(0.02)
 
@@ -101,7 +102,7 @@ class Pairing:
 
     async def until(self, status: int, holds: str = "") -> str:
         """Return the first answer with this status and this text."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 found, text = await self.answer()
                 if found == status and holds in text:

@@ -464,7 +464,7 @@ async def test_a_pod_deleted_by_force_in_the_middle_of_its_hook_ends_within_seco
     leaving = await agent.pod("hooked", lambda found: "deletionTimestamp" in found["metadata"])
     assert is_running(leaving), "the next agent does not call it anything else"
     await agent.client.delete(resources.PODS, "hooked", "default", grace_period_s=0)
-    await until(lambda: _ended(engine), 10)
+    await until(lambda: _ended(engine))
     await agent.forgotten(hooked, 5)
 
 
@@ -484,7 +484,7 @@ async def test_a_node_that_was_called_lost_says_that_it_is_back(client: Client) 
     await client.patch(
         resources.NODES, NODE, {"status": {"conditions": [lost]}}, kind="strategic", subresource="status"
     )
-    await until(lambda: _node_is_ready(client), 15)
+    await until(lambda: _node_is_ready(client))
 
 
 @pytest.mark.usefixtures("agent")
@@ -500,8 +500,8 @@ async def test_a_deleted_node_is_registered_again_with_its_devices(client: Clien
         uid = found["metadata"]["uid"] if found else ""
         return uid not in {"", before["metadata"]["uid"]} and owners == {uid}
 
-    await until(back, 20)
-    await until(lambda: _node_is_ready(client), 5)
+    await until(back)
+    await until(lambda: _node_is_ready(client))
 
 
 async def _node_is_ready(client: Client) -> bool:
@@ -553,7 +553,7 @@ async def test_one_who_stops_following_a_silent_log_costs_nothing_any_more(agent
     await until(lambda: _opens(agent, "silent"))
     follower.kill()
     await follower.wait()
-    await until(lambda: _closed(agent, "silent"), 5)
+    await until(lambda: _closed(agent, "silent"))
 
 
 async def _opens(agent: Agent, name: str) -> bool:
@@ -619,7 +619,7 @@ async def test_a_deployment_serves_a_real_model_on_an_allocated_device(agent: Ag
             },
         }
     )
-    await until(lambda: _available(client), 60)
+    await until(lambda: _available(client))
     (found,) = (await client.list(resources.PODS, "default", labels="app=model")).items
     address = addresses.bound(found["status"]["podIP"])
     answer = await asyncio.to_thread(_ask, f"http://{address}:8000/v1/chat/completions")

@@ -39,6 +39,7 @@ from modelplane.local.processes import CONTROL_PLANE
 from modelplane.proxy import bootstrap
 from support.audit import Asked, asked, audited
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 from support.service_accounts import kubeconfig
 from support.third_party_crds import definitions
 from support.tokens import endless
@@ -314,7 +315,7 @@ async def _children(cluster: Client, kind: Resource) -> tuple[Object, ...]:
     return (await cluster.list(kind, TEAM, labels="modelplane.ai/managed-by=modelplane")).items
 
 
-async def _until_nothing(look: Callable[[], Awaitable[list[str]]], timeout_s: float = 60) -> None:
+async def _until_nothing(look: Callable[[], Awaitable[list[str]]], timeout_s: float = PATIENCE_S) -> None:
     """Wait until nothing is missing, or left."""
     deadline = asyncio.get_running_loop().time() + timeout_s
     found = ["everything"]

@@ -14,6 +14,7 @@ from modelplane.gateway.table import Backend, CredentialReference, Front
 from modelplane.proxy import admin
 from support.envoys import Gateway, running_envoy, service
 from support.gateway_module import Model, running_model
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -47,7 +48,7 @@ async def gateway(tmp_path: Path, module_library: Path) -> AsyncIterator[Gateway
 async def ask(gateway: Gateway, **body: Any) -> tuple[int, dict[str, Any]]:
     body = {"model": "mine"} | body
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(PATIENCE_S),
         gateway.client.post(gateway.url(CHAT), json=body, headers=HEADERS) as response,
     ):
         return response.status, dict(await response.json())
@@ -116,12 +117,12 @@ async def test_a_rotated_credential_is_in_force_under_load_and_a_removed_one_end
             await stream.content.readline()
             gateway.front = known(one="Bearer key-two")
             await gateway.apply(route)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while one.asked[-1]["headers"]["authorization"] != "Bearer key-two":
                     assert (await ask(gateway))[0] == 200
             gateway.front = known()
             await gateway.apply(route)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while (answer := await ask(gateway))[0] == 200:
                     pass
             asked = len(one.asked)

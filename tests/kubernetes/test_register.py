@@ -181,7 +181,7 @@ def test_one_command_leads_from_a_kubeconfig_to_an_answer(fleet: Fleet, tmp_path
     (tmp_path / "model.yaml").write_text(yaml.safe_dump_all([bootstrap.GATEWAY, *_model()]))
     fleet.kubectl("apply", "-f", str(tmp_path / "model.yaml"))
     assert 'Cluster "gpu-1" is registered' in _register(fleet, "--apply")
-    ready = ("--for=condition=Ready", "md/gemma", "ms/first-answer", "-n", "ml-team", "--timeout=120s")
+    ready = ("--for=condition=Ready", "md/gemma", "ms/first-answer", "-n", "ml-team", "--timeout=180s")
     fleet.kubectl("wait", *ready)
     service = json.loads(fleet.kubectl("get", "ms", "first-answer", "-n", "ml-team", "-o", "json"))
     base = f"{service['status']['address']}/v1"

@@ -25,6 +25,7 @@ from support import kinds
 from support.charts import Repository, pack
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.kubernetes,
@@ -32,7 +33,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning"),
 ]
 
-PATIENCE_S = 60
 SYSTEM = "modelplane-system"
 TEAM = "ml-team"
 STACKS = resource_of_kind(ServingStack)

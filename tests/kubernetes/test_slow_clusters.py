@@ -25,6 +25,7 @@ from modelplane.local import cluster_objects, permissions
 from modelplane.local.applying import until_established
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 from support.relays import Manner, Relay
 
 pytestmark = [
@@ -85,7 +86,7 @@ class Fleet:
     async def composed_s(self, name: str, on: tuple[str, ...]) -> float:
         """Return after how many seconds the replicas of a deployment on some clusters are composed."""
         began = time.monotonic()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while await self._composed(name) < set(on):
                 await asyncio.sleep(0.05)
         return time.monotonic() - began
@@ -97,7 +98,7 @@ class Fleet:
         return {each["spec"]["clusterName"] for each in done}
 
     async def ready(self) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not await self._ready():
                 await asyncio.sleep(0.05)
 
@@ -172,7 +173,7 @@ async def fleet(control_plane: ControlPlane, client: Client) -> AsyncIterator[Fl
 async def _remove(client: Client) -> None:
     for each in (await client.list(fleet_resources.MODEL_DEPLOYMENTS, TEAM)).items:
         await client.delete(fleet_resources.MODEL_DEPLOYMENTS, each["metadata"]["name"], TEAM)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while (await client.list(fleet_resources.MODEL_REPLICAS, TEAM)).items:
             await asyncio.sleep(0.2)
         for name in CLUSTERS:

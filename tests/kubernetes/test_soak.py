@@ -22,6 +22,7 @@ from modelplane.gateway.table import Front
 from modelplane.proxy import admin
 from modelplane.proxy.usage_files import USAGE_LOG, Rotation
 from support.envoys import Gateway, running_envoy
+from support.patience import PATIENCE_S
 from support.soak_churn import STEADY, STREAMS, Churn
 from support.soak_load import Engines, Http1, Load, Pool, running_engines
 
@@ -160,7 +161,7 @@ async def streams_given_back(load: Load, engines: Engines) -> tuple[list[int], i
     async with Http1.connected(load) as client:
         path = "/ml/steady/v1/chat/completions"
         holding = [asyncio.create_task(client.post(path, HELD, STEADY, hold=True)) for _ in range(STREAMS)]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while engines.holding < STREAMS:
                 await asyncio.sleep(0.02)
         status, _ = await client.post(path, HELD, STEADY)

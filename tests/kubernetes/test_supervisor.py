@@ -18,11 +18,11 @@ from modelplane.local import lifecycle, locks, process_status, records, setup
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE, LEADER, STANDBY
 from modelplane.local.records import State
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
 NAMES = (*CONTROL_PLANE, STANDBY)
-HEALED_WITHIN_S = 10.0
 
 
 def pid(home, name):
@@ -33,7 +33,7 @@ def pids(home, names=NAMES):
     return {name: pid(home, name) for name in names}
 
 
-def until(condition, seconds=HEALED_WITHIN_S):
+def until(condition, seconds=PATIENCE_S):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it does not happen"
@@ -57,7 +57,7 @@ async def until_controllers_run(home):
     of its process with it. It runs its first controller once all are made.
     """
     async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while await client.get(resources.SERVICE_ACCOUNTS, "default", "default") is None:
                 await asyncio.sleep(0.05)
 

@@ -12,6 +12,7 @@ import pytest
 
 from modelplane.local import locks, settings
 from support.fleets import Fleet
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -38,7 +39,7 @@ def taken(port: int) -> socket.socket:
     """Listen at a port as soon as it is free."""
     other = socket.socket()
     other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             other.bind(("127.0.0.1", port))
@@ -50,7 +51,7 @@ def taken(port: int) -> socket.socket:
 
 
 def until(fleet: Fleet, wanted: Callable[[list[str], dict[str, str]], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not wanted(*(found := _status(fleet))):
         assert time.monotonic() < deadline, found
         time.sleep(0.2)
@@ -58,7 +59,7 @@ def until(fleet: Fleet, wanted: Callable[[list[str], dict[str, str]], bool]) -> 
 
 def until_logged(fleet: Fleet, process: str, text: str) -> str:
     """Return the last lines of a process's log, once they tell of a text."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while text not in (log := fleet.modelplane("logs", process, "--tail", "3")):
         assert time.monotonic() < deadline, log
         time.sleep(0.2)

@@ -13,6 +13,7 @@ import pytest
 from modelplane.local import lifecycle, locks, process_status, processes, setup
 from modelplane.local.home import Home
 from support.fleets import PROCESSES
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -22,7 +23,7 @@ def status(fleet):
 
 
 def until_healed(fleet, name, pid):
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         found = next(each for each in process_status.of(fleet.home) if each.name == name)
         if found.state == "Running" and found.pid != pid:

@@ -17,6 +17,7 @@ from modelplane.proxy.usage_files import USAGE_LOG, Rotation
 from modelplane.telemetry import metric_definitions
 from support.envoys import Gateway, engines, free_ports, running_envoy, service
 from support.gateway_module import Module, gateway_with, hashed, running_model, write_keys
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -31,7 +32,7 @@ def records(directory: Path) -> list[UsageRecord]:
 
 async def recorded(directory: Path, request_id: str, details: str = "") -> UsageRecord:
     """Return the record of a request, once it is written; ``details`` tells those without an id apart."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             of_id = (each for each in records(directory) if each.request_id == request_id)
             if found := [each for each in of_id if each.details.startswith(details)]:
@@ -138,7 +139,7 @@ async def test_only_the_proxies_in_front_say_who_the_client_is(
 
 async def settled(directory: Path, metric: Any, value: float) -> dict[Any, float]:
     """Return all metrics, once one of them has its value: the module's are a second late."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             found = await asyncio.to_thread(lambda: list(envoy_metrics.samples(directory)))
             samples = {(each.metric, each.labels): each.value for each in found}
@@ -173,7 +174,7 @@ async def test_no_record_is_lost_or_doubled_however_often_files_are_rotated(tmp_
         wanted = {
             f"load-{client}-{number}": 1 for client in range(CLIENTS) for number in range(REQUESTS // 16)
         }
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while (found := load_ids(tmp_path)).total() < REQUESTS:
                 await asyncio.sleep(0.05)
         assert found == wanted
@@ -192,7 +193,7 @@ async def test_what_is_written_survives_a_kill(tmp_path: Path) -> None:
         await asyncio.gather(
             *(ask(gateway, "/ml/qwen/x", f"load-{number}", data=b"x") for number in range(50))
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while load_ids(tmp_path).total() < 50:
                 await asyncio.sleep(0.05)
         await ask(gateway, "/ml/qwen/x", "load-last", data=b"x")
@@ -205,7 +206,7 @@ async def test_a_request_is_answered_wherever_its_record_goes(tmp_path: Path, lo
     async with engines("a") as (engine,), running_envoy(tmp_path, usage_log=log) as gateway:
         await gateway.apply(service(engine.backend()))
         await ask(gateway, "/ml/qwen/x", "load-1", data=b"x")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while log != STANDARD_OUTPUT and gateway.stat("filesystem.write_failed") == 0:
                 await asyncio.sleep(0.05)
         assert (await gateway.get("/ml/qwen/x"))["by"] == "a"

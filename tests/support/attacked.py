@@ -22,6 +22,7 @@ from modelplane.local import applying, cluster_objects, permissions
 from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 
 API = "modelplane.ai/v1alpha1"
 
@@ -108,7 +109,7 @@ class Attacked:
         return found
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 30.0) -> None:
+async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
     """Wait until a check holds."""
     async with asyncio.timeout(timeout_s):
         while not await check():

@@ -21,6 +21,7 @@ from modelplane.gateway.table import Backend, Front, Listener, Route, Table
 from modelplane.proxy import admin, bootstrap, module
 from modelplane.proxy import files as envoy_files
 from support.certificates import authority
+from support.patience import PATIENCE_S
 
 EVENTS = 40
 EVENT_S = 0.04
@@ -130,7 +131,7 @@ class Gateway:
         )
         assert envoy_files.write(self.directory, self.transform(files(table)))
         for port in (self.port, self.workload_port):
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 while not await self._settled(f"http://127.0.0.1:{port}{prefix}"):
                     await asyncio.sleep(0.02)
 
@@ -232,7 +233,7 @@ def _prepare(
 
 
 async def _open(gateway: Gateway, process: asyncio.subprocess.Process) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             assert process.returncode is None, (gateway.directory / "log").read_text()
             try:

@@ -20,6 +20,7 @@ from modelplane.host.private_files import write_private
 from modelplane.local import gateway_module
 from modelplane.proxy import admin
 from support.envoys import Gateway, free_ports, running_envoy
+from support.patience import PATIENCE_S
 
 ACCESS_LOG = "access.log"
 INTERNAL_HEADERS = "modelplane.internal_headers"
@@ -147,7 +148,7 @@ async def counters(directory: Path) -> dict[str, int]:
 
 async def logged(directory: Path, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """Return the first line of the access log that is wanted, once it is written."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             path = directory / ACCESS_LOG
             text = path.read_text() if path.exists() else ""

@@ -11,6 +11,7 @@ from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import applying
+from support.patience import PATIENCE_S
 
 
 async def install(client: Client, others: Iterable[Object] = ()) -> None:
@@ -20,7 +21,7 @@ async def install(client: Client, others: Iterable[Object] = ()) -> None:
     for definition in definitions:
         await client.apply(definition)
     await applying.until_established(client, [each["metadata"]["name"] for each in definitions])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         for definition in definitions:
             await _open(client, definition)
 

@@ -18,6 +18,7 @@ from modelplane.local import settings
 from modelplane.local.certificate_files import Pki
 from modelplane.local.control_plane import NODE
 from modelplane.local.home import Home
+from support.patience import PATIENCE_S
 
 IMAGE = "ghcr.io/ggml-org/llama.cpp:server"
 """An image with a launcher; the pods here bring a command of their own."""
@@ -87,7 +88,7 @@ class Agent:
         """Create an object in the namespace of the tests."""
         return await self.client.create(manifest)
 
-    async def pod(self, name: str, holds: Callable[[Object], bool], timeout_s: float = 60) -> Object:
+    async def pod(self, name: str, holds: Callable[[Object], bool], timeout_s: float = PATIENCE_S) -> Object:
         """Return a pod as soon as something holds of it."""
         seen: list[Object | None] = [None]
 
@@ -102,7 +103,7 @@ class Agent:
         assert seen[0] is not None
         return seen[0]
 
-    async def gone(self, name: str, timeout_s: float = 60) -> float:
+    async def gone(self, name: str, timeout_s: float = PATIENCE_S) -> float:
         """Wait until a pod is gone; return how many seconds that took."""
         began = time.monotonic()
 
@@ -112,7 +113,7 @@ class Agent:
         await until(absent, timeout_s)
         return time.monotonic() - began
 
-    async def forgotten(self, pod: Object, timeout_s: float = 60) -> None:
+    async def forgotten(self, pod: Object, timeout_s: float = PATIENCE_S) -> None:
         """Wait until nothing is kept of a pod any more, which is soon after its object is gone."""
         directory = self.directory.pod(pod["metadata"]["uid"]).path
 
@@ -140,7 +141,7 @@ class Agent:
         return done.stdout + done.stderr
 
 
-async def until(holds: Callable[[], Any], timeout_s: float = 60) -> None:
+async def until(holds: Callable[[], Any], timeout_s: float = PATIENCE_S) -> None:
     """Return as soon as an asynchronous question is answered with yes; ``TimeoutError`` otherwise."""
     async with asyncio.timeout(timeout_s):
         while not await holds():

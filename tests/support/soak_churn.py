@@ -19,6 +19,7 @@ from modelplane.gateway.tls import Certificate, Tls
 from modelplane.proxy import usage_files
 from support.certificates import server_pair
 from support.envoys import LOCAL
+from support.patience import PATIENCE_S
 from support.soak_load import HOST, Load, trusting
 
 OPERATOR = "sk-operator"
@@ -210,7 +211,7 @@ class Churn:
         await asyncio.sleep(0.1)
 
     async def _until(self, key: str, path: str, statuses: set[int]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while await self._seen(key, path) != statuses:
                 await asyncio.sleep(0.02)
 

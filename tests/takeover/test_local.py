@@ -25,6 +25,7 @@ from support.checkouts import FOLDER, ROOT
 from support.fleets import Fleet
 from support.installation import Installation
 from support.load import Load
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -135,7 +136,7 @@ def take_over(fleet: Fleet) -> None:
     assert "Starting a fleet" in fleet.modelplane("up")
     for name in sorted(OURS - set(SUPERVISORS)):
         os.kill(before[name], signal.SIGTERM)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while {name for name, pid in pids(fleet).items() if pid and pid != before[name]} != OURS:
         assert time.monotonic() < deadline, (before, pids(fleet))
         time.sleep(0.2)
@@ -205,8 +206,8 @@ def until_looked_at(fleet: Fleet) -> None:
     probe = fleet.home.root.with_name("probe.yaml")
     probe.write_text(SERVICE.replace("name: gemma", "name: probe"))
     fleet.kubectl("apply", "-f", str(probe))
-    fleet.kubectl("wait", "--for=condition=Ready", "ms/probe", "-n", "ml-team", "--timeout=60s")
-    fleet.kubectl("delete", "-f", str(probe), "--timeout=60s")
+    fleet.kubectl("wait", "--for=condition=Ready", "ms/probe", "-n", "ml-team", "--timeout=180s")
+    fleet.kubectl("delete", "-f", str(probe), "--timeout=180s")
     # What they would tear down or make anew they do at once, for all that they find when they start.
     time.sleep(5)
 
