@@ -390,6 +390,9 @@ def gateway_class(controller: str = CONTROLLER, **spec: Any) -> dict[str, Any]:
     return item(GATEWAY_API, "GatewayClass", "envoy", "", spec={"controllerName": controller, **spec})
 
 
+SCALING = {"maxReplicas": 2, "wva": {"hpa": {}}}
+
+
 async def test_it_has_kserve_run_engines_and_no_other_pods(administrator: Client, stolen: Client) -> None:
     for each in definitions("kserve"):
         await administrator.apply(each)
@@ -409,6 +412,8 @@ async def test_it_has_kserve_run_engines_and_no_other_pods(administrator: Client
         (VOLUMES, llm(template={**engine, "volumes": [{"name": "v", "hostPath": {"path": "/"}}]})),
         ("no pods beside those of its engines", llm(router={"scheduler": {"template": engine}})),
         ("no pods beside those of its engines", llm(baseRefs=[{"name": "escape"}])),
+        ("no pods beside those of its engines", llm(scaling=SCALING)),
+        ("no pods beside those of its engines", llm(prefill={"template": engine, "scaling": SCALING})),
     ):
         assert why in await refusal(stolen, refused)
 

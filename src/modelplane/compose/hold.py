@@ -54,7 +54,7 @@ def _problem(request: Request[ModelService]) -> str:
     proxy = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
     if fleet_gateway.reads_gateway_api(proxy):
         return (
-            f"Gateway API, which the gateway's backend {proxy} reads, has no words for spec.hold: use "
+            f"Gateway API, which the gateway's backend {proxy} reads, cannot express spec.hold: use "
             f"backend {Backend.ENVOY} of the controllers, or remove spec.hold"
         )
     return request.gateway_without_module

@@ -103,7 +103,7 @@ def _unsupported(request: Request[ModelEndpoint]) -> str:
     proxy = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
     if fleet_gateway.reads_gateway_api(proxy):
         return (
-            f"Gateway API, which the gateway's backend {proxy} reads, has no words for them: use backend "
+            f"Gateway API, which the gateway's backend {proxy} reads, cannot express them: use backend "
             f"{Backend.ENVOY}, or remove them"
         )
     return request.gateway_without_module

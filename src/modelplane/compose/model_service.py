@@ -109,7 +109,7 @@ def _balanced(request: Request[ModelService], proxy: str, routing: Condition) ->
     why = request.gateway_without_module
     if fleet_gateway.reads_gateway_api(proxy):
         why = (
-            f"Gateway API, which the gateway's backend {proxy} reads, has no words for spec.balancing, "
+            f"Gateway API, which the gateway's backend {proxy} reads, cannot express spec.balancing, "
             f"maxOutstandingRequests and maxQueuedRequests: use backend {Backend.ENVOY} of the controllers, "
             "or remove them"
         )

@@ -1,4 +1,4 @@
-"""Settings that the chosen gateway has no words for: a condition names each, and the remedy.
+"""Settings that the chosen gateway cannot express: a condition names each, and the remedy.
 
 Envoy honors every setting. A gateway that routes by the Gateway API knows paths, weights and addresses.
 Settings with a condition of their own are not listed here: authentication, TLS, priorities, and what an

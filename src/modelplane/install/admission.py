@@ -136,7 +136,10 @@ _PODS = (
 
 _INFERENCE_SERVICES = (
     _Validation(
-        " && ".join(f"!has(object.spec.{field})" for field in ("router", "baseRefs", "tracing", "scaling")),
+        " && ".join(
+            f"!object.spec.?{field}.hasValue()"
+            for field in ("router", "baseRefs", "tracing", "scaling", "prefill.?scaling")
+        ),
         "an LLMInferenceService of Modelplane has no pods beside those of its engines",
     ),
 )

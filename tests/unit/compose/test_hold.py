@@ -120,7 +120,7 @@ ROUTED = true("RoutingReady", "RouteConfigured", "the gateway routes to its endp
             request((deployment(),), backend="Traefik"),
             ROUTED,
             "routes to its endpoints; without any, requests would get 503 at once: Gateway API, which the "
-            "gateway's backend Traefik reads, has no words for spec.hold: use backend Envoy of the "
+            "gateway's backend Traefik reads, cannot express spec.hold: use backend Envoy of the "
             "controllers, or remove spec.hold",
             id="another gateway",
         ),
