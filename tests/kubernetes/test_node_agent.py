@@ -320,7 +320,7 @@ async def test_logs_are_served_to_the_api_server_only(agent: Agent) -> None:
 import sys, time
 for number in range(5):
     print("line", number, file=sys.stderr)
-time.sleep(1.5)
+time.sleep(5)
 print("last")
 """
     await agent.create(pod("talking", python(source), restartPolicy="Never"))
