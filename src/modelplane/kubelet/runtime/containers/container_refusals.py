@@ -34,7 +34,7 @@ def refusals(pod: Mapping[str, Any]) -> tuple[Refusal, ...]:
 def _causes(spec: Mapping[str, Any]) -> Iterator[str]:
     if spec.get("initContainers") or len(spec["containers"]) > 1:
         yield (
-            "a pod of several containers runs as processes of this machine, and not in a container runtime: "
+            "a pod of several containers runs as processes of this machine, not in a container runtime: "
             "leave one container, start the fleet with --container-engine none"
         )
     for field in _OF_THE_MACHINE:

@@ -45,7 +45,7 @@ def test_a_pod_that_a_container_here_can_be(accepted: dict[str, Any]) -> None:
         *(
             pytest.param(
                 several,
-                "a pod of several containers runs as processes of this machine, and not in a container runtime: "
+                "a pod of several containers runs as processes of this machine, not in a container runtime: "
                 "leave one container, start the fleet with --container-engine none",
                 id=what,
             )
