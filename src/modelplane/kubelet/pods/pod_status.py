@@ -99,12 +99,12 @@ def _condition(
 
 
 def _obstacle(view: PodView) -> tuple[str, str]:
-    """Return what keeps the first container from its first start."""
-    if not view.was_initialized:
-        for each in view.containers:
-            if isinstance(each.state, Waiting) and each.last is None and each.state.reason not in _USUAL:
-                return each.state.reason, each.state.message
-    return "", ""
+    """Return what keeps the first container of a pod from starting."""
+    states = [each.state for each in view.containers if each.last is None]
+    waiting = [state for state in states if isinstance(state, Waiting)]
+    if len(waiting) < len(view.containers):
+        return "", ""
+    return next(((each.reason, each.message) for each in waiting if each.reason not in _USUAL), ("", ""))
 
 
 def _incomplete(view: PodView) -> tuple[str, str]:

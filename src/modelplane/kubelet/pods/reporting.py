@@ -14,7 +14,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.events import Reason, Recorder
 from modelplane.kubelet.pods import narrowing, pod_status
-from modelplane.kubelet.pods.views import ContainerView, PodView
+from modelplane.kubelet.pods.views import ContainerView, PodView, Role
 
 _FIRST_RETRY_S = 0.5
 _LAST_RETRY_S = 10.0
@@ -33,7 +33,7 @@ class Report:
         self.changed = asyncio.Event()
         """Set, and replaced by another one, with each change of the object or of what is known of the pod."""
         self._client = client
-        self._recorder = recorder
+        self.recorder = recorder
         self._unsent = asyncio.Event()
         self._unsent.set()
 
@@ -58,11 +58,6 @@ class Report:
         """Take in that the pod's object is gone."""
         self.gone = True
         self._tell()
-
-    def event(self, pod: Object, reason: Reason, note: str) -> None:
-        """Record an event about the container of a narrowed pod, unless its object is gone."""
-        if not self.gone:
-            self._recorder.record(pod, reason, note)
 
     def _tell(self) -> None:
         self.changed.set()
@@ -136,4 +131,6 @@ class ContainerReport:
 
     def event(self, reason: Reason, note: str) -> None:
         """Record an event about the container, unless its pod's object is gone."""
-        self.whole.event(self.pod, reason, note)
+        if not self.whole.gone:
+            field = "containers" if self.view.role is Role.MAIN else "initContainers"
+            self.whole.recorder.record(self.pod, reason, note, field)
