@@ -227,8 +227,8 @@ def test_a_deployment_whose_engine_has_another_one_as_its_sidecar(fleet: Fleet, 
     fleet.kubectl("apply", "-f", str(manifest))
     try:
         fleet.kubectl("wait", "--for=condition=Ready", "md/beside", "-n", "beside", "--timeout=240s")
-        pods_of = ("get", "pods", "-A", "-o", "json", "-l", "modelplane.ai/deployment=beside")
-        [found] = json.loads(fleet.kubectl(*pods_of))["items"]
+        every = json.loads(fleet.kubectl("get", "pods", "-A", "-o", "json"))["items"]
+        [found] = [each for each in every if "second" in statuses(each)]
         assert {name: (each["ready"], each["restartCount"]) for name, each in statuses(found).items()} == {
             "second": (True, 0),
             "engine": (True, 0),
