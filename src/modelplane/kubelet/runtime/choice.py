@@ -54,6 +54,7 @@ class Runtimes:
             return self._host
         runtime = await runtimes.answering()
         if runtime is not None:
+            # It is handed one container at a time, and does not see how many there are.
             for refusal in container_refusals.refusals(pod):
                 raise NotYet(refusal)
             return self._containers(runtime)
