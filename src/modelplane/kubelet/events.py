@@ -54,7 +54,7 @@ class _Happening:
     namespace: str
     pod: str
     uid: str
-    container: str
+    field_path: str
     reason: Reason
     note: str
     at: str
@@ -69,14 +69,17 @@ class Recorder:
         self._waiting: asyncio.Queue[_Happening] = asyncio.Queue(_WAITING)
         self._written: OrderedDict[tuple[str, Reason, str], tuple[str, int]] = OrderedDict()
 
-    def record(self, pod: Mapping[str, Any], reason: Reason, note: str) -> None:
-        """Record an event about the container of a pod, to be written as soon as possible."""
+    def record(self, pod: Mapping[str, Any], reason: Reason, note: str, field: str = "containers") -> None:
+        """Record an event about the container of a narrowed pod, to be written as soon as possible.
+
+        ``field``: the list of the pod's spec that has the container.
+        """
         metadata = pod["metadata"]
         happening = _Happening(
             metadata["namespace"],
             metadata["name"],
             metadata["uid"],
-            pod["spec"]["containers"][0]["name"],
+            f"spec.{field}{{{pod['spec']['containers'][0]['name']}}}",
             reason,
             note,
             timestamps.now_micro(),
@@ -127,7 +130,7 @@ def _event(happening: _Happening, node: str) -> Object:
         "namespace": happening.namespace,
         "name": happening.pod,
         "uid": happening.uid,
-        "fieldPath": f"spec.containers{{{happening.container}}}",
+        "fieldPath": happening.field_path,
     }
     return events.event(
         about,

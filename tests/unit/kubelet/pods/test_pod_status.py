@@ -4,17 +4,26 @@ from typing import Any
 import pytest
 
 from modelplane.kubelet.pods import pod_status
-from modelplane.kubelet.pods.pod_status import PodView, Running, Terminated, Waiting
+from modelplane.kubelet.pods.views import ContainerView, PodView, Role, Running, Terminated, Waiting
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 POD: dict[str, Any] = {
     "metadata": {"name": "qwen", "generation": 1},
     "spec": {"containers": [{"name": "engine", "image": "ghcr.io/ggml-org/llama.cpp:server"}]},
 }
-VIEW = PodView("198.18.1.2", "127.0.0.1", THEN, image_id="process://llama.cpp")
+ENGINE = ContainerView("engine", image_id="process://llama.cpp")
+
+
+def seen(*others: ContainerView, **fields: Any) -> PodView:
+    """Return the view of a pod whose engine is beside other containers."""
+    return PodView("198.18.1.2", "127.0.0.1", THEN, (*others, replace(ENGINE, **fields)))
+
+
+VIEW = seen()
 CRASHED = Terminated(1, 0, "", THEN, NOW, "process://u/0")
 DONE = Terminated(0, 0, "", THEN, NOW, "process://u/0")
-RUNNING = replace(VIEW, state=Running(THEN), started=True, ready=True, container_id="process://u/0")
+UP: dict[str, Any] = {"state": Running(THEN), "started": True, "ready": True}
+RUNNING = seen(**UP, container_id="process://u/0")
 
 
 def conditions(view: PodView, pod: dict[str, Any] = POD) -> dict[str, tuple[str, Any, Any, str]]:
@@ -29,12 +38,10 @@ def conditions(view: PodView, pod: dict[str, Any] = POD) -> dict[str, tuple[str,
     [
         pytest.param(VIEW, "Pending", id="not started yet"),
         pytest.param(RUNNING, "Running", id="running"),
-        pytest.param(replace(VIEW, state=CRASHED), "Running", id="ended, to be started again"),
-        pytest.param(
-            replace(VIEW, state=Waiting("CrashLoopBackOff"), last=CRASHED), "Running", id="backing off"
-        ),
-        pytest.param(replace(VIEW, state=DONE, finished=True), "Succeeded", id="ended well for good"),
-        pytest.param(replace(VIEW, state=CRASHED, finished=True), "Failed", id="ended badly for good"),
+        pytest.param(seen(state=CRASHED), "Running", id="ended, to be started again"),
+        pytest.param(seen(state=Waiting("CrashLoopBackOff"), last=CRASHED), "Running", id="backing off"),
+        pytest.param(seen(state=DONE, finished=True), "Succeeded", id="ended well for good"),
+        pytest.param(seen(state=CRASHED, finished=True), "Failed", id="ended badly for good"),
     ],
 )
 def test_the_phase(view: PodView, phase: str) -> None:
@@ -66,7 +73,8 @@ def test_a_running_pod() -> None:
 
 
 def test_a_pod_that_cannot_start_says_why_in_its_conditions() -> None:
-    found = conditions(replace(VIEW, state=Waiting("NoLauncher", "cannot run it: do this")))
+    obstacle = replace(ENGINE, state=Waiting("NoLauncher", "cannot run it: do this"))
+    found = conditions(VIEW.having(obstacle).having(obstacle))
     unready = "containers with unready status: [engine]: cannot run it: do this"
     assert found["Ready"] == ("False", "ContainersNotReady", unready, NOW)
     assert found["PodReadyToStartContainers"] == ("False", "NoLauncher", "cannot run it: do this", NOW)
@@ -88,7 +96,7 @@ def test_a_readiness_gate_holds_a_ready_container_back() -> None:
 def test_a_condition_that_still_holds_keeps_its_time() -> None:
     before = POD | {"status": pod_status.status(POD, RUNNING, THEN)}
     assert conditions(RUNNING, before)["Ready"][3] == THEN
-    assert conditions(replace(RUNNING, ready=False), before)["Ready"][3] == NOW
+    assert conditions(seen(**UP | {"ready": False}, container_id="process://u/0"), before)["Ready"][3] == NOW
 
 
 def test_only_what_differs_is_written() -> None:
@@ -99,12 +107,12 @@ def test_only_what_differs_is_written() -> None:
     ] + [{"type": "PodScheduled", "status": "True"}]
     pod = POD | {"status": stored}
     assert pod_status.changes(pod, pod_status.status(pod, RUNNING, NOW)) == {}
-    unready = pod_status.status(pod, replace(RUNNING, ready=False), NOW)
+    unready = pod_status.status(pod, seen(**UP | {"ready": False}, container_id="process://u/0"), NOW)
     assert set(pod_status.changes(pod, unready)) == {"conditions", "containerStatuses"}
 
 
 def test_an_end_is_reported_without_empty_fields() -> None:
-    written = pod_status.status(POD, replace(VIEW, state=DONE, finished=True), NOW)
+    written = pod_status.status(POD, seen(state=DONE, finished=True), NOW)
     assert written["containerStatuses"][0]["state"] == {
         "terminated": {
             "exitCode": 0,
@@ -129,3 +137,93 @@ def test_what_was_told_of_a_container_holds_for_that_one_alone(
 ) -> None:
     assert pod_status.told(POD | {"status": pod_status.status(POD, RUNNING, NOW)}, container_id) == told
     assert pod_status.told(POD, container_id) == (False, False)
+
+
+THREE: dict[str, Any] = POD | {
+    "spec": {
+        **POD["spec"],
+        "initContainers": [
+            {"name": "fetch", "image": "f"},
+            {"name": "proxy", "image": "p", "restartPolicy": "Always"},
+        ],
+    }
+}
+FETCH = ContainerView("fetch", Role.INIT)
+FETCHED = replace(FETCH, state=DONE, finished=True, ready=True)
+PROXY = ContainerView("proxy", Role.SIDECAR)
+SERVING = replace(PROXY, **UP)
+STARTING = replace(PROXY, state=Running(THEN))
+ENDED = replace(PROXY, state=DONE)
+
+
+@pytest.mark.parametrize(
+    ("view", "phase"),
+    [
+        pytest.param(seen(FETCH, PROXY), "Pending", id="nothing has started"),
+        pytest.param(seen(FETCHED, STARTING), "Pending", id="the sidecar has not started up"),
+        pytest.param(seen(FETCHED, SERVING), "Pending", id="the main container is next"),
+        pytest.param(seen(FETCHED, SERVING, **UP), "Running", id="all run"),
+        pytest.param(seen(FETCHED, ENDED, **UP), "Running", id="the sidecar is to be restarted"),
+        pytest.param(
+            seen(FETCHED, SERVING, state=DONE, finished=True), "Running", id="the sidecar is yet to end"
+        ),
+        pytest.param(
+            seen(FETCHED, replace(PROXY, state=CRASHED), state=DONE, finished=True),
+            "Succeeded",
+            id="how a sidecar ends does not count",
+        ),
+        pytest.param(
+            seen(replace(FETCH, state=CRASHED, finished=True), PROXY), "Failed", id="an init container failed"
+        ),
+        pytest.param(
+            seen(replace(FETCH, state=CRASHED), PROXY), "Pending", id="an init container is to be run again"
+        ),
+    ],
+)
+def test_the_phase_of_a_pod_of_several_containers(view: PodView, phase: str) -> None:
+    assert view.phase == phase
+
+
+def test_each_container_has_a_status_in_the_list_of_its_kind() -> None:
+    written = pod_status.status(THREE, seen(FETCHED, SERVING, **UP), NOW)
+    assert [each["name"] for each in written["initContainerStatuses"]] == ["fetch", "proxy"]
+    assert [each["name"] for each in written["containerStatuses"]] == ["engine"]
+
+
+@pytest.mark.parametrize(
+    ("view", "initialized", "unready"),
+    [
+        pytest.param(
+            seen(replace(FETCH, state=Waiting("NoLauncher", "cannot run it")), PROXY),
+            "containers with incomplete status: [fetch proxy]",
+            "containers with unready status: [proxy engine]: cannot run it",
+            id="an init container cannot start",
+        ),
+        pytest.param(
+            seen(FETCHED, STARTING),
+            "containers with incomplete status: [proxy]",
+            "containers with unready status: [proxy engine]",
+            id="a sidecar starts up",
+        ),
+        pytest.param(
+            seen(FETCHED, ENDED, **UP),
+            None,
+            'containers with unready status: [proxy]: container "proxy" ended with exit code 0',
+            id="a sidecar of a running pod has ended",
+        ),
+        pytest.param(seen(FETCHED, SERVING, **UP), None, None, id="all are ready"),
+    ],
+)
+def test_conditions_count_init_containers_and_sidecars(
+    view: PodView, initialized: str | None, unready: str | None
+) -> None:
+    found = conditions(view, THREE)
+    assert (found["Initialized"][2], found["Ready"][2]) == (initialized, unready)
+
+
+def test_a_pod_stays_initialized_while_everything_is_restarted() -> None:
+    view = seen(FETCHED, SERVING, **UP)
+    for ended in (ENDED, replace(view.container("engine"), state=CRASHED, last=CRASHED)):
+        view = view.having(ended)
+    assert conditions(view, THREE)["Initialized"][0] == "True"
+    assert view.phase == "Running"

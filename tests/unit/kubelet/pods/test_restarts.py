@@ -1,6 +1,7 @@
 import pytest
 
 from modelplane.kubelet.pods import restarts
+from modelplane.kubelet.pods.views import Role
 
 
 @pytest.mark.parametrize(
@@ -15,6 +16,20 @@ from modelplane.kubelet.pods import restarts
 )
 def test_the_policy_decides(policy: str, code: int, again: bool) -> None:
     assert restarts.restarts(policy, code) is again
+
+
+@pytest.mark.parametrize(
+    ("role", "pod_policy", "policy"),
+    [
+        pytest.param(Role.MAIN, "Always", "Always", id="a main container has the pod's"),
+        pytest.param(Role.MAIN, "Never", "Never", id="a main container has the pod's, Never too"),
+        pytest.param(Role.SIDECAR, "Never", "Always", id="a sidecar is always restarted"),
+        pytest.param(Role.INIT, "Always", "OnFailure", id="an init container runs until it succeeds"),
+        pytest.param(Role.INIT, "Never", "Never", id="an init container of a pod that never tries again"),
+    ],
+)
+def test_the_policy_of_a_container_follows_from_its_role(role: Role, pod_policy: str, policy: str) -> None:
+    assert restarts.policy(pod_policy, role) == policy
 
 
 def test_the_first_restart_is_immediate_and_later_ones_wait_longer_up_to_five_minutes() -> None:

@@ -25,6 +25,7 @@ from modelplane.kubelet.runtime.containers.container_runtime import PodContainer
 from modelplane.kubelet.runtime.host import process_attempt
 from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
 from modelplane.kubelet.runtime.launch import NotYet
+from modelplane.kubelet.runtime.processes import Process
 from modelplane.kubelet.runtime.protocol import Runtime
 from support.fake_docker import IMAGE, FakeDocker
 
@@ -369,6 +370,44 @@ async def test_what_runs_an_image(bench: Bench, choice: Choice, image: str, runt
     machine = replace(bench.machine, container_runtimes=ContainerRuntimes(choice))
     pod = {"spec": {"containers": [{"name": "engine", "image": image}]}}
     assert isinstance(await Runtimes(machine, RECORD).choose(bench.directory, pod), runtime)
+
+
+def several(*images: str) -> Object:
+    """Return a pod whose first container is its sidecar."""
+    sidecar, engine = (
+        {"name": name, "image": image} for name, image in zip(("side", "engine"), images, strict=True)
+    )
+    return {"spec": {"initContainers": [sidecar | {"restartPolicy": "Always"}], "containers": [engine]}}
+
+
+async def test_a_pod_of_several_containers_is_processes_if_programs_replace_all_images(bench: Bench) -> None:
+    machine = replace(bench.machine, container_runtimes=ContainerRuntimes(Choice.AUTO))
+    found = await Runtimes(machine, RECORD).choose(bench.directory, several(LAUNCHED, LAUNCHED))
+    assert isinstance(found, HostProcesses)
+
+
+@pytest.mark.parametrize(
+    ("choice", "images"),
+    [
+        pytest.param(Choice.AUTO, ("example.com/other:1", LAUNCHED), id="no program replaces one image"),
+        pytest.param(Choice.DOCKER, (LAUNCHED, LAUNCHED), id="a named engine runs every image"),
+    ],
+)
+async def test_a_pod_of_several_containers_is_not_the_engines(
+    bench: Bench, choice: Choice, images: tuple[str, str]
+) -> None:
+    machine = replace(bench.machine, container_runtimes=ContainerRuntimes(choice))
+    with pytest.raises(NotYet) as caught:
+        await Runtimes(machine, RECORD).choose(bench.directory, several(*images))
+    assert caught.value.refusal.reason == "UnsupportedPod"
+    assert "start the fleet with --container-engine none" in caught.value.refusal.message
+
+
+async def test_all_containers_of_a_pod_have_the_runtime_of_the_first(bench: Bench) -> None:
+    first = bench.machine.directory.pod(RECORD.uid).container("side").new_attempt()
+    first.release(Process(1, "gone"), LAUNCHED)
+    found = await Runtimes(bench.machine, RECORD).choose(bench.directory, several(LAUNCHED, LAUNCHED))
+    assert isinstance(found, HostProcesses)
 
 
 async def test_a_pod_stays_with_the_engine_that_began_it(bench: Bench) -> None:
