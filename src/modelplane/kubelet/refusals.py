@@ -33,11 +33,11 @@ def refusals(pod: Mapping[str, Any]) -> tuple[Refusal, ...]:
 
 
 def _causes(spec: Mapping[str, Any]) -> Iterator[str]:
-    if spec.get("initContainers"):
-        yield "a host process has no init containers: remove them"
-    if len(spec["containers"]) > 1:
-        yield "a host process has no sidecars: leave one container"
-    container = spec["containers"][0]
+    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
+        yield from _causes_of(spec, container)
+
+
+def _causes_of(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[str]:
     yield from volumes(spec, container, "a host process")
     if container.get("workingDir"):
         yield f'the working directory "{container["workingDir"]}" is one of the image\'s: remove workingDir'

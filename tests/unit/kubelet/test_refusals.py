@@ -21,6 +21,11 @@ def mounted(path: str, volume: dict[str, Any]) -> dict[str, Any]:
     "accepted",
     [
         pytest.param(pod(), id="one plain container"),
+        pytest.param(
+            pod(initContainers=[{"name": "fetch"}, {"name": "log", "restartPolicy": "Always"}]),
+            id="an init container and a sidecar",
+        ),
+        pytest.param({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}}, id="a second container"),
         pytest.param(mounted("/dev/shm", {"emptyDir": {"medium": "Memory"}}), id="shared memory"),
         pytest.param(mounted("/models", {"persistentVolumeClaim": {"claimName": "x"}}), id="a claim"),
         pytest.param(
@@ -46,14 +51,14 @@ def test_a_pod_that_a_host_process_can_be(accepted: dict[str, Any]) -> None:
     ("refused", "cause"),
     [
         pytest.param(
-            pod(initContainers=[{"name": "fetch"}]),
-            "a host process has no init containers: remove them",
-            id="an init container",
+            pod(initContainers=[{"name": "fetch", "workingDir": "/app"}]),
+            'the working directory "/app" is one of the image\'s: remove workingDir',
+            id="an init container that needs its image",
         ),
         pytest.param(
-            {"spec": {"containers": [{"name": "a"}, {"name": "b"}]}},
-            "a host process has no sidecars: leave one container",
-            id="a second container",
+            {"spec": {"containers": [{"name": "a"}, {"name": "b", "volumeDevices": [{"name": "v"}]}]}},
+            "a host process has no block devices as volumes: remove volumeDevices",
+            id="a second container with a block device",
         ),
         pytest.param(
             mounted("/models", {"nfs": {"server": "s", "path": "/"}}),

@@ -28,15 +28,21 @@ class ClaimNotReady(Exception):
 async def devices_of(
     client: Client, pod: Mapping[str, Any], machine: Iterable[DiscoveredDevice]
 ) -> tuple[DiscoveredDevice, ...]:
-    """Return the devices of this machine that a pod's claims hold, or raise ``ClaimNotReady``."""
+    """Return the devices of this machine that the claims of a narrowed pod's container hold.
+
+    Raises ``ClaimNotReady`` for any claim of the pod: no container starts before all are ready.
+    """
     namespace = pod["metadata"]["namespace"]
+    container = pod["spec"]["containers"][0]
+    named = {entry["name"] for entry in container.get("resources", {}).get("claims", ())}
     found: list[DiscoveredDevice] = []
     for entry in pod["spec"].get("resourceClaims", ()):
         name = claim_name(entry, pod)
         if not name:
             continue
         claim = await client.get(resources.RESOURCE_CLAIMS, name, namespace)
-        found.extend(allocated(name, claim, pod, machine))
+        devices = allocated(name, claim, pod, machine)
+        found.extend(devices if entry["name"] in named else ())
     return tuple(found)
 
 

@@ -15,7 +15,8 @@ from aiohttp import web
 from modelplane.kube import timestamps
 from modelplane.kubelet import node
 from modelplane.kubelet.logs.log_files import Selection
-from modelplane.kubelet.pods.pod_status import Waiting
+from modelplane.kubelet.pods.container_worker import ContainerWorker
+from modelplane.kubelet.pods.views import Waiting
 from modelplane.kubelet.pods.worker import PodWorker
 from modelplane.kubelet.records import Attempt
 from modelplane.kubelet.runtime.shim import timestamp
@@ -72,17 +73,18 @@ class LogServer:
         worker = self._find(namespace, pod)
         if worker is None:
             raise web.HTTPNotFound(text=f'pod "{pod}" in namespace "{namespace}" is not on this node\n')
-        if container != worker.pod["spec"]["containers"][0]["name"]:
+        found = worker.container(container)
+        if found is None:
             raise web.HTTPNotFound(text=f'pod "{pod}" has no container "{container}"\n')
         try:
             selection = selection_of(request.query, datetime.now(UTC))
         except ValueError as error:
             raise web.HTTPBadRequest(text=f"cannot read the options: {error}\n") from error
-        attempt = self._attempt(worker, pod, container, _is_true(request.query, "previous"))
+        attempt = self._attempt(found, pod, container, _is_true(request.query, "previous"))
         response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        parts = worker.log(attempt, selection, follow=_is_true(request.query, "follow"))
+        parts = found.log(attempt, selection, follow=_is_true(request.query, "follow"))
         # Stop reading the log when the client disconnects.
         async with aclosing(parts):
             async for data in parts:
@@ -90,8 +92,8 @@ class LogServer:
         await response.write_eof()
         return response
 
-    def _attempt(self, worker: PodWorker, pod: str, container: str, previous: bool) -> Attempt:
-        attempt = worker.container.latest()
+    def _attempt(self, worker: ContainerWorker, pod: str, container: str, previous: bool) -> Attempt:
+        attempt = worker.directory.latest()
         if attempt is None:
             state = worker.view.state
             reason = state.reason if isinstance(state, Waiting) else "no attempt is recorded"
@@ -100,7 +102,7 @@ class LogServer:
             )
         if not previous:
             return attempt
-        before = worker.container.attempt(attempt.number - 1)
+        before = worker.directory.attempt(attempt.number - 1)
         if not before.directory.is_dir():
             raise web.HTTPBadRequest(
                 text=f'previous terminated container "{container}" in pod "{pod}" not found\n'

@@ -2,8 +2,8 @@
 
 from modelplane.kube import timestamps
 from modelplane.kubelet.pods import pod_status
-from modelplane.kubelet.pods.pod_status import Running, Terminated, Waiting
-from modelplane.kubelet.pods.reporting import Report
+from modelplane.kubelet.pods.reporting import ContainerReport
+from modelplane.kubelet.pods.views import Role, Running, Terminated, Waiting
 from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit
 from modelplane.kubelet.runtime.choice import Runtimes
 
@@ -11,7 +11,7 @@ from modelplane.kubelet.runtime.choice import Runtimes
 class ContainerStatus:
     """Reports the attempts of one pod's container."""
 
-    def __init__(self, report: Report, runtimes: Runtimes, container: ContainerDirectory) -> None:
+    def __init__(self, report: ContainerReport, runtimes: Runtimes, container: ContainerDirectory) -> None:
         self._report = report
         self._runtimes = runtimes
         self._container = container
@@ -21,7 +21,7 @@ class ContainerStatus:
         runtime = self._runtimes.of(attempt)
         container_id = runtime.container_id(attempt)
         # A container that was ready when the previous agent ended stays ready until a probe fails.
-        started, ready = pod_status.told(self._report.pod, container_id)
+        started, ready = pod_status.told(self._report.whole.pod, container_id)
         self._report.set(
             # An attempt without a started engine is reported by its exit.
             state=Running(timestamps.to_seconds(attempt.started_at)) if attempt.started_at else Waiting(),
@@ -46,7 +46,8 @@ class ContainerStatus:
             image=attempt.image,
             image_id=self._runtimes.of(attempt).image_id(attempt),
             started=False,
-            ready=False,
+            # An init container that has done its work counts as ready.
+            ready=self._report.view.role is Role.INIT and ended.code == 0,
             finished=finished,
         )
 

@@ -3,85 +3,30 @@
 Pure: the same knowledge gives the same status, and a condition that still holds keeps its time.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from modelplane.kube.resources import Object
+from modelplane.kubelet.pods import narrowing
+from modelplane.kubelet.pods.views import (
+    CONTAINER_CREATING,
+    POD_INITIALIZING,
+    ContainerView,
+    PodView,
+    Role,
+    Running,
+    Terminated,
+    Waiting,
+)
 
-CONTAINER_CREATING = "ContainerCreating"
-BACK_OFF = "CrashLoopBackOff"
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Not running, and why."""
-
-    reason: str = CONTAINER_CREATING
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """Running since a time."""
-
-    started_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Terminated:
-    """Ended, and how; ``message`` may be empty."""
-
-    exit_code: int
-    signal: int
-    message: str
-    started_at: str
-    finished_at: str
-    container_id: str
-    cause: str = ""
-    """A word for why, where one is known."""
-
-    @property
-    def reason(self) -> str:
-        """The cause, else ``Completed`` or ``Error``, as Kubernetes words it."""
-        return self.cause or ("Error" if self.exit_code else "Completed")
-
-
-@dataclass(frozen=True, slots=True)
-class PodView:
-    """The agent's knowledge of a pod and its one container."""
-
-    address: str
-    """The address that is reported, not the one that is bound."""
-    node_address: str
-    start_time: str
-    state: Waiting | Running | Terminated = Waiting()
-    last: Terminated | None = None
-    """The exit of the previous attempt."""
-    restarts: int = 0
-    container_id: str = ""
-    image: str = ""
-    """The image that runs now, which the pod may have left behind; empty for the pod's own."""
-    image_id: str = ""
-    """The image, or the program that replaces it."""
-    started: bool = False
-    ready: bool = False
-    finished: bool = False
-    """True if the container has ended for good."""
-
-    @property
-    def phase(self) -> str:
-        """The pod's phase (Kubernetes, "Pod Lifecycle")."""
-        if isinstance(self.state, Terminated) and self.finished:
-            return "Failed" if self.state.exit_code else "Succeeded"
-        if isinstance(self.state, Waiting) and self.last is None:
-            return "Pending"
-        return "Running"
+_USUAL = frozenset({CONTAINER_CREATING, POD_INITIALIZING})
 
 
 def status(pod: Mapping[str, Any], view: PodView, now: str) -> Object:
     """Return the part of a pod's status that the agent owns."""
-    container = pod["spec"]["containers"][0]
+    specs = {each["name"]: each for each in narrowing.containers(pod)}
+    written = [(each, _container_status(specs[each.name], each)) for each in view.containers]
+    inits = [each for about, each in written if about.role is not Role.MAIN]
     return {
         "observedGeneration": pod["metadata"].get("generation", 0),
         "phase": view.phase,
@@ -91,13 +36,15 @@ def status(pod: Mapping[str, Any], view: PodView, now: str) -> Object:
         "podIP": view.address,
         "podIPs": [{"ip": view.address}],
         "conditions": _conditions(pod, view, now),
-        "containerStatuses": [_container_status(container, view)],
+        **({"initContainerStatuses": inits} if inits else {}),
+        "containerStatuses": [each for about, each in written if about.role is Role.MAIN],
     }
 
 
 def told(pod: Mapping[str, Any], container_id: str) -> tuple[bool, bool]:
     """Return whether the API has a container as started and as ready; neither where it has another one."""
-    for found in pod.get("status", {}).get("containerStatuses") or ():
+    status = pod.get("status", {})
+    for found in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         if container_id and found.get("containerID") == container_id:
             return bool(found.get("started")), bool(found.get("ready"))
     return False, False
@@ -115,20 +62,17 @@ def changes(pod: Mapping[str, Any], wanted: Object) -> Object:
 
 
 def _conditions(pod: Mapping[str, Any], view: PodView, now: str) -> list[Object]:
-    unready = _unready(pod, view)
+    unready = _unready(view)
     gates = _unmet_gates(pod)
     ready = unready or (
         ("ReadinessGatesNotReady", f"readiness gates are not met: {', '.join(gates)}") if gates else ("", "")
     )
-    waiting_to_start = isinstance(view.state, Waiting) and view.last is None
     values: dict[str, tuple[str, str]] = {
-        "PodReadyToStartContainers": ("", ""),
-        "Initialized": ("", ""),
+        "PodReadyToStartContainers": _obstacle(view),
+        "Initialized": _incomplete(view),
         "ContainersReady": unready or ("", ""),
         "Ready": ready,
     }
-    if waiting_to_start and isinstance(view.state, Waiting) and view.state.reason != CONTAINER_CREATING:
-        values["PodReadyToStartContainers"] = (view.state.reason, view.state.message)
     before = {condition["type"]: condition for condition in pod.get("status", {}).get("conditions", ())}
     generation = pod["metadata"].get("generation", 0)
     return [
@@ -154,25 +98,46 @@ def _condition(
     }
 
 
-def _unready(pod: Mapping[str, Any], view: PodView) -> tuple[str, str] | None:
-    if view.finished:
-        return (
-            ("PodCompleted", "the container has ended")
-            if view.phase == "Succeeded"
-            else ("PodFailed", _end(view))
-        )
-    if view.ready:
+def _obstacle(view: PodView) -> tuple[str, str]:
+    """Return what keeps the first container from its first start."""
+    if not view.was_initialized:
+        for each in view.containers:
+            if isinstance(each.state, Waiting) and each.last is None and each.state.reason not in _USUAL:
+                return each.state.reason, each.state.message
+    return "", ""
+
+
+def _incomplete(view: PodView) -> tuple[str, str]:
+    if view.initialized:
+        return "", ""
+    names = _names(each for each in view.containers if each.role is not Role.MAIN and not each.passed)
+    return "ContainersNotInitialized", f"containers with incomplete status: {names}"
+
+
+def _unready(view: PodView) -> tuple[str, str] | None:
+    if view.phase == "Succeeded":
+        return "PodCompleted", "the container has ended"
+    if view.phase == "Failed":
+        failed = next(each for each in view.containers if each.failed and each.role is not Role.SIDECAR)
+        return "PodFailed", _cause(failed)
+    unready = [each for each in view.containers if each.role is not Role.INIT and not each.ready]
+    if not unready:
         return None
-    name = pod["spec"]["containers"][0]["name"]
-    cause = _end(view) if isinstance(view.state, Terminated) else ""
+    cause = next((said for each in view.containers if not each.ready and (said := _cause(each))), "")
+    message = f"containers with unready status: {_names(unready)}{f': {cause}' if cause else ''}"
+    return "ContainersNotReady", message
+
+
+def _cause(view: ContainerView) -> str:
     if isinstance(view.state, Waiting):
-        cause = view.state.message
-    return "ContainersNotReady", f"containers with unready status: [{name}]{f': {cause}' if cause else ''}"
+        return view.state.message
+    if isinstance(view.state, Terminated):
+        return f'container "{view.name}" ended with exit code {view.state.exit_code}'
+    return ""
 
 
-def _end(view: PodView) -> str:
-    state = view.state
-    return f"the container ended with exit code {state.exit_code}" if isinstance(state, Terminated) else ""
+def _names(views: Iterable[ContainerView]) -> str:
+    return f"[{' '.join(each.name for each in views)}]"
 
 
 def _unmet_gates(pod: Mapping[str, Any]) -> list[str]:
@@ -185,7 +150,7 @@ def _unmet_gates(pod: Mapping[str, Any]) -> list[str]:
     return sorted(gate for gate in gates if gate not in held)
 
 
-def _container_status(container: Mapping[str, Any], view: PodView) -> Object:
+def _container_status(container: Mapping[str, Any], view: ContainerView) -> Object:
     written: Object = {
         "name": container["name"],
         "image": view.image or container["image"],

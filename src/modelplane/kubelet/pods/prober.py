@@ -14,8 +14,8 @@ from modelplane.kube import timestamps
 from modelplane.kubelet.events import Reason
 from modelplane.kubelet.pods import probes
 from modelplane.kubelet.pods.http_check import Answer
-from modelplane.kubelet.pods.reporting import Report
-from modelplane.kubelet.pods.termination import Termination, countdown
+from modelplane.kubelet.pods.reporting import ContainerReport
+from modelplane.kubelet.pods.termination import Termination, countdown, grace_s
 from modelplane.kubelet.records import Attempt
 from modelplane.kubelet.runtime.choice import Runtimes
 
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 class Prober:
     """Runs the probes of one pod's container."""
 
-    def __init__(self, report: Report, runtimes: Runtimes, termination: Termination) -> None:
+    def __init__(self, report: ContainerReport, runtimes: Runtimes, termination: Termination) -> None:
         self._report = report
         self._runtimes = runtimes
         self._termination = termination
@@ -74,8 +74,8 @@ class Prober:
         self._report.event(Reason.KILLING, f'container "{name}" failed its {kind} probe: restarting it')
         pod = self._report.pod["metadata"]["name"]
         _log.warning('pod "%s": the %s probe failed (%s): restarting', pod, kind, verdict.problem)
-        grace_s = float(self._termination.grace_s() if asked.grace_s is None else asked.grace_s)
-        await self._termination.end(attempt, countdown(grace_s))
+        most_s = float(grace_s(self._report.pod) if asked.grace_s is None else asked.grace_s)
+        await self._termination.end(attempt, countdown(most_s))
 
     async def _ask(self, attempt: Attempt, handler: Mapping[str, Any], timeout_s: float) -> Answer:
         return await self._runtimes.of(attempt).ask(attempt, handler, self._report.spec, timeout_s)

@@ -5,7 +5,7 @@ The status is set at once and sent when the server accepts it; only the latest i
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,8 @@ from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.events import Reason, Recorder
-from modelplane.kubelet.pods import pod_status
-from modelplane.kubelet.pods.pod_status import PodView
+from modelplane.kubelet.pods import narrowing, pod_status
+from modelplane.kubelet.pods.views import ContainerView, PodView
 
 _FIRST_RETRY_S = 0.5
 _LAST_RETRY_S = 10.0
@@ -31,38 +31,42 @@ class Report:
         self.gone = False
         """True if the object is gone."""
         self.changed = asyncio.Event()
-        """Set whenever a state of the object, or its end, is taken in."""
+        """Set, and replaced by another one, with each change of the object or of what is known of the pod."""
         self._client = client
         self._recorder = recorder
         self._unsent = asyncio.Event()
         self._unsent.set()
 
-    @property
-    def spec(self) -> Mapping[str, Any]:
-        """The pod's one container; its image may change while it runs."""
-        spec: Mapping[str, Any] = self.pod["spec"]["containers"][0]
-        return spec
-
-    def set(self, **fields: Any) -> None:
-        """Update the knowledge of the pod."""
-        self.view = replace(self.view, **fields)
+    def set(self, container: ContainerView) -> None:
+        """Update the knowledge of a container."""
+        self.view = self.view.having(container)
         self._unsent.set()
+        self._tell()
+
+    async def until(self, holds: Callable[[PodView], bool]) -> None:
+        """Return as soon as something holds of the pod."""
+        while not holds(self.view):
+            await self.changed.wait()
 
     def update(self, pod: Object) -> None:
         """Take in a state of the pod's object, unless a newer one is known from a write."""
         self._take(pod)
         self._unsent.set()
-        self.changed.set()
+        self._tell()
 
     def lose(self) -> None:
         """Take in that the pod's object is gone."""
         self.gone = True
-        self.changed.set()
+        self._tell()
 
-    def event(self, reason: Reason, note: str) -> None:
-        """Record an event about the container, unless its pod's object is gone."""
+    def event(self, pod: Object, reason: Reason, note: str) -> None:
+        """Record an event about the container of a narrowed pod, unless its object is gone."""
         if not self.gone:
-            self._recorder.record(self.pod, reason, note)
+            self._recorder.record(pod, reason, note)
+
+    def _tell(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
 
     def _take(self, pod: Object) -> None:
         if int(pod["metadata"]["resourceVersion"]) >= int(self.pod["metadata"]["resourceVersion"]):
@@ -101,3 +105,35 @@ class Report:
             subresource="status",
         )
         self._take(answer)
+
+
+class ContainerReport:
+    """The part of a pod's reports that is about one container."""
+
+    def __init__(self, whole: Report, name: str) -> None:
+        self.whole = whole
+        self._name = name
+
+    @property
+    def pod(self) -> Object:
+        """The pod's last known object, narrowed to the container."""
+        return narrowing.narrowed(self.whole.pod, self._name)
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The container; its image may change while it runs."""
+        spec: Mapping[str, Any] = self.pod["spec"]["containers"][0]
+        return spec
+
+    @property
+    def view(self) -> ContainerView:
+        """The present knowledge of the container."""
+        return self.whole.view.container(self._name)
+
+    def set(self, **fields: Any) -> None:
+        """Update the knowledge of the container."""
+        self.whole.set(replace(self.view, **fields))
+
+    def event(self, reason: Reason, note: str) -> None:
+        """Record an event about the container, unless its pod's object is gone."""
+        self.whole.event(self.pod, reason, note)

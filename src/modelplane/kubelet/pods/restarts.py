@@ -4,9 +4,18 @@ The first restart is immediate; from the second on the delay is 10 s, doubling t
 forgotten once an attempt has run for 10 min.
 """
 
+from modelplane.kubelet.pods.views import Role
+
 _FIRST_S = 10.0
 _LAST_S = 300.0
 _FORGIVEN_AFTER_S = 600.0
+
+
+def policy(pod_policy: str, role: Role) -> str:
+    """Return the restart policy of a container of a pod."""
+    if role is Role.SIDECAR:
+        return "Always"
+    return "OnFailure" if role is Role.INIT and pod_policy == "Always" else pod_policy
 
 
 def restarts(policy: str, exit_code: int) -> bool:

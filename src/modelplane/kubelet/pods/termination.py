@@ -1,6 +1,7 @@
 """Termination of a container within its grace period (Kubernetes, "Pod Lifecycle", termination of pods).
 
-First its preStop hook runs, then its stop signal is sent; after the grace period it is killed.
+First its preStop hook runs. When those that use it have ended, its stop signal is sent; after the grace
+period it is killed.
 """
 
 import asyncio
@@ -10,7 +11,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from modelplane.kube import timestamps
-from modelplane.kubelet.pods.reporting import Report
+from modelplane.kubelet.pods.reporting import ContainerReport, Report
+from modelplane.kubelet.pods.views import PodView
 from modelplane.kubelet.records import Attempt
 from modelplane.kubelet.runtime.choice import Runtimes
 
@@ -24,27 +26,37 @@ _log = logging.getLogger(__name__)
 class Termination:
     """Ends the attempts of one pod's container."""
 
-    def __init__(self, report: Report, runtimes: Runtimes) -> None:
+    def __init__(self, report: ContainerReport, runtimes: Runtimes) -> None:
         self._report = report
         self._runtimes = runtimes
-        self._deadline = ("", 0.0)
 
-    async def end(self, attempt: Attempt, left_s: Callable[[], float]) -> None:
-        """Run the hook and end the engine, for as long as there is time left."""
+    async def end(
+        self, attempt: Attempt, left_s: Callable[[], float], turn: Callable[[PodView], bool] = lambda _: True
+    ) -> None:
+        """Run the hook, wait for the container's turn, and end it, for as long as there is time left.
+
+        After the hook and the wait, there are at least two seconds left, as in Kubernetes.
+        """
         hook = self._report.spec.get("lifecycle", {}).get("preStop")
-        if hook and not self._report.gone:
+        if hook and not self._report.whole.gone:
             await self._within(self._pre_stop(attempt, hook), left_s)
+        await self._within(self._report.whole.until(turn), left_s)
+        at_least = countdown(_LEAST_GRACE_S)
+
+        def still_left_s() -> float:
+            return max(left_s(), at_least())
+
         runtime = self._runtimes.of(attempt)
-        await self._within(runtime.terminate(attempt), left_s)
-        if not await self._within(runtime.wait(attempt), left_s):
+        await self._within(runtime.terminate(attempt), still_left_s)
+        if not await self._within(runtime.wait(attempt), still_left_s):
             await runtime.kill(attempt)
 
     async def _pre_stop(self, attempt: Attempt, hook: Mapping[str, Any]) -> None:
         if "sleep" in hook:
             await asyncio.sleep(float(hook["sleep"]["seconds"]))
         elif {"httpGet", "tcpSocket", "exec"} & hook.keys():
-            spec, grace_s = self._report.spec, float(self.grace_s())
-            answer = await self._runtimes.of(attempt).ask(attempt, hook, spec, grace_s)
+            spec, most_s = self._report.spec, float(grace_s(self._report.pod))
+            answer = await self._runtimes.of(attempt).ask(attempt, hook, spec, most_s)
             if not answer.ok:
                 name = self._report.pod["metadata"]["name"]
                 _log.warning('the preStop hook of pod "%s" failed: %s', name, answer.problem)
@@ -57,8 +69,7 @@ class Termination:
                 seconds = left_s()
                 if seconds <= 0:
                     return False
-                self._report.changed.clear()
-                woken = asyncio.ensure_future(self._report.changed.wait())
+                woken = asyncio.ensure_future(self._report.whole.changed.wait())
                 await asyncio.wait({task, woken}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 woken.cancel()
         finally:
@@ -66,8 +77,16 @@ class Termination:
             await asyncio.wait({task})
         return True
 
+
+class Deadline:
+    """The end of a pod's grace period, which the API server sets."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._deadline = ("", 0.0)
+
     def left_s(self, began: float) -> float:
-        """Return how long the container may still take to end, which began at a time of the monotonic clock.
+        """Return how long the pod may still take to end, which began at a time of the monotonic clock.
 
         The API server says until when by the clock on the wall, which is looked at once for each word
         of the server's, because it may be set meanwhile.
@@ -79,15 +98,16 @@ class Termination:
         if self._deadline[0] != stamp:
             # The API server truncates it to seconds.
             by_clock = timestamps.parse(stamp).timestamp() + 1.0 - time.time()
-            left_s = max(min(by_clock, self.grace_s() + 1.0), _LEAST_GRACE_S - (now - began))
-            self._deadline = (stamp, now + left_s)
+            most_s = grace_s(self._report.pod) + 1.0
+            self._deadline = (stamp, now + max(min(by_clock, most_s), _LEAST_GRACE_S - (now - began)))
         return self._deadline[1] - now
 
-    def grace_s(self) -> int:
-        """Return how many seconds the container may take to end."""
-        metadata, spec = self._report.pod["metadata"], self._report.pod["spec"]
-        grace = metadata.get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds"))
-        return _DEFAULT_GRACE_S if grace is None else int(grace)
+
+def grace_s(pod: Mapping[str, Any]) -> int:
+    """Return how many seconds a pod may take to end."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    grace = metadata.get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds"))
+    return _DEFAULT_GRACE_S if grace is None else int(grace)
 
 
 def countdown(seconds: float) -> Callable[[], float]:

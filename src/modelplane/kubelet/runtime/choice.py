@@ -11,9 +11,10 @@ from typing import Any
 from modelplane.kubelet import refusals
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pods import narrowing
 from modelplane.kubelet.records import Attempt, ContainerDirectory, PodRecord
 from modelplane.kubelet.refusals import Refusal
-from modelplane.kubelet.runtime.containers import cli
+from modelplane.kubelet.runtime.containers import cli, container_refusals
 from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntime
 from modelplane.kubelet.runtime.containers.container_runtime import UNAVAILABLE, PodContainers
 from modelplane.kubelet.runtime.containers.images import Pulls
@@ -23,34 +24,41 @@ from modelplane.kubelet.runtime.protocol import Runtime
 
 
 class Runtimes:
-    """The runtimes of one pod."""
+    """The runtimes of one container of a pod."""
 
-    def __init__(self, machine: Machine, record: PodRecord) -> None:
+    def __init__(self, machine: Machine, record: PodRecord, name: str = "") -> None:
+        """``name``: the container's part of its ids; empty for the first main container."""
         self._machine = machine
         self._record = record
+        self._host = HostProcesses(machine, record, name)
         self._pulls = Pulls(
-            machine.client, record.namespace, machine.directory.pod(record.uid).path / ".pull"
+            machine.client, record.namespace, machine.directory.pod(record.uid).path / f".pull{name}"
         )
 
     def of(self, attempt: Attempt) -> Runtime:
         """Return the runtime that an attempt belongs to."""
         container = attempt.container
         if container is None:
-            return HostProcesses(self._machine, self._record)
+            return self._host
         return self._containers(cli.runtime_of(container.engine))
 
     async def choose(self, directory: ContainerDirectory, pod: Mapping[str, Any]) -> Runtime:
-        """Return the runtime of a container's next attempt; raise ``NotYet`` where the wanted one is away."""
-        if before := directory.unfinished() or directory.latest():
+        """Return the runtime of a container's next attempt; raise ``NotYet`` where the wanted one is away.
+
+        All containers of a pod have one runtime.
+        """
+        if before := directory.unfinished() or directory.latest() or self._another():
             return self.of(before)
         runtimes = self._machine.container_runtimes
         if runtimes.choice is Choice.AUTO and self._stands_in(pod):
-            return HostProcesses(self._machine, self._record)
+            return self._host
         runtime = await runtimes.answering()
         if runtime is not None:
+            for refusal in container_refusals.refusals(pod):
+                raise NotYet(refusal)
             return self._containers(runtime)
         if runtimes.choice in {Choice.AUTO, Choice.NONE}:
-            return HostProcesses(self._machine, self._record)
+            return self._host
         message = (
             f"the container runtime {runtimes.choice} does not answer: start it, or choose another one with "
             "--container-engine"
@@ -58,15 +66,20 @@ class Runtimes:
         raise NotYet(Refusal(UNAVAILABLE, message))
 
     def _stands_in(self, pod: Mapping[str, Any]) -> bool:
-        """Return True if a program of this machine can replace a pod's image."""
-        container = pod["spec"]["containers"][0]
-        # The values of references are not known yet, and are checked at the start.
-        variables = {entry["name"]: entry.get("value", "") for entry in container.get("env", ())}
-        try:
-            launchers.command_line(container, variables, self._record.address, host_commands=False)
-        except launchers.CannotLaunch:
-            return False
+        """Return True if programs of this machine can replace all images of a pod."""
+        for container in narrowing.containers(pod):
+            # The values of references are not known yet, and are checked at the start.
+            variables = {entry["name"]: entry.get("value", "") for entry in container.get("env", ())}
+            try:
+                launchers.command_line(container, variables, self._record.address, host_commands=False)
+            except launchers.CannotLaunch:
+                return False
         return not refusals.refusals(pod)
+
+    def _another(self) -> Attempt | None:
+        """Return an attempt of another container of the pod."""
+        attempts = self._machine.directory.pod(self._record.uid).attempts()
+        return next((attempt for attempt in attempts if attempt.begun), None)
 
     def _containers(self, runtime: ContainerRuntime) -> PodContainers:
         return PodContainers(self._machine, self._record, runtime, self._pulls)

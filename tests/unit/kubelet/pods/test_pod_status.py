@@ -4,17 +4,26 @@ from typing import Any
 import pytest
 
 from modelplane.kubelet.pods import pod_status
-from modelplane.kubelet.pods.pod_status import PodView, Running, Terminated, Waiting
+from modelplane.kubelet.pods.views import ContainerView, PodView, Running, Terminated, Waiting
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 POD: dict[str, Any] = {
     "metadata": {"name": "qwen", "generation": 1},
     "spec": {"containers": [{"name": "engine", "image": "ghcr.io/ggml-org/llama.cpp:server"}]},
 }
-VIEW = PodView("198.18.1.2", "127.0.0.1", THEN, image_id="process://llama.cpp")
+ENGINE = ContainerView("engine", image_id="process://llama.cpp")
+
+
+def seen(*others: ContainerView, **fields: Any) -> PodView:
+    """Return the view of a pod whose engine is beside other containers."""
+    return PodView("198.18.1.2", "127.0.0.1", THEN, (*others, replace(ENGINE, **fields)))
+
+
+VIEW = seen()
 CRASHED = Terminated(1, 0, "", THEN, NOW, "process://u/0")
 DONE = Terminated(0, 0, "", THEN, NOW, "process://u/0")
-RUNNING = replace(VIEW, state=Running(THEN), started=True, ready=True, container_id="process://u/0")
+UP: dict[str, Any] = {"state": Running(THEN), "started": True, "ready": True}
+RUNNING = seen(**UP, container_id="process://u/0")
 
 
 def conditions(view: PodView, pod: dict[str, Any] = POD) -> dict[str, tuple[str, Any, Any, str]]:
@@ -29,12 +38,10 @@ def conditions(view: PodView, pod: dict[str, Any] = POD) -> dict[str, tuple[str,
     [
         pytest.param(VIEW, "Pending", id="not started yet"),
         pytest.param(RUNNING, "Running", id="running"),
-        pytest.param(replace(VIEW, state=CRASHED), "Running", id="ended, to be started again"),
-        pytest.param(
-            replace(VIEW, state=Waiting("CrashLoopBackOff"), last=CRASHED), "Running", id="backing off"
-        ),
-        pytest.param(replace(VIEW, state=DONE, finished=True), "Succeeded", id="ended well for good"),
-        pytest.param(replace(VIEW, state=CRASHED, finished=True), "Failed", id="ended badly for good"),
+        pytest.param(seen(state=CRASHED), "Running", id="ended, to be started again"),
+        pytest.param(seen(state=Waiting("CrashLoopBackOff"), last=CRASHED), "Running", id="backing off"),
+        pytest.param(seen(state=DONE, finished=True), "Succeeded", id="ended well for good"),
+        pytest.param(seen(state=CRASHED, finished=True), "Failed", id="ended badly for good"),
     ],
 )
 def test_the_phase(view: PodView, phase: str) -> None:
@@ -66,7 +73,7 @@ def test_a_running_pod() -> None:
 
 
 def test_a_pod_that_cannot_start_says_why_in_its_conditions() -> None:
-    found = conditions(replace(VIEW, state=Waiting("NoLauncher", "cannot run it: do this")))
+    found = conditions(seen(state=Waiting("NoLauncher", "cannot run it: do this")))
     unready = "containers with unready status: [engine]: cannot run it: do this"
     assert found["Ready"] == ("False", "ContainersNotReady", unready, NOW)
     assert found["PodReadyToStartContainers"] == ("False", "NoLauncher", "cannot run it: do this", NOW)
@@ -88,7 +95,7 @@ def test_a_readiness_gate_holds_a_ready_container_back() -> None:
 def test_a_condition_that_still_holds_keeps_its_time() -> None:
     before = POD | {"status": pod_status.status(POD, RUNNING, THEN)}
     assert conditions(RUNNING, before)["Ready"][3] == THEN
-    assert conditions(replace(RUNNING, ready=False), before)["Ready"][3] == NOW
+    assert conditions(seen(**UP | {"ready": False}, container_id="process://u/0"), before)["Ready"][3] == NOW
 
 
 def test_only_what_differs_is_written() -> None:
@@ -99,12 +106,12 @@ def test_only_what_differs_is_written() -> None:
     ] + [{"type": "PodScheduled", "status": "True"}]
     pod = POD | {"status": stored}
     assert pod_status.changes(pod, pod_status.status(pod, RUNNING, NOW)) == {}
-    unready = pod_status.status(pod, replace(RUNNING, ready=False), NOW)
+    unready = pod_status.status(pod, seen(**UP | {"ready": False}, container_id="process://u/0"), NOW)
     assert set(pod_status.changes(pod, unready)) == {"conditions", "containerStatuses"}
 
 
 def test_an_end_is_reported_without_empty_fields() -> None:
-    written = pod_status.status(POD, replace(VIEW, state=DONE, finished=True), NOW)
+    written = pod_status.status(POD, seen(state=DONE, finished=True), NOW)
     assert written["containerStatuses"][0]["state"] == {
         "terminated": {
             "exitCode": 0,

@@ -32,10 +32,11 @@ def refusals(pod: Mapping[str, Any]) -> tuple[Refusal, ...]:
 
 
 def _causes(spec: Mapping[str, Any]) -> Iterator[str]:
-    if spec.get("initContainers"):
-        yield "the local node agent runs no init containers: remove them"
-    if len(spec["containers"]) > 1:
-        yield "the local node agent runs no sidecars: leave one container"
+    if spec.get("initContainers") or len(spec["containers"]) > 1:
+        yield (
+            "a pod of several containers runs as processes of this machine, not in a container runtime: "
+            "leave one container, start the fleet with --container-engine none"
+        )
     for field in _OF_THE_MACHINE:
         if spec.get(field):
             yield f"{field} would give the pod a part of this machine: remove it"

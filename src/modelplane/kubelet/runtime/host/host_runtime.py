@@ -20,10 +20,12 @@ from modelplane.kubelet.runtime.protocol import Tell
 
 @dataclass(frozen=True, slots=True)
 class HostProcesses:
-    """The runtime that needs no container runtime, for one pod."""
+    """The runtime that needs no container runtime, for one container of a pod."""
 
     machine: Machine
     record: PodRecord
+    name: str = ""
+    """The container's part of its ids; empty for the first main container."""
 
     async def start(self, pod: Object, directory: ContainerDirectory, _tell: Tell) -> Attempt:
         """Start the program that stands in for the pod's image."""
@@ -63,7 +65,7 @@ class HostProcesses:
 
     def container_id(self, attempt: Attempt) -> str:
         """Return a name that no container runtime gives."""
-        return f"process://{self.record.uid}/{attempt.number}"
+        return "/".join(("process:/", self.record.uid, *filter(None, [self.name]), str(attempt.number)))
 
     def image_id(self, attempt: Attempt) -> str:
         """Return the engine that stands in for the image."""

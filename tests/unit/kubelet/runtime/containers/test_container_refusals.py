@@ -42,15 +42,17 @@ def test_a_pod_that_a_container_here_can_be(accepted: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("refused", "cause"),
     [
-        pytest.param(
-            pod(initContainers=[{"name": "fetch"}]),
-            "the local node agent runs no init containers: remove them",
-            id="an init container",
-        ),
-        pytest.param(
-            {"spec": {"containers": [{"name": "a"}, {"name": "b"}]}},
-            "the local node agent runs no sidecars: leave one container",
-            id="a second container",
+        *(
+            pytest.param(
+                several,
+                "a pod of several containers runs as processes of this machine, not in a container runtime: "
+                "leave one container, start the fleet with --container-engine none",
+                id=what,
+            )
+            for what, several in {
+                "an init container": pod(initContainers=[{"name": "fetch"}]),
+                "a second container": {"spec": {"containers": [{"name": "a"}, {"name": "b"}]}},
+            }.items()
         ),
         pytest.param(
             pod(hostNetwork=True),

@@ -1,0 +1,155 @@
+"""The agent's knowledge of a pod and its containers. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+CONTAINER_CREATING = "ContainerCreating"
+POD_INITIALIZING = "PodInitializing"
+BACK_OFF = "CrashLoopBackOff"
+
+
+class Role(Enum):
+    """The part that a container has in its pod (Kubernetes, "Init Containers", "Sidecar Containers")."""
+
+    INIT = "runs to completion before the next one starts"
+    SIDECAR = "an init container with restartPolicy Always: runs beside the main containers"
+    MAIN = "one of spec.containers"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Not running, and why."""
+
+    reason: str = CONTAINER_CREATING
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Running since a time."""
+
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """Ended, and how; ``message`` may be empty."""
+
+    exit_code: int
+    signal: int
+    message: str
+    started_at: str
+    finished_at: str
+    container_id: str
+    cause: str = ""
+    """A word for why, where one is known."""
+
+    @property
+    def reason(self) -> str:
+        """The cause, else ``Completed`` or ``Error``, as Kubernetes words it."""
+        return self.cause or ("Error" if self.exit_code else "Completed")
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerView:
+    """The agent's knowledge of one container."""
+
+    name: str
+    role: Role = Role.MAIN
+    state: Waiting | Running | Terminated = Waiting()
+    last: Terminated | None = None
+    """The exit of the previous attempt."""
+    restarts: int = 0
+    container_id: str = ""
+    image: str = ""
+    """The image that runs now, which the pod may have left behind; empty for the pod's own."""
+    image_id: str = ""
+    """The image, or the program that replaces it."""
+    started: bool = False
+    ready: bool = False
+    finished: bool = False
+    """True if the container has ended for good."""
+
+    @property
+    def runs(self) -> bool:
+        """True if an attempt runs."""
+        return isinstance(self.state, Running)
+
+    @property
+    def failed(self) -> bool:
+        """True if it has ended for good, and badly."""
+        return self.finished and isinstance(self.state, Terminated) and self.state.exit_code != 0
+
+    @property
+    def passed(self) -> bool:
+        """True if the init container after it may start: it has succeeded, or as a sidecar has started."""
+        return self.runs and self.started if self.role is Role.SIDECAR else self.finished and not self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """The agent's knowledge of a pod."""
+
+    address: str
+    """The address that is reported, not the one that is bound."""
+    node_address: str
+    start_time: str
+    containers: tuple[ContainerView, ...]
+    """Init containers and sidecars in their order, then the main containers."""
+    was_initialized: bool = False
+    """True if it was initialized once."""
+
+    def container(self, name: str) -> ContainerView:
+        """Return the view of one container."""
+        return next(each for each in self.containers if each.name == name)
+
+    def having(self, changed: ContainerView) -> "PodView":
+        """Return the view with one container's changed."""
+        known = tuple(changed if each.name == changed.name else each for each in self.containers)
+        return replace(self, containers=known, was_initialized=self.initialized)
+
+    @property
+    def mains(self) -> tuple[ContainerView, ...]:
+        """The main containers."""
+        return tuple(each for each in self.containers if each.role is Role.MAIN)
+
+    @property
+    def initialized(self) -> bool:
+        """True once every init container has passed: the main containers may start."""
+        return (
+            self.was_initialized
+            or all(each.passed for each in self.containers if each.role is not Role.MAIN)
+            or any(each.runs for each in self.mains)
+        )
+
+    @property
+    def over(self) -> bool:
+        """True if nothing of the pod starts any more: an init container failed, or all main ones ended."""
+        init_failed = any(each.failed for each in self.containers if each.role is Role.INIT)
+        return init_failed or all(each.finished for each in self.mains)
+
+    @property
+    def phase(self) -> str:
+        """The pod's phase (Kubernetes, "Pod Lifecycle"); the exit of a sidecar does not count."""
+        if self.over and not any(each.runs for each in self.containers):
+            failed = any(each.failed for each in self.containers if each.role is not Role.SIDECAR)
+            return "Failed" if failed else "Succeeded"
+        waits = any(isinstance(each.state, Waiting) and each.last is None for each in self.mains)
+        return "Running" if self.initialized and not waits else "Pending"
+
+
+def of_pod(pod: Mapping[str, Any]) -> tuple[ContainerView, ...]:
+    """Return the views of a pod's containers before the first attempt."""
+    inits = pod["spec"].get("initContainers") or ()
+    waiting = Waiting(POD_INITIALIZING if inits else CONTAINER_CREATING)
+    return (
+        *(
+            ContainerView(
+                each["name"], Role.SIDECAR if each.get("restartPolicy") == "Always" else Role.INIT, waiting
+            )
+            for each in inits
+        ),
+        *(ContainerView(each["name"], Role.MAIN, waiting) for each in pod["spec"]["containers"]),
+    )
