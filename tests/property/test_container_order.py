@@ -96,7 +96,11 @@ def test_a_pod_whose_containers_do_their_work_becomes_initialized(
     for _ in range(3 * len(roles) + 3):
         if view.over or view.initialized:
             break
-        found = {kind: changed for kind, changed in events(view, 0, policy) if not _is_no_end_of_work(kind, changed)}
+        found = {
+            kind: changed
+            for kind, changed in events(view, 0, policy)
+            if not _is_no_end_of_work(kind, changed)
+        }
         view = view.having(next(iter(found.values())))
     assert view.over or view.initialized
 

@@ -132,8 +132,8 @@ class Watches:
         return self._informers[resource, _place(resource, namespace)]
 
     def objects(self, resource: Resource) -> tuple[Object, ...]:
-        """Return the objects of one kind; none if the kind is not watched."""
-        return tuple(item for informer in self._informers_of(resource, "") for item in informer)
+        """Return the objects of one kind, of all copies; none if the kind is not watched."""
+        return tuple(item for (kind, _), copy in self._informers.items() if kind == resource for item in copy)
 
     def copies_for(self, resource: Resource, requirement: Requirement) -> tuple[Informer, ...]:
         """Return the copies that hold the required objects; none if the kind is not watched."""
