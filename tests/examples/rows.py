@@ -64,6 +64,7 @@ ROWS = (
     Row((("quotas",),)),
     Row((("regions",),), {"qwen": _at("h100-eu-west: gpu-h100", "h100-eu-west: gpu-h100")}),
     Row((("07-api-keys",),)),
+    Row((("08-prefill-and-decode",),), {"divided": _NO_CLUSTERS}),
     # The tour on this machine. What runs stays where it is, whatever is added.
     Row(
         (

@@ -54,6 +54,13 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     help="Index of this node among the N nodes of this machine, which share its devices.",
 )
 @click.option(
+    "--cpu-devices",
+    type=click.IntRange(1, 16),
+    default=1,
+    show_default=True,
+    help="Number of equal devices that the processors are offered as, where there is no GPU.",
+)
+@click.option(
     "--container-engine",
     type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
     default="auto",
@@ -83,6 +90,7 @@ def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: 
 
     log_to_stderr()
     server = ServerSettings(port, str(tls_cert), str(tls_key), str(client_ca))
-    pod_cidr, share = IPv4Network(options.pop("pod_cidr")), Share(*options.pop("share"))
+    pod_cidr, (part, parts) = IPv4Network(options.pop("pod_cidr")), options.pop("share")
+    share = Share(part, parts, options.pop("cpu_devices"))
     engine = Choice(options.pop("container_engine"))
     run(Settings(server=server, addresses=pod_cidr, share=share, container_engine=engine, **options))

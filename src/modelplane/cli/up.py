@@ -69,6 +69,13 @@ _TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: http
     help="Let models that run as processes execute any program of this machine. Default: as before; for a "
     "new fleet no.",
 )
+@click.option(
+    "--cpu-devices",
+    type=click.IntRange(1, 16),
+    metavar="N",
+    help="Number of equal devices that each cluster's processors are offered as, where there is no GPU: so "
+    "many pods of models share a cluster. Default: as before; for a new fleet 1.",
+)
 @click.option("--foreground", is_flag=True, help="Stay in the foreground, and stop the fleet on Ctrl-C.")
 @click.option(
     "--timeout",

@@ -244,6 +244,8 @@ class GatewayController(Runnable):
             connection.objects(resources.SERVICES),
             connection.objects(resources.ENDPOINT_SLICES),
             self._dial,
+            pools=connection.objects(resources.INFERENCE_POOLS),
+            pods=connection.objects(resources.PODS),
         )
         port = int(gateway["spec"]["listeners"][0]["port"])
         return Listener(f"cluster-{connection.name}", host, port, routes)

@@ -1,15 +1,18 @@
 """Routes of an inference cluster's gateway, from its HTTPRoutes.
 
 This is the part of the Gateway API that replicas use: rules that match a path
-prefix, replace it, and divide requests among Services by weight. A route that
-uses more is not served at all, because serving half of it would be wrong;
-``unsupported`` names the field.
+prefix, replace it, and divide requests among Services by weight, or send them to
+an InferencePool. A route that uses more is not served at all, because serving
+half of it would be wrong; ``unsupported`` names the field.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
-from modelplane.gateway.table import Backend, Route
+from modelplane.gateway import inference_pools
+from modelplane.gateway.table import Backend, EndpointPicker, Route
 
 GATEWAY_NAME = "inference-gateway"
 """Name of the Gateway, in the system namespace, whose routes are served."""
@@ -21,11 +24,20 @@ _RULE_FIELDS = frozenset({"name", "matches", "filters", "backendRefs", "timeouts
 
 
 class _Cluster:
-    """Services and the addresses behind them, found by name."""
+    """Services, InferencePools and the addresses behind them, found by name."""
 
     def __init__(
-        self, services: Iterable[Object], slices: Iterable[Object], address_of: Callable[[str], str]
+        self,
+        services: Iterable[Object],
+        slices: Iterable[Object],
+        pools: Iterable[Object],
+        pods: Iterable[Object],
+        address_of: Callable[[str], str],
     ) -> None:
+        self._pools = {_key(pool): pool for pool in pools}
+        self._pods: defaultdict[str, tuple[Object, ...]] = defaultdict(tuple)
+        for pod in pods:
+            self._pods[pod["metadata"]["namespace"]] += (pod,)
         self._services = {_key(service): service for service in services}
         self._slices: dict[tuple[str, str], list[Object]] = {}
         for each in slices:
@@ -53,18 +65,36 @@ class _Cluster:
         }
         return tuple(sorted(hosts))
 
+    def pool(self, namespace: str, name: str) -> tuple[inference_pools.Hosts, EndpointPicker | None]:
+        """Return the ready pods of an InferencePool and its picker; no pods if it cannot be served."""
+        pool = self._pools.get((namespace, name))
+        if pool is None or inference_pools.unsupported(pool):
+            return (), None
+        reference = pool["spec"]["endpointPickerRef"]
+        port = reference["port"]["number"]
+        picker = EndpointPicker(
+            f"{namespace}/{name}/picker",
+            self.hosts(namespace, reference["name"], port),
+            inference_pools.fails_open(pool),
+        )
+        return inference_pools.members(pool, self._pods[namespace], self._address_of), picker
+
 
 def workload_routes(
     http_routes: Iterable[Object],
     services: Iterable[Object],
     endpoint_slices: Iterable[Object],
     address_of: Callable[[str], str],
+    *,
+    pools: Iterable[Object] = (),
+    pods: Iterable[Object] = (),
 ) -> tuple[Route, ...]:
     """Return the routes attached to the inference gateway, older HTTPRoutes first.
 
-    ``address_of`` maps an address that an EndpointSlice reports to the one to dial.
+    ``address_of`` maps an address that an EndpointSlice or a pod reports to the one to dial. ``pods`` are
+    those of ``pools``.
     """
-    cluster = _Cluster(services, endpoint_slices, address_of)
+    cluster = _Cluster(services, endpoint_slices, pools, pods, address_of)
     ours = (route for route in http_routes if attached(route) and not unsupported(route))
     return tuple(
         route
@@ -108,11 +138,16 @@ def _problems(rule: Object, namespace: str) -> Iterator[str]:
             yield "filters: only URLRewrite with replacePrefixMatch is supported"
     if any(value not in ("0s", "0") for value in (rule.get("timeouts") or {}).values()):
         yield "timeouts: only 0s is supported, because a stream lasts as long as the model speaks"
-    for reference in rule.get("backendRefs") or ():
-        if reference.get("kind", "Service") != "Service" or reference.get("filters"):
-            yield "backendRefs: only Services without filters are supported"
+    references = rule.get("backendRefs") or ()
+    for reference in references:
+        is_pool = inference_pools.is_pool(reference)
+        kind = reference.get("kind", "Service")
+        if (kind != "Service" and not is_pool) or reference.get("filters"):
+            yield "backendRefs: only Services and InferencePools without filters are supported"
+        if is_pool and len(references) > 1:
+            yield f'backendRefs: InferencePool "{reference["name"]}" must be the only backend of its rule'
         if reference.get("namespace", namespace) != namespace:
-            yield f'backendRefs: Service "{reference["name"]}" is in another namespace'
+            yield f'backendRefs: {kind} "{reference["name"]}" is in another namespace'
 
 
 def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) -> Iterator[Route]:
@@ -122,18 +157,15 @@ def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) ->
     )
     references = [each for each in rule.get("backendRefs") or () if each.get("weight", 1) > 0]
     backends = tuple(
-        Backend(
-            name=f"{namespace}/{name}/{number}/{each['name']}:{each['port']}",
-            hosts=hosts,
-            weight=each.get("weight", 1),
-            prefix=f"{prefix.rstrip('/')}/" if prefix else "",
-        )
+        backend
         for each in references
-        if (hosts := cluster.hosts(namespace, each["name"], each["port"]))
+        if (backend := _backend(each, f"{namespace}/{name}/{number}", namespace, cluster)).hosts
     )
+    backends = tuple(replace(each, prefix=f"{prefix.rstrip('/')}/" if prefix else "") for each in backends)
     wanted = ", ".join(sorted(f'"{each["name"]}"' for each in references)) or "none"
+    behind = inference_pools.KIND if any(map(inference_pools.is_pool, references)) else "Services"
     unavailable = (
-        f'cannot serve HTTPRoute "{namespace}/{name}": no ready pod behind its Services ({wanted}): '
+        f'cannot serve HTTPRoute "{namespace}/{name}": no ready pod behind its {behind} ({wanted}): '
         f"see kubectl get pods,endpointslices -n {namespace}"
     )
     everything: Object = {"path": {"value": "/"}}
@@ -145,6 +177,16 @@ def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) ->
             backends=backends,
             unavailable="" if backends else unavailable,
         )
+
+
+def _backend(reference: Object, route: str, namespace: str, cluster: _Cluster) -> Backend:
+    """Return the backend of a rule's reference, as yet without a prefix."""
+    name, weight = reference["name"], reference.get("weight", 1)
+    if inference_pools.is_pool(reference):
+        hosts, picker = cluster.pool(namespace, name)
+        return Backend(f"{route}/{name}", hosts, weight, picker=picker)
+    port = reference["port"]
+    return Backend(f"{route}/{name}:{port}", cluster.hosts(namespace, name, port), weight)
 
 
 def _ready(endpoint: Object) -> bool:

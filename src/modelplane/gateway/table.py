@@ -38,6 +38,18 @@ class CredentialReference:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointPicker:
+    """Server that chooses the instance of a backend for each request (Gateway API Inference Extension)."""
+
+    name: str
+    """Unique in a listener."""
+    hosts: tuple[tuple[str, int], ...]
+    """Address and port of each of its instances."""
+    fails_open: bool
+    """True to send requests to any instance of the backend while no picker answers; else they are refused."""
+
+
+@dataclass(frozen=True, slots=True)
 class Backend:
     """Destination of requests."""
 
@@ -67,6 +79,8 @@ class Backend:
     """Region in which it answers; empty for none."""
     priority: int = 0
     """Tier of the route, 0 the first: the next one is asked if this one fails."""
+    picker: EndpointPicker | None = None
+    """Chooses among ``hosts``; the backend is then the only one of its route."""
 
     @property
     def needs_module(self) -> bool:

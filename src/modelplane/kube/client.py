@@ -233,12 +233,18 @@ class Client:
         except errors.NotFound:
             return
 
-    async def create_token(self, account: str, namespace: str, lifetime_s: int) -> str:
-        """Return a new token of a service account; the server may grant another lifetime (TokenRequest)."""
+    async def create_token(
+        self, account: str, namespace: str, lifetime_s: int, bound_to: Mapping[str, str] | None = None
+    ) -> str:
+        """Return a new token of a service account; the server may grant another lifetime (TokenRequest).
+
+        ``bound_to`` refers to a pod with whose deletion the token ends.
+        """
+        bound = {"boundObjectRef": bound_to} if bound_to else {}
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
-            "spec": {"expirationSeconds": lifetime_s},
+            "spec": {"expirationSeconds": lifetime_s, **bound},
         }
         path = resources.SERVICE_ACCOUNTS.path(namespace, account, "token")
         status = (await self._request("POST", path, None, body)).get("status")

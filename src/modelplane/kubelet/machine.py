@@ -8,6 +8,7 @@ from modelplane.kubelet.devices.device import DiscoveredDevice
 from modelplane.kubelet.events import Recorder
 from modelplane.kubelet.records import AgentDirectory
 from modelplane.kubelet.runtime.containers.cli import ContainerRuntimes
+from modelplane.kubelet.volumes.service_account import ApiServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,9 @@ class Machine:
     """True if a pod may run any program of this machine, and not only engines."""
     private: tuple[Path, ...] = ()
     """Directories with the files of the fleet, beside the agent's own."""
+
+    api_server: ApiServer | None = None
+    """The API server for pods that act as their service account."""
 
     @property
     def hidden(self) -> tuple[Path, ...]:

@@ -28,6 +28,7 @@ from modelplane.kubelet.pods.pods import Pods
 from modelplane.kubelet.records import AgentDirectory
 from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntimes
 from modelplane.kubelet.volumes.provisioner import Provisioner
+from modelplane.kubelet.volumes.service_account import ApiServer
 
 _REQUEST_S = 10.0
 
@@ -91,6 +92,7 @@ async def _serve(settings: Settings) -> None:
             ContainerRuntimes(settings.container_engine),
             settings.host_commands,
             settings.private,
+            ApiServer.of_kubeconfig(settings.kubeconfig),
         )
         pods = Pods(machine, settings.node, settings.addresses)
         logs = LogServer(settings.server, pods.find)

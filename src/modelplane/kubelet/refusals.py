@@ -13,7 +13,9 @@ from modelplane.kubelet.volumes import volume_files
 
 REASON = "UnsupportedPod"
 
-_SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Path in a container of the files of its pod's service account."""
+
 _ELSEWHERE = "or run it on a cluster whose nodes have a container runtime"
 
 
@@ -40,7 +42,7 @@ def _causes_of(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterato
     if container.get("workingDir"):
         yield f'the working directory "{container["workingDir"]}" is one of the image\'s: remove workingDir'
     for kind in probes.FIELDS:
-        yield from _handlers(f"the {kind}", container.get(kind, {}), ("exec", "grpc"), "httpGet or tcpSocket")
+        yield from _handlers(f"the {kind}", container.get(kind, {}), ("exec",), "httpGet, tcpSocket or grpc")
     lifecycle = container.get("lifecycle", {})
     if "postStart" in lifecycle:
         yield "a host process has no postStart hook: remove it"
@@ -54,7 +56,7 @@ def volume_mounts(container: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the mounts of a container, less the one that every pod gets by admission."""
     for mount in container.get("volumeMounts", ()):
         # It holds a token, which engines do not need.
-        if mount["mountPath"].rstrip("/") != _SERVICE_ACCOUNT:
+        if mount["mountPath"].rstrip("/") != SERVICE_ACCOUNT:
             yield mount
 
 

@@ -25,7 +25,7 @@ from modelplane.controllers.fleet_resources import resource_of
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.kubelet.devices.device import DiscoveredDevice
+from modelplane.kubelet.devices.device import CPU_DRIVER, DiscoveredDevice
 from modelplane.kubelet.devices.discovery import Share, discover
 from modelplane.kubelet.volumes.storage_class import STORAGE_CLASS
 from modelplane.local import cluster_objects, permissions
@@ -53,7 +53,10 @@ async def install(client: Client, home: Home, settings: Settings, report: Report
     ``client`` is of the fleet's own control plane; the API servers of the others must answer too.
     """
     serving = clusters(control_planes(home, settings))
-    devices = {plane.node: discover(Share(max(plane.place, 1), len(serving))) for plane in serving}
+    devices = {
+        plane.node: discover(Share(max(plane.place, 1), len(serving), settings.cpu_devices))
+        for plane in serving
+    }
     report("Installing the kinds")
     await all_of([_install_kinds(client), *(_prepare(plane, devices[plane.node]) for plane in serving)])
     report("Publishing this machine")
@@ -93,7 +96,11 @@ def kubeconfig_secret(cluster: str, kubeconfig: Path) -> Object:
 
 
 def hardware(cluster: str, devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
-    """Return the objects that are created once for a cluster; the platform team owns them then."""
+    """Return the objects that are created once for a cluster; the platform team owns them then.
+
+    Pods share a node whose processors are several devices.
+    """
+    shares = {"accounting": "Devices"} if sum(each.driver == CPU_DRIVER for each in devices) > 1 else {}
     return [
         {
             "apiVersion": "modelplane.ai/v1alpha1",
@@ -114,7 +121,7 @@ def hardware(cluster: str, devices: tuple[DiscoveredDevice, ...]) -> list[Object
                     },
                 },
                 "servingStack": {"profile": "None"},
-                "nodePools": [{"name": POOL, "className": cluster, "nodeCount": 1}],
+                "nodePools": [{"name": POOL, "className": cluster, "nodeCount": 1, **shares}],
             },
         },
     ]

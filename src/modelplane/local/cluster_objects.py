@@ -25,7 +25,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 async def install(client: Client, workload_port: int, devices: Iterable[DiscoveredDevice]) -> None:
     """Make a control plane one that models can run on; doing it again changes nothing."""
-    kinds = gateway_api()
+    kinds = [*gateway_api(), *inference_extension()]
     await apply_in_order(client, permissions.of_a_cluster())
     await apply_together(client, kinds)
     await until_established(client, [kind["metadata"]["name"] for kind in kinds])
@@ -35,7 +35,16 @@ async def install(client: Client, workload_port: int, devices: Iterable[Discover
 
 def gateway_api() -> list[Object]:
     """Return the CustomResourceDefinitions of the Gateway API that replicas' routes need."""
-    folder = importlib.resources.files("modelplane.local") / "crds" / "gateway-api"
+    return _definitions("gateway-api")
+
+
+def inference_extension() -> list[Object]:
+    """Return the CustomResourceDefinition of InferencePools, which replicas with an endpoint picker need."""
+    return _definitions("inference-extension")
+
+
+def _definitions(bundle: str) -> list[Object]:
+    folder = importlib.resources.files("modelplane.local") / "crds" / bundle
     return [
         yaml.load(file.read_bytes(), _LOADER)  # noqa: S506 - a safe loader, whichever of the two
         for file in sorted(folder.iterdir(), key=lambda file: file.name)

@@ -115,6 +115,7 @@ def _agent(plane: ControlPlane, settings: Settings, sharers: int) -> Process:
         f"--client-ca={pki.authority}",
         f"--pod-addresses={addresses.of_node(plane.place)}",
         f"--share={max(plane.place, 1)}/{sharers}",
+        f"--cpu-devices={settings.cpu_devices}",
         f"--container-engine={settings.container_engine}",
         f"--private={plane.fleet.root}",
         *(["--host-commands"] if settings.host_commands else []),

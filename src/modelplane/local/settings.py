@@ -37,6 +37,9 @@ class Settings:
     host_commands: bool = False
     """True if pods that run as processes may execute any program of this machine."""
 
+    cpu_devices: int = 1
+    """Number of devices that the processors of each cluster are offered as."""
+
     def numbers(self) -> tuple[int, ...]:
         """Return every port that is used."""
         every = (self.ports, *self.clusters.values())
@@ -51,6 +54,8 @@ class Choice:
     register: bool | None = None
     container_engine: str | None = None
     host_commands: bool | None = None
+    cpu_devices: int | None = None
+    """Only for a fleet that is new."""
 
     def kept(self) -> dict[str, Any]:
         """Return the given settings that a command may change at any start."""
@@ -136,7 +141,7 @@ def stranger(
 def _first(choice: Choice, is_free: Callable[[int], bool]) -> Settings:
     count = choice.clusters or 0
     front = ports.choose(ports.FRONT if count else ports.ALONE, (), is_free)
-    first = Settings(front, **choice.kept())
+    first = Settings(front, **choice.kept(), cpu_devices=choice.cpu_devices or 1)
     return dataclasses.replace(first, clusters=_clusters(first, count, is_free))
 
 
@@ -148,6 +153,11 @@ def _grown(home: Home, before: Settings, choice: Choice, is_free: Callable[[int]
         raise LocalError(
             f"the fleet in {home.root} has {has}, and what is there would be lost: choose another --home, or "
             "`modelplane down --purge` to forget it"
+        )
+    if choice.cpu_devices not in (None, before.cpu_devices):
+        raise LocalError(
+            f"the fleet in {home.root} has {before.cpu_devices} CPU devices in each cluster, and its classes "
+            "say so: choose another --home"
         )
     return dataclasses.replace(before, clusters=_clusters(before, count, is_free), **choice.kept())
 

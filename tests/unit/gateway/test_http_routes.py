@@ -209,8 +209,8 @@ def test_only_routes_of_the_inference_gateway_are_served(parents: list[dict[str,
         ),
         pytest.param(
             {"backendRefs": [{"name": "r", "kind": "InferencePool"}]},
-            "backendRefs: only Services without filters are supported",
-            id="a backend of another kind",
+            "backendRefs: only Services and InferencePools without filters are supported",
+            id="a pool of another group",
         ),
         pytest.param(
             {"backendRefs": [{"name": "r", "port": 80, "namespace": "other"}]},

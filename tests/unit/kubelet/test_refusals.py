@@ -93,9 +93,9 @@ def test_a_pod_that_a_host_process_can_be(accepted: dict[str, Any]) -> None:
             id="a working directory",
         ),
         pytest.param(
-            pod({"readinessProbe": {"grpc": {"port": 1}}}),
-            "the readinessProbe uses grpc, which a host process has not: use httpGet or tcpSocket",
-            id="a probe that is neither HTTP nor TCP",
+            pod({"readinessProbe": {"exec": {"command": ["true"]}}}),
+            "the readinessProbe uses exec, which a host process has not: use httpGet, tcpSocket or grpc",
+            id="a probe that is a command",
         ),
         pytest.param(
             pod({"lifecycle": {"preStop": {"exec": {"command": ["sleep", "5"]}}}}),

@@ -42,7 +42,9 @@ _REFUSED_AGAIN_S = 60.0
 
 _OURS = f"{labels.MANAGED_BY}=modelplane"
 
-_ROUTE_KINDS = (resources.GATEWAYS, resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES)
+_ROUTE_KINDS = frozenset(
+    (resources.GATEWAYS, resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES)
+) | {resources.INFERENCE_POOLS, resources.PODS}
 
 Changed = Callable[[str, Object], None]
 """Called with a cluster's name and an object of it that changed."""
@@ -130,8 +132,8 @@ class Watches:
         return self._informers[resource, _place(resource, namespace)]
 
     def objects(self, resource: Resource) -> tuple[Object, ...]:
-        """Return the objects of one kind; none if the kind is not watched."""
-        return tuple(item for informer in self._informers_of(resource, "") for item in informer)
+        """Return the objects of one kind, of all copies; none if the kind is not watched."""
+        return tuple(item for (kind, _), copy in self._informers.items() if kind == resource for item in copy)
 
     def copies_for(self, resource: Resource, requirement: Requirement) -> tuple[Informer, ...]:
         """Return the copies that hold the required objects; none if the kind is not watched."""
@@ -157,8 +159,8 @@ class Watches:
     @property
     def routable(self) -> bool:
         """True if every object that routes are derived from has been read."""
-        copies = (self._informers.get((resource, "")) for resource in _ROUTE_KINDS)
-        return not self.looking and all(copy is None or copy.synced for copy in copies)
+        copies = (copy for (kind, _), copy in self._informers.items() if kind in _ROUTE_KINDS)
+        return not self.looking and all(copy.synced for copy in copies)
 
     def expect(self, resource: Resource) -> None:
         """Record, before the first write of a kind, up to which version there was no object of it."""

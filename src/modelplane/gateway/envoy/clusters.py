@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from modelplane.api.rate_limit_service import RateLimitService
-from modelplane.gateway.envoy import mutual_tls, rate_limits, rewrite
+from modelplane.gateway.envoy import endpoint_pickers, mutual_tls, rate_limits, rewrite
 from modelplane.gateway.envoy.type_urls import ENVOY
-from modelplane.gateway.table import Backend, Listener
+from modelplane.gateway.table import Backend, EndpointPicker, Listener
 
 CA_BUNDLE = "ca.pem"
 """File, in Envoy's working directory, of the certificate authorities for external providers."""
@@ -79,7 +79,7 @@ def cluster(name: str, backend: Backend, *, has_identity: bool = False) -> dict[
         "name": name,
         **_by_address(name, backend.hosts),
         **_transport_socket(backend),
-        "lb_policy": "LEAST_REQUEST",
+        **endpoint_pickers.balancing(backend.picker),
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
         "connect_timeout": _CONNECT_TIMEOUT,
         "metadata": rewrite.of_backend(backend),
@@ -99,13 +99,24 @@ def cluster(name: str, backend: Backend, *, has_identity: bool = False) -> dict[
 
 
 def rate_limit_service(service: RateLimitService) -> dict[str, Any]:
-    """Return the ``Cluster`` of a rate limit service, a server of gRPC."""
+    """Return the ``Cluster`` of a rate limit service."""
+    own = _grpc_server(rate_limits.CLUSTER, ((service.host, service.port),), rate_limits.TIMEOUT)
+    return {**own, **({"transport_socket": _tls(service.host, ("h2",))} if service.tls else {})}
+
+
+def endpoint_picker(listener: str, picker: EndpointPicker) -> dict[str, Any]:
+    """Return the ``Cluster`` of an endpoint picker."""
+    name = endpoint_pickers.cluster_name(listener, picker)
+    return _grpc_server(name, picker.hosts, _CONNECT_TIMEOUT)
+
+
+def _grpc_server(name: str, hosts: tuple[tuple[str, int], ...], connect_timeout: str) -> dict[str, Any]:
+    """Return the ``Cluster`` of a server of gRPC."""
     http2 = {"http2_protocol_options": {"connection_keepalive": _PINGS}}
     return {
-        "name": rate_limits.CLUSTER,
-        **_by_address(rate_limits.CLUSTER, ((service.host, service.port),)),
-        **({"transport_socket": _tls(service.host, ("h2",))} if service.tls else {}),
-        "connect_timeout": rate_limits.TIMEOUT,
+        "name": name,
+        **_by_address(name, hosts),
+        "connect_timeout": connect_timeout,
         "typed_extension_protocol_options": {
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
                 "@type": f"{ENVOY}extensions.upstreams.http.v3.HttpProtocolOptions",

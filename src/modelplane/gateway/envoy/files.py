@@ -17,7 +17,7 @@ from modelplane.gateway.envoy import routes as envoy_routes
 from modelplane.gateway.envoy.routes import ROUTES, former_names, routes_file
 from modelplane.gateway.envoy.type_urls import CONFIG
 from modelplane.gateway.envoy.upstream_addresses import destinations_file, policy
-from modelplane.gateway.table import Backend, Listener, Table, unshared
+from modelplane.gateway.table import Backend, EndpointPicker, Listener, Table, unshared
 
 LISTENERS = "lds.json"
 """The listeners of an Envoy without the module, but for those that only the module can guard."""
@@ -63,6 +63,7 @@ def files(table: Table) -> dict[str, str]:
                     for name, each in backends.items()
                 ),
                 *(clusters.rate_limit_service(each) for each in services[:1]),
+                *(clusters.endpoint_picker(*each) for each in sorted(_pickers(listeners))),
             ],
         ),
         **routes,
@@ -131,6 +132,17 @@ def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
                 raise ValueError(
                     f'two different backends of listener "{listener.name}" are named "{backend.name}"'
                 )
+
+
+def _pickers(listeners: Iterable[Listener]) -> set[tuple[str, EndpointPicker]]:
+    """Return the pickers of each listener, with the listener's name."""
+    return {
+        (listener.name, backend.picker)
+        for listener in listeners
+        for route in listener.routes
+        for backend in route.backends
+        if backend.picker is not None
+    }
 
 
 def _response(type_url: str, resources: Iterable[dict[str, Any]]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from modelplane.gateway.envoy import (
     access_log,
+    endpoint_pickers,
     module,
     rate_limits,
     replies,
@@ -100,7 +101,8 @@ def _before_router(listener: Listener, *, with_module: bool) -> list[dict[str, A
     if with_module and listener.front:
         return [module.front(listener), *rate_limits.filters(listener)]
     internal = rewrite.internal_headers(of_clients=listener.front is not None)
-    return [internal] if with_module else [internal, rewrite.saved_path()]
+    before = [internal, *endpoint_pickers.filters(listener)]
+    return before if with_module else [*before, rewrite.saved_path()]
 
 
 def _router(listener: Listener, *, with_module: bool) -> dict[str, Any]:

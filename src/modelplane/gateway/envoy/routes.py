@@ -9,7 +9,16 @@ from itertools import combinations
 from typing import Any
 
 from modelplane.gateway import bound_routes
-from modelplane.gateway.envoy import holding, loops, module, paths, priority_groups, replies, rewrite
+from modelplane.gateway.envoy import (
+    endpoint_pickers,
+    holding,
+    loops,
+    module,
+    paths,
+    priority_groups,
+    replies,
+    rewrite,
+)
 from modelplane.gateway.envoy.clusters import cluster_name
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Listener, Route
@@ -130,7 +139,13 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
     if groups := attempts(route.backends, is_ordered=is_ordered):
         return _with_tiers(matched, listener, route, groups)
     action = {**_clusters(listener, route), "timeout": "0s", "retry_policy": _retry_policy(route)}
-    return {**matched, "route": action}
+    return {**matched, **_picked(listener, route), "route": action}
+
+
+def _picked(listener: Listener, route: Route) -> dict[str, Any]:
+    """Return the part of an Envoy route that has the picker of its backend asked, if it has one."""
+    picker = route.backends[0].picker
+    return endpoint_pickers.of_route(listener.name, picker) if picker else {}
 
 
 def _clusters(listener: Listener, route: Route) -> dict[str, Any]:
@@ -169,6 +184,7 @@ def clusters_of(route: Mapping[str, Any]) -> Iterator[str]:
     for cluster in action.get("weighted_clusters", {}).get("clusters", ()):
         yield cluster["name"]
     yield from priority_groups.clusters(action)
+    yield from endpoint_pickers.clusters_of(route)
 
 
 def _retry_policy(route: Route) -> dict[str, Any]:

@@ -21,6 +21,8 @@ class Share:
 
     part: int = 1
     parts: int = 1
+    cpu_devices: int = 1
+    """Number of devices that the part of the processors is offered as, each for one pod."""
 
 
 WHOLE = Share()
@@ -28,21 +30,24 @@ WHOLE = Share()
 
 def discover(share: Share = WHOLE) -> tuple[DiscoveredDevice, ...]:
     """Return the devices of this machine that a node has: NVIDIA GPUs, else a share of the CPU."""
-    return nvidia.discover()[share.part - 1 :: share.parts] or (cpu(share),)
+    return nvidia.discover()[share.part - 1 :: share.parts] or tuple(
+        cpu(share, number) for number in range(share.cpu_devices)
+    )
 
 
-def cpu(share: Share = WHOLE) -> DiscoveredDevice:
-    """Return a share of this machine's processors and memory as one device."""
+def cpu(share: Share = WHOLE, number: int = 0) -> DiscoveredDevice:
+    """Return one of the equal devices that a share of this machine's processors and memory is offered as."""
+    parts = share.parts * share.cpu_devices
     return DiscoveredDevice(
         driver=CPU_DRIVER,
-        name="cpu-0",
+        name=f"cpu-{number}",
         attributes={
             "type": {"string": "cpu"},
             "model": {"string": _model_name()},
             "architecture": {"string": architecture()},
-            "cores": {"int": max(cores() // share.parts, 1)},
+            "cores": {"int": max(cores() // parts, 1)},
         },
-        capacity={"memory": mebibytes(memory_bytes() // share.parts)},
+        capacity={"memory": mebibytes(memory_bytes() // parts)},
     )
 
 

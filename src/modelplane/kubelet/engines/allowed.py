@@ -76,8 +76,11 @@ def _llama_cpp(arguments: Sequence[str], variables: Mapping[str, str], place: Pl
     return ""
 
 
+_NIXL = {"VLLM_NIXL_SIDE_CHANNEL_HOST": address, "VLLM_NIXL_SIDE_CHANNEL_PORT": word}
+"""Variables of the engines of a replica in mode PrefillDecode."""
+
 LLAMA_CPP = AllowList(
-    _llama_cpp, {**_HUB, **_POD, **{flag.variable: text for flag in flags.FLAGS if flag.variable}}
+    _llama_cpp, {**_HUB, **_POD, **_NIXL, **{flag.variable: text for flag in flags.FLAGS if flag.variable}}
 )
 
 _VLLM_FLAGS = Flags(
@@ -138,12 +141,13 @@ VLLM = AllowList(
         **_HUB,
         **_POD,
         **_TORCH,
-        **_each("VLLM_HOST_IP VLLM_NIXL_SIDE_CHANNEL_HOST", address),
+        **_NIXL,
+        "VLLM_HOST_IP": address,
         **_each("VLLM_API_KEY", text),
         **_each("DO_NOT_TRACK VLLM_ALLOW_LONG_MAX_MODEL_LEN VLLM_ATTENTION_BACKEND VLLM_DO_NOT_TRACK", word),
         **_each("VLLM_BLOCKSCALE_FP8_GEMM_FLASHINFER VLLM_CPU_KVCACHE_SPACE VLLM_CPU_OMP_THREADS_BIND", word),
         **_each("VLLM_ENABLE_V1_MULTIPROCESSING VLLM_ENGINE_ITERATION_TIMEOUT_S VLLM_LOGGING_LEVEL", word),
-        **_each("VLLM_ENGINE_READY_TIMEOUT_S VLLM_NIXL_SIDE_CHANNEL_PORT VLLM_NO_USAGE_STATS", word),
+        **_each("VLLM_ENGINE_READY_TIMEOUT_S VLLM_NO_USAGE_STATS", word),
         **_each("VLLM_SKIP_WARMUP VLLM_WORKER_MULTIPROC_METHOD", word),
     },
     prefixes={"VLLM_USE_": word},
@@ -176,6 +180,22 @@ _SGLANG_FLAGS = Flags(
 )
 
 SGLANG = AllowList(_SGLANG_FLAGS, {**_HUB, **_POD, **_TORCH})
+
+
+ENDPOINT_PICKER = AllowList(
+    Flags({**_each("--pool-name --pool-namespace --pool-group --grpc-port", word), "--config-file": path}), {}
+)
+
+ROUTING_SIDECAR = AllowList(
+    Flags(
+        {
+            "--secure-proxy": one_of("false"),
+            "--kv-connector": one_of("nixlv2"),
+            "--vllm-port": word,
+        }
+    ),
+    {},
+)
 
 
 def _hydration(arguments: Sequence[str], _variables: Mapping[str, str], place: Place) -> str:

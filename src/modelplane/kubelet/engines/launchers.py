@@ -59,6 +59,10 @@ class Launcher:
     """Returns the arguments to append, given the user's arguments and the pod's address."""
     allowed: AllowList
     """The variables and arguments that its process gets from a pod."""
+    reads_api: bool = False
+    """True if its process gets a token of its pod's service account."""
+    composed: bool = False
+    """True if only Modelplane composes its pods."""
 
 
 def _module(name: str, package: str) -> Callable[[], Program]:
@@ -80,6 +84,8 @@ _LLAMA_SERVER = ("llama-server",)
 _VLLM_SERVE = ("vllm", "serve")
 _VLLM_API_SERVER = ("python", "-m", "vllm.entrypoints.openai.api_server")
 _SGLANG_SERVE = ("sglang", "serve")
+_PICKER = ("epp",)
+_ROUTING_SIDECAR = ("pd-sidecar",)
 _SGLANG_LAUNCH_SERVER = ("python", "-m", "sglang.launch_server")
 
 
@@ -146,6 +152,27 @@ LAUNCHERS: tuple[Launcher, ...] = (
         allowed=allowed.SGLANG,
     ),
     Launcher(
+        engine="the endpoint picker",
+        images=("ghcr.io/llm-d/llm-d-router-endpoint-picker:*",),
+        programs={_PICKER: _module("modelplane.kubelet.engines.llm_d.endpoint_picker", "grpc")},
+        entry_point=lambda _: _PICKER,
+        remedy="install it with: pip install 'modelplane[local]'",
+        own_arguments=_none,
+        allowed=allowed.ENDPOINT_PICKER,
+        composed=True,
+        reads_api=True,
+    ),
+    Launcher(
+        engine="the routing sidecar",
+        images=("ghcr.io/llm-d/llm-d-router-disagg-sidecar:*",),
+        programs={_ROUTING_SIDECAR: _module("modelplane.kubelet.engines.llm_d.routing_sidecar", "aiohttp")},
+        entry_point=lambda _: _ROUTING_SIDECAR,
+        remedy="install it with: pip install 'modelplane[local]'",
+        own_arguments=_none,
+        allowed=allowed.ROUTING_SIDECAR,
+        composed=True,
+    ),
+    Launcher(
         engine="the download of a ModelCache",
         images=("library/python:*", "python:*"),
         # Only Modelplane's own programs: with any Python program a pod could do everything.
@@ -157,6 +184,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
         remedy="install it with: pip install 'modelplane[local]'",
         own_arguments=_none,
         allowed=allowed.HYDRATION,
+        composed=True,
     ),
 )
 
@@ -165,6 +193,12 @@ def engine_of(image: str) -> str:
     """Return the engine whose launcher replaces an image; empty if there is none."""
     launcher = _find(image)
     return launcher.engine if launcher else ""
+
+
+def reads_api(image: str) -> bool:
+    """Return True if the program that replaces an image acts as its pod's service account."""
+    launcher = _find(image)
+    return launcher is not None and launcher.reads_api
 
 
 def _find(image: str) -> Launcher | None:
@@ -180,7 +214,7 @@ def check(container: Mapping[str, Any], *, host_commands: bool) -> None:
     image, command = container["image"], container.get("command")
     if _find(image) is not None or (host_commands and command):
         return
-    known = ", ".join(sorted(launcher.images[0] for launcher in LAUNCHERS if _for_people(launcher)))
+    known = ", ".join(sorted(launcher.images[0] for launcher in LAUNCHERS if not launcher.composed))
     last = f", {_START_RUNTIME}, or {_ALLOWED}" if command else f", or {_START_RUNTIME}"
     raise CannotLaunch(
         "NoLauncher",
@@ -256,13 +290,8 @@ def _called(launcher: Launcher | None, words: Sequence[str]) -> Program:
     return next((program for program in launcher.programs if plain[: len(program)] == program), ())
 
 
-def _for_people(launcher: Launcher) -> tuple[Program, ...]:
-    """Return the programs of a launcher that a person could write down."""
-    return tuple(program for program in launcher.programs if "-c" not in program)
-
-
 def _foreign(launcher: Launcher, image: str, words: Sequence[str]) -> CannotLaunch:
-    programs = " or ".join(f"`{' '.join(program)}`" for program in _for_people(launcher))
+    programs = "" if launcher.composed else " or ".join(f"`{' '.join(each)}`" for each in launcher.programs)
     instead = f"it does not start {launcher.engine}: begin it with {programs}, " if programs else ""
     what = f'the command "{words[0]}" of image' if words else "image"
     return CannotLaunch(

@@ -1,4 +1,4 @@
-"""HTTP and TCP checks of an engine, for probes and preStop hooks.
+"""HTTP, gRPC and TCP checks of an engine, for probes and preStop hooks.
 
 Plain sockets keep the cost of a probe every few seconds for every pod low.
 """
@@ -9,6 +9,8 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from modelplane.kubelet.pods import grpc_check
 
 _STATUS_LINE_BYTES = 1024
 _HANG_UP_S = 0.2
@@ -30,7 +32,7 @@ async def ask(
     *,
     forwarded: bool = False,
 ) -> Answer:
-    """Execute an ``httpGet`` or ``tcpSocket`` handler (core/v1), within a time limit in seconds.
+    """Execute an ``httpGet``, ``grpc`` or ``tcpSocket`` handler (core/v1), within a time limit in seconds.
 
     ``forwarded`` means that a forwarder accepts the connections to the address.
     """
@@ -38,6 +40,9 @@ async def ask(
         async with asyncio.timeout(timeout_s):
             if "httpGet" in handler:
                 return await _http(handler["httpGet"], container, address)
+            if "grpc" in handler:
+                problem = await grpc_check.problem(handler["grpc"], address)
+                return Answer(not problem, problem)
             return await _tcp(handler["tcpSocket"], container, address, forwarded=forwarded)
     except TimeoutError:
         return Answer(False, f"no answer within {timeout_s:g} s")

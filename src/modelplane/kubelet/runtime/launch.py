@@ -24,8 +24,9 @@ from modelplane.kubelet.records import PodRecord
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime import environment
 from modelplane.kubelet.runtime.host.process_attempt import Launch
-from modelplane.kubelet.volumes import mounts, volume_files, volumes
+from modelplane.kubelet.volumes import mounts, service_account, volume_files, volumes
 from modelplane.kubelet.volumes.mounts import Mount
+from modelplane.kubelet.volumes.service_account import Account
 
 _HUB = (
     "HF_ENDPOINT",
@@ -121,12 +122,22 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     command = launchers.command_line(container, own, record.address, host_commands=trusted)
     _check_ports(container, record.address)
     mounted = await volumes.mounts_of(machine, pod, container, record, own, sources)
+    account = await _account(machine, pod, record, container["image"])
+    mounted, given = (*mounted, *account.mounts), {**given, **account.variables}
     prefix = await _walls(machine, pod, record, mounted, environment_of(command[0]))
     if prefix and "TMPDIR" not in passed:
         inherited.pop("TMPDIR", None)  # it may be in a /tmp that the container does not see
     # What the agent says of the pod's place counts, unless the pod is trusted.
     variables = {**inherited, **given, **passed} if trusted else {**inherited, **passed, **given}
     return Launch(prefix + command, variables, container["image"], mounted)
+
+
+async def _account(machine: Machine, pod: Object, record: PodRecord, image: str) -> Account:
+    """Return the service account of a pod whose program reads the API; nothing for another one."""
+    if machine.api_server is None or not launchers.reads_api(image):
+        return Account()
+    folder = volumes.of_pod(machine.directory.pod(record.uid)).account
+    return await service_account.account(machine.client, machine.api_server, pod, folder)
 
 
 def environment_of(program: str) -> tuple[Path, ...]:

@@ -3,6 +3,7 @@
     DIR/pods/UID/.volumes/empty/NAME      an emptyDir
     DIR/pods/UID/.volumes/files/NAME      files from ConfigMaps, Secrets and the pod, for their owner only
     DIR/pods/UID/.volumes/claims/NAME     a link to the folder of a claim that the pod uses
+    DIR/pods/UID/.volumes/account         the files of its service account (see ``service_account``)
     DIR/pods/UID/.volumes/run/CONTAINER   files of one container, such as its /tmp
     DIR/volumes/NAME                      the data of a PersistentVolume (see ``provisioner``)
 
@@ -63,6 +64,11 @@ class PodVolumes:
     def claim(self, volume: str) -> Path:
         """Return the link that marks the folder of a PersistentVolume as used by the pod."""
         return self.path / "claims" / volume
+
+    @property
+    def account(self) -> Path:
+        """The folder with the files of the pod's service account."""
+        return self.path / "account"
 
     def run(self, container: str) -> Path:
         """Return the folder of one container."""

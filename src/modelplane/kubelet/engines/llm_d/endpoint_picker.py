@@ -1,0 +1,170 @@
+"""Stand-in of llm-d's endpoint picker: ``python -m modelplane.kubelet.engines.llm_d.endpoint_picker``.
+
+It takes the flags that a replica's picker gets, watches the pods of its InferencePool as the pod's service
+account, and answers Envoy by the Endpoint Picker Protocol of the Gateway API Inference Extension.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import yaml
+
+from modelplane.gateway.envoy.endpoint_pickers import DESTINATION
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+from modelplane.kubelet.engines.llama_cpp.server import POD_ADDRESS_VARIABLE
+from modelplane.kubelet.engines.llm_d import messages
+from modelplane.kubelet.engines.llm_d.choice import Choice, Turns, is_divided
+
+PREFILL: Final = "x-prefiller-host-port"
+"""Header with the address and port of the pod that computes the prompt."""
+
+_HEALTH_PORT = 9003
+_HEALTH = "grpc.health.v1.Health"
+_SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"
+_OVERWRITE = 2
+"""``HeaderValueOption.AppendAction.OVERWRITE_IF_EXISTS_OR_ADD``."""
+_UNAVAILABLE = 503
+_GRACE_S = 5.0
+
+
+def answers(choose: Callable[[], Choice | None]) -> Callable[[Any], Any]:
+    """Return the answer to each message of Envoy about a request.
+
+    The picker chooses when the headers are there. The body goes back as it comes.
+    """
+
+    def answer(asked: Any) -> Any:
+        said = messages.ProcessingResponse()
+        match asked.WhichOneof("kind"):
+            case "request_headers":
+                _chosen(choose(), said)
+            case "request_body":
+                streamed = said.request_body.response.body_mutation.streamed_response
+                streamed.body = asked.request_body.body
+                streamed.end_of_stream = asked.request_body.end_of_stream
+            case _:
+                said.request_trailers.SetInParent()
+        return said
+
+    return answer
+
+
+def _chosen(choice: Choice | None, said: Any) -> None:
+    if choice is None:
+        said.immediate_response.status.code = _UNAVAILABLE
+        said.immediate_response.body = b"no pod of the InferencePool can take the request"
+        return
+    mutation = said.request_headers.response.header_mutation
+    for name, value in ((DESTINATION, choice.destination), (PREFILL, choice.prefill)):
+        if value:
+            option = mutation.set_headers.add(append_action=_OVERWRITE)
+            option.header.key, option.header.raw_value = name, value.encode()
+    said.dynamic_metadata.update({"envoy.lb": {DESTINATION: choice.destination}})
+
+
+class Picker:
+    """The pods of a pool, and the choice among them."""
+
+    def __init__(self, pools: Informer, pods: Informer, turns: Turns) -> None:
+        self._pools = pools
+        self._pods = pods
+        self._turns = turns
+
+    @property
+    def is_ready(self) -> bool:
+        """True once the pool and its pods are known."""
+        return self._pools.synced and self._pods.synced and len(self._pools) > 0
+
+    def choose(self) -> Choice | None:
+        """Return the pods of the next request, and log them; None if none can take it."""
+        pool = next(iter(self._pools), None)
+        choice = self._turns.choose(pool, self._pods) if pool else None
+        if choice is None:
+            _say("no ready pod for a request")
+        else:
+            _say(f"destination {choice.destination}, prefill {choice.prefill or 'by itself'}")
+        return choice
+
+    async def process(self, requests: AsyncIterator[Any], _context: Any) -> AsyncIterator[Any]:
+        """Answer the messages about one request."""
+        answer = answers(self.choose)
+        async for asked in requests:
+            yield answer(asked)
+
+    async def check(self, _request: bytes, _context: Any) -> bytes:
+        """Answer a health check (gRPC Health Checking Protocol)."""
+        return _SERVING if self.is_ready else _NOT_SERVING
+
+
+def _server(picker: Picker, address: str, port: int) -> grpc.aio.Server:
+    process: Any = grpc.stream_stream_rpc_method_handler(
+        picker.process,
+        messages.ProcessingRequest.FromString,
+        messages.ProcessingResponse.SerializeToString,
+    )
+    check: Any = grpc.unary_unary_rpc_method_handler(picker.check)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(
+        (
+            grpc.method_handlers_generic_handler(messages.SERVICE, {messages.METHOD: process}),
+            grpc.method_handlers_generic_handler(_HEALTH, {"Check": check}),
+        )
+    )
+    for each in (port, _HEALTH_PORT):
+        server.add_insecure_port(f"{address}:{each}")
+    return server
+
+
+async def serve(arguments: argparse.Namespace, client: Client, address: str, turns: Turns) -> None:
+    """Serve until SIGTERM, then let the open requests end."""
+    namespace, name = arguments.pool_namespace, arguments.pool_name
+    pools = Informer(client, resources.INFERENCE_POOLS, namespace=namespace, fields=f"metadata.name={name}")
+    pods = Informer(client, resources.PODS, namespace=namespace)
+    server = _server(Picker(pools, pods, turns), address, arguments.grpc_port)
+    ending = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
+    watches = [asyncio.create_task(each.run()) for each in (pools, pods)]
+    await server.start()
+    _say(f'picking among the pods of InferencePool "{namespace}/{name}"')
+    await ending.wait()
+    await server.stop(_GRACE_S)
+    for watch in watches:
+        watch.cancel()
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"endpoint picker: {sentence}\n")
+    sys.stderr.flush()
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="endpoint-picker", allow_abbrev=False)
+    for flag in ("--pool-name", "--pool-namespace", "--pool-group", "--config-file"):
+        parser.add_argument(flag, required=True)
+    parser.add_argument("--grpc-port", type=int, required=True)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Be the endpoint picker until SIGTERM."""
+    parsed = _parsed(arguments)
+    turns = Turns(is_divided=is_divided(yaml.safe_load(Path(parsed.config_file).read_text(encoding="utf-8"))))
+
+    async def run() -> None:
+        async with Client.in_cluster(field_manager="modelplane-picker") as client:
+            await serve(parsed, client, os.environ.get(POD_ADDRESS_VARIABLE, "127.0.0.1"), turns)
+
+    asyncio.run(run())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
