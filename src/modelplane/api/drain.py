@@ -28,6 +28,10 @@ def strongest(cordons: Iterable[Cordon]) -> Cordon:
     return max(cordons, key=list(Cordon).index, default=Cordon.NONE)
 
 
+MOST_MOVING: Final = 1000
+"""Largest number of replicas that drains may move at a time."""
+
+
 class PoolTaintKey(StrEnum):
     """Keys of taints of pools."""
 
@@ -51,13 +55,15 @@ class PoolTaint(Model):
 class DrainSettings(Model):
     """How many replicas a drain of the cluster, or of its pools, moves at a time."""
 
-    max_moving: Annotated[int, about("Most replicas of the cluster that move at a time.", ge=1, le=100)] = 2
+    max_moving: Annotated[
+        int, about("Most replicas of the cluster that move at a time.", ge=1, le=MOST_MOVING)
+    ] = 2
     max_moving_in_fleet: Annotated[
         int,
         about(
             "The cluster's drain moves no further replica while so many of the fleet move because of drains.",
             ge=1,
-            le=1000,
+            le=MOST_MOVING,
         ),
     ] = 5
 

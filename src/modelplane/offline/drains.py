@@ -1,6 +1,6 @@
 """What a drain would move, and where to: the placement of every deployment that it concerns.
 
-All of a drain is shown at once, whatever ``spec.drain`` lets move at a time.
+A drain is shown with the largest limits, whatever ``spec.drain`` lets move at a time: up to 1,000 replicas.
 """
 
 from collections.abc import Iterable
@@ -10,6 +10,7 @@ from typing import Any, Final
 from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.drain import MOST_MOVING
 from modelplane.api.inference_cluster import InferenceCluster, TaintEffect
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
@@ -18,7 +19,7 @@ from modelplane.offline.fleet import Files, Unplannable, assemble, snapshot
 from modelplane.offline.identities import versioned
 from modelplane.offline.placements import Plan, plan
 
-_NO_LIMIT: Final = {"maxMoving": 1_000_000, "maxMovingInFleet": 1_000_000}
+_LIMITS: Final = {"maxMoving": MOST_MOVING, "maxMovingInFleet": MOST_MOVING}
 
 
 def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
@@ -39,8 +40,8 @@ def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
 
 
 def _drained(cluster: Object, pool: str) -> Object:
-    """Return a cluster as it is while it, or a pool of it, drains without a limit."""
-    spec: dict[str, Any] = {**cluster["spec"], "drain": _NO_LIMIT}
+    """Return a cluster as it is while it, or a pool of it, drains with the largest limits."""
+    spec: dict[str, Any] = {**cluster["spec"], "drain": _LIMITS}
     if pool:
         spec["poolTaints"] = [*spec.get("poolTaints", ()), {"pool": pool, "key": labels.DRAIN}]
     else:

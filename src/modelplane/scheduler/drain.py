@@ -91,13 +91,12 @@ def _decided(
 
 def _full(cluster: Cluster, load: Counter[str]) -> str:
     """Return why no further replica of a cluster may begin to move; empty if one may."""
-    if load[cluster.name] >= cluster.max_moving:
-        return f"{load[cluster.name]} of its replicas move, and spec.drain.maxMoving is {cluster.max_moving}"
-    if load.total() >= cluster.max_moving_in_fleet:
-        return (
-            f"{load.total()} replicas of the fleet move, and spec.drain.maxMovingInFleet is "
-            f"{cluster.max_moving_in_fleet}"
-        )
+    for moves, most, whose, field in (
+        (load[cluster.name], cluster.max_moving, "of the cluster", "maxMoving"),
+        (load.total(), cluster.max_moving_in_fleet, "of the fleet", "maxMovingInFleet"),
+    ):
+        if moves >= most:
+            return f"{moves} of at most {most} replicas {whose} are moving (spec.drain.{field})"
     return ""
 
 
