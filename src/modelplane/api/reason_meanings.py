@@ -134,6 +134,7 @@ DOCUMENTED = (
             "A replica that is left has no other place. The message has the deployment and the reason.",
         ),
         (False, _CLUSTER.DRAIN_UNKNOWN, "The replicas or deployments of the fleet cannot be read."),
+        (False, _CLUSTER.NOT_DRAINING, "A drain was ended."),
     ),
     *_reasons(
         "InferenceCluster",

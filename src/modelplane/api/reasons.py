@@ -80,6 +80,7 @@ class InferenceClusterReason(StrEnum):
     DRAINING = "Draining"
     DRAIN_BLOCKED = "DrainBlocked"
     DRAIN_UNKNOWN = "DrainUnknown"
+    NOT_DRAINING = "NotDraining"
 
 
 class InferenceGatewayCondition(StrEnum):

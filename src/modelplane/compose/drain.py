@@ -48,10 +48,12 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
 
 
 def progress(request: Request[InferenceCluster]) -> tuple[DrainStatus | None, tuple[Condition, ...]]:
-    """Return the progress of a drain, and its condition; nothing without a drain."""
+    """Return the progress of a drain, and its condition; nothing if there was never a drain."""
     cluster = request.owner
     if not cluster.drains():
-        return None, ()
+        # Crossplane keeps a condition that is not composed any more.
+        ended = any(each.type == Type.DRAINED for each in cluster.status.conditions)
+        return None, (false(Type.DRAINED, Reason.NOT_DRAINING, "the drain was ended"),) if ended else ()
     for key in (_REPLICAS, _DEPLOYMENTS):
         if unknown := request.unknown(key):
             cause = f"cannot list the fleet's {key.removeprefix('drain-')}: {unknown.cause}"

@@ -151,6 +151,12 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
             ["the controllers have not reported on it yet"],
             id="the condition is that of an earlier drain",
         ),
+        pytest.param(
+            {"status": "False", "reason": "NotDraining", "message": "the drain was ended"},
+            1,
+            ['the drain of cluster "west" was ended by others'],
+            id="another operator has ended it",
+        ),
     ],
 )
 def test_a_drain_ends_with_what_became_of_it(
