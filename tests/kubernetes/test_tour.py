@@ -142,9 +142,11 @@ def test_a_cluster_is_drained_under_load_and_back_and_no_request_fails(tourist: 
         told = tourist.run("modelplane cluster drain us-east --timeout 240")
         assert placed_on(tourist, "qwen-demo") == "eu-central"
         assert placed_on(tourist, "qwen-west") == "us-west"
+        assert "cluster us-east is draining: no replica is left" in tourist.run("modelplane status")
         drained = tourist.run("kubectl get ic us-east -o jsonpath='{.status.drain}'")
         tourist.run("modelplane cluster uncordon us-east")
-        assert tourist.run("kubectl get ic us-east -o jsonpath='{.spec.taints}{.spec.poolTaints}'") == ""
+        left = tourist.run("kubectl get ic us-east -o jsonpath='{.spec.taints}{.spec.poolTaints}'")
+        assert left.replace("[]", "") == ""
         pool = tourist.run("kubectl get ic eu-central -o jsonpath='{.spec.nodePools[0].name}'")
         tourist.run(f"modelplane cluster drain eu-central --pool {pool} --timeout 240")
         assert placed_on(tourist, "qwen-demo") == "us-east"

@@ -7,10 +7,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.drain import CORDONS, Cordon
 from modelplane.api.inference_cluster import InferenceCluster, TaintEffect
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
+from modelplane.api.reasons import InferenceClusterCondition
+from modelplane.compose.readiness import condition_of
 
 MANAGER: Final = "modelplane-drain"
 """The field manager."""
@@ -28,15 +31,16 @@ def manifest(cluster: Object, pool: str, cordon: Cordon) -> Object:
         own.add((pool, _KEYS[cordon]))
     kind = kind_of(InferenceCluster)
     effect = str(TaintEffect.NO_SCHEDULE)
+    lists = {
+        "taints": [{"key": key, "effect": effect} for place, key in sorted(own) if not place],
+        "poolTaints": [{"pool": place, "key": key} for place, key in sorted(own) if place],
+    }
     return {
         "apiVersion": kind.api_version,
         "kind": kind.name,
         # With the uid, so that a cluster that is deleted meanwhile is not created again.
         "metadata": {name: cluster["metadata"][name] for name in ("name", "uid")},
-        "spec": {
-            "taints": [{"key": key, "effect": effect} for place, key in sorted(own) if not place],
-            "poolTaints": [{"pool": place, "key": key} for place, key in sorted(own) if place],
-        },
+        "spec": {field: items for field, items in lists.items() if items},
     }
 
 
@@ -52,6 +56,20 @@ def others(cluster: Object, pool: str, cordon: Cordon) -> dict[str, list[str]]:
         for key in keys
         if CORDONS[key] is not cordon
     }
+
+
+def closed(cluster: Object) -> list[str]:
+    """Return what is closed of a cluster, as sentences; nothing of one that cannot be read."""
+    try:
+        found = decode_as(InferenceCluster, cluster)
+    except InvalidObject:
+        return []
+    where = f"cluster {found.metadata.name}"
+    pools = sorted({each.pool for each in found.spec.pool_taints})
+    places = {where: found.cordon()} | {f"pool {each} of {where}": found.cordon(each) for each in pools}
+    said = condition_of(cluster, InferenceClusterCondition.DRAINED).get("message", "")
+    progress = {Cordon.DRAINING: f": {said}" if said else ""}
+    return [f"{place} is {cordon}{progress.get(cordon, '')}" for place, cordon in places.items() if cordon]
 
 
 def owners(cluster: Object) -> Iterator[tuple[str, Taint]]:

@@ -57,7 +57,7 @@ class Server:
     async def apply(self, manifest: dict[str, Any]) -> dict[str, Any]:
         assert manifest["metadata"] == {"name": "west", "uid": "u"}
         assert self.field_manager == "modelplane-drain"
-        self.own = copy.deepcopy(manifest["spec"])
+        self.own = {"taints": [], "poolTaints": [], **copy.deepcopy(manifest["spec"])}
         self.generation += 1
         return self.cluster()
 
@@ -218,3 +218,23 @@ def test_fields_of_others_that_look_alike_are_not_ours() -> None:
     fields: dict[str, Any] = {"f:spec": {"f:taints": {'k:{"effect":"NoSchedule","key":"team"}': {}, ".": {}}}}
     found = {"metadata": {"managedFields": [{"manager": cordons.MANAGER, "fieldsV1": fields}]}}
     assert list(cordons.owners(found)) == []
+
+
+def test_what_is_closed_is_said_with_the_progress_of_a_drain() -> None:
+    found = yaml.safe_load(cluster("west"))
+    found["spec"] |= {
+        "taints": [{"key": CORDON, "effect": "NoSchedule"}, {"key": "team", "effect": "NoSchedule"}],
+        "poolTaints": [{"pool": "pool", "key": DRAIN}],
+    }
+    drained = {
+        "type": "Drained",
+        "status": "False",
+        "reason": "Draining",
+        "message": "1 replica is left",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    assert cordons.closed(found | {"status": {"conditions": [drained]}}) == [
+        "cluster west is cordoned",
+        "pool pool of cluster west is draining: 1 replica is left",
+    ]
+    assert cordons.closed(yaml.safe_load(cluster("west"))) == []
