@@ -69,48 +69,45 @@ def progress(request: Request[InferenceCluster]) -> tuple[DrainStatus | None, tu
 def _status(
     cluster: scheduler.Cluster, replicas: tuple[scheduler.Replica, ...], deployments: tuple[Object, ...]
 ) -> DrainStatus:
-    left = [each for each in replicas if each.cluster == cluster.name and scheduler.drained(cluster, each)]
-    gone = [each for each in left if each.withdrawn]
-    moves = Counter(
-        each.deployment_uid for each in (*scheduler.moving({cluster.name: cluster}, replicas), *gone)
-    )
+    left: dict[str, list[scheduler.Replica]] = {}
+    for each in replicas:
+        if each.cluster == cluster.name and scheduler.drained(cluster, each):
+            left.setdefault(each.deployment_uid, []).append(each)
+    moves = Counter(each.deployment_uid for each in scheduler.moving({cluster.name: cluster}, replicas))
     owners = {each["metadata"].get("uid", ""): each for each in deployments}
-    counts = Counter(each.deployment_uid for each in left)
-    named = {each.deployment_uid: each for each in left}
-    told = [
-        _deployment(named[uid], counts[uid], moves[uid], owners.get(uid)) for uid in sorted(counts, key=str)
-    ]
-    blocked = sum(
-        each.left - moves[uid]
-        for uid, each in zip(sorted(counts, key=str), told, strict=True)
-        if each.state is DrainState.BLOCKED
-    )
+    told, moving, blocked = [], 0, 0
+    for uid, own in left.items():
+        going = moves[uid] + sum(each.withdrawn for each in own)
+        state, message = _state(owners.get(uid), rest=len(own) - going)
+        if state is DrainState.WAITING and (going or not all(each.ready for each in own)):
+            state = DrainState.MOVING
+        elif state is DrainState.WAITING:
+            message = "it waits for its turn"
+        blocked += len(own) - going if state is DrainState.BLOCKED else 0
+        moving += going
+        told.append(
+            DrainedDeployment(
+                namespace=own[0].namespace,
+                name=own[0].deployment_name,
+                left=len(own),
+                state=state,
+                message=message[:_MESSAGE],
+            )
+        )
     told.sort(key=lambda each: (_ORDER.index(each.state), each.namespace, each.name))
-    return DrainStatus(
-        left=len(left), moving=moves.total(), blocked=blocked, deployments=tuple(told[:_LISTED])
-    )
+    count = sum(map(len, left.values()))
+    return DrainStatus(left=count, moving=moving, blocked=blocked, deployments=tuple(told[:_LISTED]))
 
 
-def _deployment(
-    replica: scheduler.Replica, left: int, moving: int, owner: Mapping[str, Any] | None
-) -> DrainedDeployment:
-    state, message = DrainState.WAITING, "for its turn"
+def _state(owner: Mapping[str, Any] | None, rest: int) -> tuple[DrainState, str]:
+    """Return whether the rest of a deployment's replicas is blocked or waits, and what for."""
     if owner is None:
-        state, message = DrainState.BLOCKED, "there is no such ModelDeployment: delete the replica"
-    else:
-        placed = condition_of(owner, ModelDeploymentCondition.REPLICAS_SCHEDULED)
-        served = condition_of(owner, ModelDeploymentCondition.REPLICAS_READY)
-        if moving < left and placed.get("reason") in _BLOCKING:
-            state, message = DrainState.BLOCKED, str(placed.get("message", ""))
-        elif moving:
-            state, message = DrainState.MOVING, str(served.get("message", ""))
-    return DrainedDeployment(
-        namespace=replica.namespace,
-        name=replica.deployment_name,
-        left=left,
-        state=state,
-        message=message[:_MESSAGE],
-    )
+        return DrainState.BLOCKED, "there is no such ModelDeployment: delete its replicas"
+    placed = condition_of(owner, ModelDeploymentCondition.REPLICAS_SCHEDULED)
+    if rest and placed.get("reason") in _BLOCKING:
+        return DrainState.BLOCKED, str(placed.get("message", ""))
+    served = condition_of(owner, ModelDeploymentCondition.REPLICAS_READY)
+    return DrainState.WAITING, str(served.get("message", ""))
 
 
 def _condition(status: DrainStatus) -> Condition:

@@ -2,7 +2,8 @@
 
 A replica that moves leaves: its replacement is placed elsewhere, and it stays until that one serves. The
 moves in progress are derived from the replicas each time, so that nothing outlives the end of a drain: a
-replica moves while a replacement of its deployment is starting.
+replica moves while a replacement of its deployment is starting. One that is not ready needs no turn, because
+nobody loses it; so a deployment that never becomes ready delays no other.
 """
 
 from collections import Counter
@@ -30,17 +31,16 @@ def moving(clusters: Mapping[str, Cluster], replicas: Iterable[Replica]) -> list
     draining = {name for name, each in clusters.items() if drains(each)}
     if not draining:
         return []
-    by_deployment: dict[str, list[Replica]] = {}
-    for replica in sorted(replicas, key=_order):
-        if not replica.deleting:
-            by_deployment.setdefault(replica.deployment_uid, []).append(replica)
-    found = []
-    for own in by_deployment.values():
-        there = [each for each in own if each.cluster in draining and drained(clusters[each.cluster], each)]
-        starting = sum(not (each.ready or each.draining) for each in own if each not in there) if there else 0
-        staying = [each for each in there if not each.draining]
-        found += staying[:starting]
-    return found
+    there: dict[str, list[Replica]] = {}
+    starting: Counter[str] = Counter()
+    for each in sorted(replicas, key=_order):
+        if each.withdrawn:
+            continue
+        if each.cluster not in draining or not drained(clusters[each.cluster], each):
+            starting[each.deployment_uid] += not each.ready
+        elif each.ready:
+            there.setdefault(each.deployment_uid, []).append(each)
+    return [each for uid, own in there.items() for each in own[: starting[uid]]]
 
 
 def drains(cluster: Cluster) -> bool:
@@ -56,7 +56,7 @@ def drain(
     places = {each.replica.name: drained(state.clusters[each.replica.cluster], each.replica) for each in kept}
     there = sorted(
         (each.replica for each in kept if places[each.replica.name]),
-        key=lambda replica: (not replica.draining, _order(replica)),
+        key=_order,
     )
     if not there:
         return list(decisions)
@@ -64,7 +64,7 @@ def drain(
     load = Counter(each.cluster for each in moving(state.clusters, others))
     waits: dict[str, str] = {}
     for replica in there:
-        if replica.draining:
+        if replica.draining or not replica.ready:
             continue
         if full := _full(state.clusters[replica.cluster], load):
             waits[replica.name] = full

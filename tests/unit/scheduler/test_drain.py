@@ -160,3 +160,17 @@ def test_no_toleration_covers_a_cordon() -> None:
         Reason.CORDONED,
         "open it: modelplane cluster uncordon a",
     )
+
+
+def test_a_replica_that_is_not_ready_takes_no_turn_from_others() -> None:
+    other = (replica("o1", "a", "other", ready=False), replica("o2", "b", "other", ready=False))
+    draining = cluster("a", 2, cordon=Cordon.DRAINING, max_moving=1)
+    placement = schedule(Fleet((draining, cluster("b")), (replica("r1", "a"), *other)), deployment())
+    assert [(each.replica, each.leaving) for each in placement.assignments] == [("r1", True), ("", False)]
+
+
+def test_every_replica_that_is_not_ready_moves_at_once() -> None:
+    there = tuple(replica(f"r{at}", "a", index=at, ready=False) for at in range(3))
+    draining = cluster("a", 3, cordon=Cordon.DRAINING, max_moving=1)
+    placement = schedule(Fleet((draining, cluster("b", 3)), there), deployment(3))
+    assert [each.leaving for each in placement.assignments] == [True, True, True, False, False, False]
