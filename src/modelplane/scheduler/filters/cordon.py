@@ -14,6 +14,6 @@ def cordon(_: Deployment, cluster: Cluster) -> Verdict:
 
 def closed(pool: Pool) -> Rejected:
     """Return the refusal of a pool that is cordoned or draining."""
-    detail = f"pool {pool.name} is {pool.cordon}"
-    remedy = f"open it: modelplane cluster uncordon CLUSTER --pool {pool.name}"
-    return Rejected(Reason.CORDONED, str(pool.cordon), detail, remedy=remedy)
+    # Without the pool's name: pools that are alike share the refusal.
+    remedy = "open the pool: modelplane cluster uncordon CLUSTER --pool POOL"
+    return Rejected(Reason.CORDONED, str(pool.cordon), f"the pool is {pool.cordon}", remedy=remedy)
