@@ -584,6 +584,12 @@ def _from(name, key):
 
 REFUSED = [
     pytest.param(
+        "InferenceCluster",
+        {"spec.taints": [{"key": "modelplane.ai/drain", "effect": "NoExecute"}]},
+        "a taint modelplane.ai/unschedulable or modelplane.ai/drain has the effect NoSchedule",
+        id="a drain that would evict at once",
+    ),
+    pytest.param(
         "ModelDeployment",
         {"spec.engines": REMOVE},
         "engines are required: list those of one replica in spec.engines or spec.template.spec.engines",

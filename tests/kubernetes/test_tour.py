@@ -3,6 +3,7 @@
 The tests are steps of one story: each goes on where the one before it has ended.
 """
 
+import json
 import os
 import re
 import shlex
@@ -130,6 +131,36 @@ def test_the_model_is_served_from_two_regions(tourist: Tourist) -> None:
     told = tourist.read("05-scale-the-model")
     assert re.search(r"^qwen-west-\S+ +us-west +True +True", told, re.MULTILINE)
     assert len(re.findall(r"^modelendpoint\S+ +http\S+ +True +True", told, re.MULTILINE)) == 2
+
+
+def test_a_cluster_is_drained_under_load_and_back_and_no_request_fails(tourist: Tourist) -> None:
+    address = tourist.run("kubectl get ms qwen -n ml-team -o jsonpath='{.status.address}'")
+    plan = tourist.run("modelplane cluster drain us-east --dry-run")
+    assert re.search(r"ml-team/qwen-demo +1 new +eu-central", plan), plan
+    with Load(address).flowing() as load:
+        load.until_answered(10)
+        told = tourist.run("modelplane cluster drain us-east --timeout 240")
+        assert placed_on(tourist, "qwen-demo") == "eu-central"
+        assert placed_on(tourist, "qwen-west") == "us-west"
+        assert "cluster us-east is draining: no replica is left" in tourist.run("modelplane status")
+        drained = tourist.run("kubectl get ic us-east -o jsonpath='{.status.drain}'")
+        tourist.run("modelplane cluster uncordon us-east")
+        left = tourist.run("kubectl get ic us-east -o jsonpath='{.spec.taints}{.spec.poolTaints}'")
+        assert left.replace("[]", "") == ""
+        pool = tourist.run("kubectl get ic eu-central -o jsonpath='{.spec.nodePools[0].name}'")
+        tourist.run(f"modelplane cluster drain eu-central --pool {pool} --timeout 240")
+        assert placed_on(tourist, "qwen-demo") == "us-east"
+        tourist.run(f"modelplane cluster uncordon eu-central --pool {pool}")
+        load.until_answered(20)
+    assert load.failures == []
+    assert told.rstrip().endswith('cluster "us-east" is drained')
+    assert json.loads(drained) == {"left": 0, "moving": 0, "blocked": 0}
+
+
+def placed_on(tourist: Tourist, deployment: str) -> str:
+    """Return the clusters of a deployment's replicas."""
+    replicas = f"kubectl get mr -n ml-team -l modelplane.ai/deployment={deployment}"
+    return tourist.run(f"{replicas} -o jsonpath='{{.items[*].spec.clusterName}}'").strip()
 
 
 def end_abruptly(home: Home, cluster: str) -> None:

@@ -15,6 +15,7 @@ from modelplane.api.clouds import Cloud, clouds_where, traits
 from modelplane.api.cluster_origin import CacheStorage, ClusterOrigin, Source
 from modelplane.api.device_prices import DevicePricing
 from modelplane.api.devices import Device
+from modelplane.api.drain import CORDONS, Cordon, DrainSettings, DrainStatus, PoolTaint, strongest
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Model, ObjectMeta, Status
@@ -118,10 +119,18 @@ def _every_pool(sources: Sequence[str], holds: str, message: str) -> Rule:
     )
 
 
+_NOT_AT_ONCE = Rule(
+    f"!has(self.taints) || self.taints.all(taint, !(taint.key in {list(CORDONS)}) || "
+    "taint.effect == 'NoSchedule')",
+    f"a taint {' or '.join(CORDONS)} has the effect NoSchedule: NoExecute would evict without replacement",
+)
+
+
 class InferenceClusterSpec(Model):
     """Source of the cluster, and its node pools."""
 
     __rules__ = (
+        _NOT_AT_ONCE,
         _every_pool(
             _PROVISIONED,
             "pool.name != 'system'",
@@ -175,6 +184,11 @@ class InferenceClusterSpec(Model):
             keys=("key", "effect"),
         ),
     ] = ()
+    pool_taints: Annotated[
+        tuple[PoolTaint, ...],
+        about("Taints of single pools, to cordon or drain them.", max_length=16, keys=("pool", "key")),
+    ] = ()
+    drain: Annotated[DrainSettings, about("How a drain moves replicas.")] = DrainSettings()
     node_pools: Annotated[
         tuple[NodePool, ...],
         about("Pools of GPU nodes.", min_length=1, max_length=8, keys=("name",)),
@@ -290,6 +304,7 @@ class InferenceClusterStatus(Status):
         ]
         | None
     ) = None
+    drain: Annotated[DrainStatus, about("Progress of a drain. Absent: nothing drains.")] | None = None
     unreachable_since: (
         Annotated[
             dt.datetime, about("Time at which the API server stopped answering. Absent while it answers.")
@@ -312,6 +327,17 @@ class InferenceCluster(Model):
     metadata: ObjectMeta
     spec: Annotated[InferenceClusterSpec, about("Source of the cluster, and its node pools.")]
     status: Annotated[InferenceClusterStatus, about("Status of the cluster.")] = InferenceClusterStatus()
+
+    def cordon(self, pool: str = "") -> Cordon:
+        """Return what the cluster is closed for, or a pool of it, without the cluster's own cordon."""
+        taints = [each.key for each in self.spec.pool_taints if each.pool == pool] if pool else ()
+        keys = taints if pool else [each.key for each in self.spec.taints]
+        return strongest(CORDONS[key] for key in keys if key in CORDONS)
+
+    def drains(self) -> bool:
+        """Return True if the cluster or a pool of it is being drained."""
+        cordons = (self.cordon(), *(self.cordon(each.pool) for each in self.spec.pool_taints))
+        return Cordon.DRAINING in cordons
 
     def region(self) -> str:
         """Return its region: the value of its label, or else the cloud's name for it; empty if it has none.

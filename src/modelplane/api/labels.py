@@ -105,6 +105,12 @@ CHILD = "modelplane.ai/child"
 GATEWAY = "modelplane.ai/gateway"
 """On ConfigMaps of the system namespace: the InferenceGateway whose proxies read them."""
 
+UNSCHEDULABLE = "modelplane.ai/unschedulable"
+"""Key of the taint of a cordoned cluster or pool."""
+
+DRAIN = "modelplane.ai/drain"
+"""Key of the taint of a cluster or pool that is being drained."""
+
 DRAINING = "modelplane.ai/draining"
 """Annotation of ModelEndpoints that are about to be deleted: services no longer route to them."""
 

@@ -125,6 +125,19 @@ DOCUMENTED = (
     ),
     *_reasons(
         "InferenceCluster",
+        InferenceClusterCondition.DRAINED,
+        (True, _CLUSTER.DRAINED, "A drain has ended: no replica is left on the cluster, or in the pools."),
+        (False, _CLUSTER.DRAINING, "Replicas are being replaced elsewhere, or wait for their turn."),
+        (
+            False,
+            _CLUSTER.DRAIN_BLOCKED,
+            "A replica that is left has no other place. The message has the deployment and the reason.",
+        ),
+        (False, _CLUSTER.DRAIN_UNKNOWN, "The replicas or deployments of the fleet cannot be read."),
+        (False, _CLUSTER.NOT_DRAINING, "A drain was ended."),
+    ),
+    *_reasons(
+        "InferenceCluster",
         InferenceClusterCondition.MUTUAL_TLS,
         (True, _CLUSTER.TLS_REQUIRED, "The cluster's gateway accepts only requests of the fleet's gateway."),
         (

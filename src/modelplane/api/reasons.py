@@ -56,6 +56,7 @@ class InferenceClusterCondition(StrEnum):
     CLUSTER_READY = "ClusterReady"
     BACKEND_READY = "BackendReady"
     MUTUAL_TLS = "MutualTLS"
+    DRAINED = "Drained"
 
 
 class InferenceClusterReason(StrEnum):
@@ -75,6 +76,11 @@ class InferenceClusterReason(StrEnum):
     ROLLING_OUT = "RollingOut"
     INVALID_CERTIFICATE = "InvalidCertificate"
     UNSUPPORTED_GATEWAY = "UnsupportedGateway"
+    DRAINED = "Drained"
+    DRAINING = "Draining"
+    DRAIN_BLOCKED = "DrainBlocked"
+    DRAIN_UNKNOWN = "DrainUnknown"
+    NOT_DRAINING = "NotDraining"
 
 
 class InferenceGatewayCondition(StrEnum):

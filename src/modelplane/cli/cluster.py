@@ -1,11 +1,11 @@
-"""``modelplane cluster``: register a cluster that exists with a fleet."""
+"""``modelplane cluster``: register a cluster that exists with a fleet; cordon and drain one of the fleet."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelplane.cli import durations
+from modelplane.cli import cluster_drain, durations
 from modelplane.cli.api_server import Server, work
 from modelplane.cli.credential_lifetime import credential_lifetime_option
 from modelplane.cli.errors import UserError
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def cluster() -> None:
-    """Register a cluster that exists with a fleet."""
+    """Register a cluster that exists with a fleet; cordon, drain and uncordon one."""
+
+
+for command in (cluster_drain.cordon, cluster_drain.drain, cluster_drain.uncordon):
+    cluster.add_command(command)
 
 
 @cluster.command()

@@ -37,7 +37,7 @@ COMMANDS = {
     "size": Entry("Compute the memory of a model, and the hardware that can serve it."),
     "explain": Entry("Explain the placement, routing and readiness of a deployment, service or replica."),
     "classes": Entry("List, print or apply the InferenceClasses of known machine types."),
-    "cluster": Entry("Register a cluster that exists with a fleet."),
+    "cluster": Entry("Register a cluster that exists with a fleet; cordon, drain and uncordon one."),
     "key": Entry("Create, list, rotate and revoke API keys."),
     "usage": Entry("Sum requests, tokens and times by key, service, model, backend or namespace."),
     "install": Entry("Install Modelplane on a Kubernetes cluster, or print its manifests."),

@@ -37,6 +37,7 @@ def status(home: Path | None, output: str) -> None:
     processes = process_status.of(place)
     states = {each.name: each.state for each in processes}
     counts: Counts = {}
+    closed: list[str] = []
     problems = []
     if not any(each.pid for each in processes):
         problems.append("nothing runs: `modelplane up` starts it")
@@ -44,7 +45,7 @@ def status(home: Path | None, output: str) -> None:
         problems.append(f"the fleet's objects cannot be read: control-plane is {states['control-plane']}")
     else:
         try:
-            counts = asyncio.run(_counts(place))
+            counts, closed = asyncio.run(_objects(place))
         except UserError as error:
             problems.append(error.message)
     problems += [
@@ -59,9 +60,10 @@ def status(home: Path | None, output: str) -> None:
     if states.get("envoy") == "Running" and (problem := _gateway_problem(place)):
         problems.append(problem)
     if output == "json":
-        click.echo(json.dumps(_document(place, processes, counts, problems), indent=2))
+        document = _document(place, processes, counts, problems) | {"closed": closed}
+        click.echo(json.dumps(document, indent=2))
     else:
-        _print(place, processes, counts, problems)
+        _print(place, processes, counts, [*closed, *problems])
     if problems or not all(state == "Running" for state in states.values()):
         raise click.exceptions.Exit(1)
 
@@ -79,8 +81,9 @@ def _gateway_problem(place: Home) -> str:
         return str(error)
 
 
-async def _counts(place: Home) -> Counts:
-    """Return the number of objects, and of Ready ones, by kind."""
+async def _objects(place: Home) -> tuple[Counts, list[str]]:
+    """Return the number of objects, and of Ready ones, by kind; and what is closed of the clusters."""
+    from modelplane.cli import cordons
     from modelplane.controllers import fleet_resources
     from modelplane.kube.client import Client
     from modelplane.kube.errors import KubernetesError
@@ -92,15 +95,18 @@ async def _counts(place: Home) -> Counts:
         fleet_resources.MODEL_REPLICAS,
         fleet_resources.MODEL_SERVICES,
     )
-    counted = {}
+    counted: Counts = {}
+    closed: list[str] = []
     try:
         async with Client.from_kubeconfig(str(place.kubeconfig), timeout_s=2.0) as client:
             for kind in kinds:
                 items = (await client.list(kind)).items
                 counted[kind.kind] = {"total": len(items), "ready": sum(map(_ready, items))}
+                if kind is fleet_resources.INFERENCE_CLUSTERS:
+                    closed = [said for each in items for said in cordons.closed(each)]
     except (KubernetesError, ValueError) as error:
         raise UserError(f"the API server says: {error}") from error
-    return counted
+    return counted, closed
 
 
 def _document(

@@ -33,6 +33,11 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
         source = decode_as(InferenceCluster, found)
     except InvalidObject as error:
         return scheduler.Cluster(found["metadata"]["name"], region=None, ready=False, not_ready=str(error))
+    return described(source)
+
+
+def described(source: InferenceCluster) -> scheduler.Cluster:
+    """Return an InferenceCluster in the scheduler's types."""
     status = source.status
     why = _not_ready(source)
     return scheduler.Cluster(
@@ -42,10 +47,13 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
         ready=not why,
         not_ready=why,
         gateway_address=status.gateway.address if status.gateway else "",
-        pools=tuple(_pool(pool) for pool in status.gpu_pools),
+        pools=tuple(replace(_pool(pool), cordon=source.cordon(pool.name)) for pool in status.gpu_pools),
         taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
         capabilities=_capabilities(status.capabilities, source.spec.serving_stack.backend),
         cache_storage=(status.cache.storage_class_name or "") if status.cache else "",
+        cordon=source.cordon(),
+        max_moving=source.spec.drain.max_moving,
+        max_moving_in_fleet=source.spec.drain.max_moving_in_fleet,
     )
 
 
@@ -194,6 +202,7 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
         ready=ready,
         unreachable=f"unreachable: {silence.cause}" if (silence := reported_by(found)) else "",
         deleting=bool(source.metadata.deletion_timestamp),
+        draining=bool(source.spec.draining),
         created=source.metadata.creation_timestamp.isoformat() if source.metadata.creation_timestamp else "",
     )
 

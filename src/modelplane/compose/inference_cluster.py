@@ -24,7 +24,7 @@ from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.api.serving_stack import KEY as STACK_KEY
 from modelplane.api.stack_components import ServingProfile
-from modelplane.compose import cluster_stack, guards, mutual_tls
+from modelplane.compose import cluster_stack, drain, guards, mutual_tls
 from modelplane.compose.clouds import provisioned
 from modelplane.compose.composition import (
     Composition,
@@ -58,6 +58,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
             Requirement(key, CRD_API_VERSION, "CustomResourceDefinition", name=crd, cluster=name)
             for key, crd in capabilities().items()
         ),
+        *drain.requirements(cluster),
         *guards.requirements(kind_name(InferenceCluster), cluster.metadata),
     )
 
@@ -73,14 +74,15 @@ def compose(request: Request[InferenceCluster]) -> Composition:
         stack = cluster_stack.asked(request, asked, is_running=is_running)
         desired += [stack] if isinstance(stack, Desired) else []
     named = {each.key for each in desired}
+    drained, drain_conditions = drain.progress(request)
     children: tuple[Desired | Keep, ...] = (
         *desired,
         *keep_all(key for key in request.observed if key not in named),
     )
     return Composition(
         children=children,
-        status=_status(request, silence),
-        conditions=(ready, backend, *mutual_tls.conditions(request)),
+        status={**_status(request, silence), **drain.published(drained)},
+        conditions=(ready, backend, *mutual_tls.conditions(request), *drain_conditions),
         ready=ready.holds and backend.holds,
         guards=guards.found(kind_name(InferenceCluster), request),
     )

@@ -101,7 +101,8 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
         status={"replicas": counts, "selector": _selector(deployment), **_cost(placement)},
         conditions=(scheduled, ready_condition, *cache_conditions),
         ready=scheduled.holds and ready_condition.holds,
-        unsatisfied=len(staying) < deployment.spec.replicas or any(a.leaving for a in placement.assignments),
+        unsatisfied=len(staying) < deployment.spec.replicas
+        or any(each.leaving or each.waits for each in placement.assignments),
         also_watch=tuple(
             Requirement("", API_VERSION, kind_name(InferenceCluster), name=name)
             for name in sorted({assignment.cluster for assignment in placement.assignments})
@@ -212,8 +213,9 @@ def _children(
     for assignment in placement.assignments:
         key = _key(assignment.cluster, assignment.index)
         if assignment.leaving or key in rollout.waiting:
-            if key in request.observed:
-                yield Keep(key)
+            if (found := request.observed.get(key)) is not None:
+                told = Desired(key, _told(found, draining=False), when_condition(READY))
+                yield told if is_draining(found) else Keep(key)
             continue
         manifest = encode(wanted[key])
         if is_draining(request.observed.get(key)):
@@ -224,7 +226,7 @@ def _children(
     staying |= {assignment.replica for assignment in placement.assignments if assignment.leaving}
     for key, child in sorted(request.observed.items()):
         if child["metadata"]["name"] not in staying and not _withdrawn(child):
-            yield Desired(key, _draining(child), when_condition(READY))
+            yield Desired(key, _told(child, draining=True), when_condition(READY))
 
 
 def _withdrawn(replica: Object) -> bool:
@@ -235,14 +237,14 @@ def _withdrawn(replica: Object) -> bool:
     return said.get("status") == "False" and said.get("observedGeneration", generation) >= generation
 
 
-def _draining(replica: Object) -> Object:
-    """Return an observed replica with the instruction to withdraw its endpoint."""
+def _told(replica: Object, *, draining: bool) -> Object:
+    """Return an observed replica with the instruction to withdraw its endpoint, or to have one again."""
     metadata = {field: replica["metadata"].get(field) for field in ("name", "namespace", "labels")}
     return {
         "apiVersion": API_VERSION,
         "kind": kind_name(ModelReplica),
         "metadata": metadata,
-        "spec": {**replica["spec"], "draining": True},
+        "spec": {**replica["spec"], "draining": draining},
     }
 
 

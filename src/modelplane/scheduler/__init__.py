@@ -13,6 +13,7 @@ from modelplane.cel.device import AttributeValue, Version
 from modelplane.scheduler.alternatives import Alternatives, alternatives
 from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.diagnosis import Diagnosis, Refusal, Remedy
+from modelplane.scheduler.drain import drained, moving
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.schedule import schedule
 from modelplane.scheduler.types import (
@@ -75,6 +76,8 @@ __all__ = [
     "Usage",
     "Version",
     "alternatives",
+    "drained",
+    "moving",
     "schedule",
     "usage",
 ]

@@ -20,6 +20,7 @@ PHRASES: Final[dict[Reason, str]] = {
     Reason.CLUSTER_SELECTOR: "outside the clusterSelector",
     Reason.CACHE_FOOTPRINT: "outside the clusters of the ModelCache",
     Reason.UNTOLERATED_TAINT: "with untolerated taint {subject}",
+    Reason.CORDONED: "{subject}",
     Reason.NOT_READY: "not ready",
     Reason.NO_GATEWAY: "without a gateway address",
     Reason.MISSING_CAPABILITY: "without {subject}",

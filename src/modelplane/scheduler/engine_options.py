@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from modelplane.scheduler import amounts
+from modelplane.scheduler.filters.cordon import closed
 from modelplane.scheduler.filters.devices import Served, devices
 from modelplane.scheduler.identity_map import numbering
 from modelplane.scheduler.search_budget import SearchBudget
@@ -62,10 +63,11 @@ class OptionFinder:
     def kinds(self, pools: Sequence[Pool]) -> tuple[Hashable, ...]:
         """Return the properties that distinguish pools, without name and free capacity."""
         if not self._largest:
-            return tuple(self._hardware(pool.devices) for pool in pools)
+            return tuple((self._hardware(pool.devices), pool.cordon) for pool in pools)
         # Fabrics join pools for gangs only, and only a gang can have more pods than a pool has nodes.
         return tuple(
-            (self._hardware(pool.devices), pool.fabric, min(pool.nodes, self._largest)) for pool in pools
+            (self._hardware(pool.devices), pool.cordon, pool.fabric, min(pool.nodes, self._largest))
+            for pool in pools
         )
 
     def _engine_options(self, engine: Engine, pools: Sequence[Pool], *, moving: bool) -> EngineOptions:
@@ -80,8 +82,8 @@ class OptionFinder:
         refused: list[Rejected | None] = [None] * len(pools)
         for chosen in _choices(engine, pools):
             option = _option(engine, chosen, [served[pool][at] for at, pool in enumerate(chosen)], claimable)
-            if moving and isinstance(option, Option) and (crowded := _crowded(engine, pools, option)):
-                option = crowded
+            if moving and isinstance(option, Option):
+                option = _shut(pools, option) or _crowded(engine, pools, option) or option
             if isinstance(option, Option):
                 options.append(option)
             elif len(set(chosen)) == 1:
@@ -147,6 +149,11 @@ def _option(
         for pool, cells in pods.items()
     )
     return Option(chosen, tuple(claims), loads)
+
+
+def _shut(pools: Sequence[Pool], option: Option) -> Rejected | None:
+    """Refuse a pool that is cordoned or draining."""
+    return next((closed(pools[pool]) for pool in option.pools if pools[pool].cordon), None)
 
 
 def _crowded(engine: Engine, pools: Sequence[Pool], option: Option) -> Rejected | None:

@@ -16,8 +16,8 @@ class Assignment:
 
     `replica` is the existing object's name, empty for a new one. `retained`: it exists. `leaving`: it
     exists, the deployment no longer fits there, and it stays as it is (its `engines` are those observed)
-    until a replacement is ready. `reason` says why an existing replica stays or has to go. `cost` is None
-    where no pool of the fleet has a price.
+    until a replacement is ready. `waits`: it leaves when a drain has room for it. `reason` says why an
+    existing replica stays or has to go. `cost` is None where no pool of the fleet has a price.
     """
 
     cluster: str
@@ -26,6 +26,7 @@ class Assignment:
     replica: str = ""
     retained: bool = False
     leaving: bool = False
+    waits: bool = False
     reason: str = ""
     cost: Cost | None = None
 

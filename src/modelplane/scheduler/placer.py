@@ -161,7 +161,15 @@ class Placer:
 def _hardware(cluster: Cluster) -> object:
     """Return what decides on the options of a cluster and their costs; free capacity plays no part."""
     return tuple(
-        (id(each.devices), each.nodes, each.accounting, each.fabric, each.currency, each.prices)
+        (
+            id(each.devices),
+            each.nodes,
+            each.accounting,
+            each.fabric,
+            each.currency,
+            each.prices,
+            each.cordon,
+        )
         for each in cluster.pools
     )
 

@@ -18,6 +18,7 @@ from modelplane.scheduler.capacity import FreeCapacity
 from modelplane.scheduler.cluster_queue import Refused
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Remedy
+from modelplane.scheduler.drain import drained
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.filters.regions import outside
 from modelplane.scheduler.filters.taints import untolerated
@@ -44,8 +45,13 @@ _COMPARES: Final = r"\.\s*(?:compareTo|isGreaterThan|isLessThan)\(\s*"
 def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Leaving]) -> tuple[Remedy, ...]:
     """Return the smallest change of each sort that helps: more nodes first, then edits of the deployment."""
     deployment = state.deployment
-    # No change of capacity brings back a replica that leaves the regions.
-    leaving = [each for each in leaving if not outside(deployment, state.clusters[each.replica.cluster])]
+    # No change of capacity brings back a replica that leaves the regions, or that a drain moves.
+    leaving = [
+        each
+        for each in leaving
+        if not outside(deployment, state.clusters[each.replica.cluster])
+        and not drained(state.clusters[each.replica.cluster], each.replica)
+    ]
     found = [
         _more_nodes(state, refused, leaving),
         _first_remedy(state, _relaxed(deployment, refused), leaving),

@@ -2,7 +2,8 @@
 
 No replica is dropped on doubt. It is dropped at once only when its cluster does not exist, when a NoExecute
 taint evicts it, or when it is being deleted; one that no longer fits its cluster leaves when its replacement
-is ready. So does one outside the deployment's regions, to which services send no requests meanwhile.
+is ready. So does one outside the deployment's regions, to which services send no requests meanwhile, and one
+that a drain moves (``drain``).
 
 Retention does not check labels, the clusterSelector, the cache's footprint, readiness, the gateway, or free
 capacity (unless the replica is to grow). To relabel a cluster or narrow a selector moves no serving replica;
@@ -33,12 +34,16 @@ _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The replica stays, with these engines. `grows`: they take capacity that it does not hold yet."""
+    """The replica stays, with these engines. `grows`: they take capacity that it does not hold yet.
+
+    `waits`: it is to leave when its turn comes.
+    """
 
     replica: Replica
     engines: tuple[PlacedEngine, ...]
     reason: str = STILL_FITS
     grows: bool = False
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +156,16 @@ def yielding(
     decided: list[RetentionDecision] = []
     for decision in decisions:
         why = losers.get((decision.replica.namespace, decision.replica.name))
-        if isinstance(decision, Kept) and why:
-            if decision.grows:
-                ledger.refund(decision.replica.cluster, decision.engines)
-                ledger.charge(decision.replica.cluster, decision.replica.engines)
-            decided.append(Leaving(decision.replica, why))
-        else:
-            decided.append(decision)
+        decided.append(leave(ledger, decision, why) if isinstance(decision, Kept) and why else decision)
     return decided
+
+
+def leave(ledger: Ledger, decision: Kept, why: str) -> Leaving:
+    """Let a kept replica leave: it holds what it has, and does not grow."""
+    if decision.grows:
+        ledger.refund(decision.replica.cluster, decision.engines)
+        ledger.charge(decision.replica.cluster, decision.replica.engines)
+    return Leaving(decision.replica, why)
 
 
 def _losers(

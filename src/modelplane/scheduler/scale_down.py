@@ -19,7 +19,7 @@ def victims(replicas: Sequence[Replica], surplus: int) -> list[Replica]:
         victim = max(
             left,
             key=lambda replica: (
-                not replica.ready,
+                not replica.ready or replica.withdrawn,
                 load[replica.cluster],
                 replica.cluster,
                 replica.index,

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnose import diagnose
+from modelplane.scheduler.drain import drain
 from modelplane.scheduler.fill import Filled, fill
 from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
@@ -27,6 +28,7 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
 
     decisions = retain(state, ours)
     decisions = yielding(state, decisions, fleet.replicas)
+    decisions = drain(state, decisions, fleet.replicas)
     hold(decisions, state.ledger)
     kept = [decision for decision in decisions if isinstance(decision, Kept)]
     leaving = [decision for decision in decisions if isinstance(decision, Leaving)]
@@ -34,7 +36,7 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
 
     surplus = victims([decision.replica for decision in kept], len(kept) - deployment.replicas)
     kept = [decision for decision in kept if decision.replica not in surplus]
-    relieved = _relieved(deployment, kept, leaving)
+    relieved = _relieved(state, kept, leaving)
     leaving = [decision for decision in leaving if decision.replica not in relieved]
 
     indices = Indices(ours)
@@ -63,10 +65,10 @@ def _waits_for_cache(deployment: Deployment) -> bool:
     return deployment.cache is not None and not deployment.cache.known
 
 
-def _relieved(deployment: Deployment, kept: Sequence[Kept], leaving: Sequence[Leaving]) -> list[Replica]:
-    """Return the leaving replicas that are not needed: enough are ready without them."""
-    ready = sum(decision.replica.ready for decision in kept)
-    needed = max(deployment.replicas - ready, 0)
+def _relieved(state: CycleState, kept: Sequence[Kept], leaving: Sequence[Leaving]) -> list[Replica]:
+    """Return the leaving replicas that are not needed: enough others are known to serve."""
+    serving = sum(each.replica.serves and state.clusters[each.replica.cluster].ready for each in kept)
+    needed = max(state.deployment.replicas - serving, 0)
     return victims([decision.replica for decision in leaving], len(leaving) - needed)
 
 
@@ -78,6 +80,7 @@ def _stay(decision: Kept, indices: Indices) -> Assignment:
         decision.engines,
         replica.name,
         retained=True,
+        waits=decision.waits,
         reason=decision.reason,
     )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from modelplane.api.devices import Claim
+from modelplane.api.drain import Cordon
 from modelplane.api.engines import Role
 from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.model_deployment import PlacementPolicy, TolerationOperator
@@ -76,6 +77,7 @@ class Pool:
     fabric: str = ""
     currency: str = ""
     prices: tuple[int, ...] = ()
+    cordon: Cordon = Cordon.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,8 @@ class Cluster:
     """One InferenceCluster. `not_ready` is the reason why it is not `ready`, as part of a sentence.
 
     `cache_storage` is the StorageClass of volumes that many pods may mount; without it there are no caches.
-    `region` is empty if the cluster is in no region, and None if its region is unknown.
+    `region` is empty if the cluster is in no region, and None if its region is unknown. A drain of it, or of
+    its pools, moves at most `max_moving` replicas at a time, and none beyond `max_moving_in_fleet` of all.
     """
 
     name: str
@@ -109,6 +112,9 @@ class Cluster:
     capabilities: Capabilities = Capabilities()
     cache_storage: str = ""
     region: str | None = ""
+    cordon: Cordon = Cordon.NONE
+    max_moving: int = 2
+    max_moving_in_fleet: int = 5
 
 
 class Phase(StrEnum):
@@ -221,7 +227,7 @@ class Replica:
     """One observed ModelReplica. `deleting` is true if its deletion was requested.
 
     `created` is its creation time, as text that sorts by time. `unreachable` is the reason why its cluster
-    cannot be reached, and empty while it can.
+    cannot be reached, and empty while it can. `draining` is true if it was told to withdraw its endpoint.
     """
 
     namespace: str
@@ -236,6 +242,17 @@ class Replica:
     deleting: bool = False
     created: str = ""
     unreachable: str = ""
+    draining: bool = False
+
+    @property
+    def withdrawn(self) -> bool:
+        """True if it was told to withdraw its endpoint, or is being deleted."""
+        return self.draining or self.deleting
+
+    @property
+    def serves(self) -> bool:
+        """True if it is known to get requests and to answer them."""
+        return self.ready and not self.withdrawn and not self.unreachable
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,3 +1,4 @@
+from modelplane.api.drain import Cordon
 from modelplane.scheduler import (
     CacheFootprint,
     Capabilities,
@@ -17,6 +18,7 @@ UNFIT = Cluster(
     ready=False,
     not_ready="no API server answers",
     taints=(Taint("maintenance", "", Effect.NO_SCHEDULE),),
+    cordon=Cordon.CORDONED,
     capabilities=Capabilities(dra=False),
 )
 DEMANDING = Deployment(

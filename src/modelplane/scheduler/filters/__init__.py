@@ -9,6 +9,7 @@ from typing import Final
 from modelplane.scheduler.filters.cache_footprint import cache_footprint
 from modelplane.scheduler.filters.capabilities import capabilities
 from modelplane.scheduler.filters.cluster_selector import cluster_selector
+from modelplane.scheduler.filters.cordon import cordon
 from modelplane.scheduler.filters.readiness import gateway, readiness
 from modelplane.scheduler.filters.regions import regions
 from modelplane.scheduler.filters.taints import taints
@@ -20,6 +21,7 @@ CLUSTER_FILTERS: Final[tuple[Callable[[Deployment, Cluster], Verdict], ...]] = (
     cluster_selector,
     cache_footprint,
     taints,
+    cordon,
     readiness,
     gateway,
     capabilities,

@@ -1,5 +1,6 @@
 """Taints of a cluster that the deployment does not tolerate."""
 
+from modelplane.api.drain import CORDONS
 from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.scheduler.types import Cluster, Deployment, Taint, Toleration
@@ -23,13 +24,14 @@ def evicting(deployment: Deployment, cluster: Cluster) -> tuple[Taint, ...]:
 
 
 def untolerated(deployment: Deployment, cluster: Cluster) -> list[Taint]:
-    """Return the taints that no toleration covers, in order of their text."""
+    """Return the taints that no toleration covers, in order of their text, without those of ``cordon``."""
     if not cluster.taints:
         return []
     repelling = (
         taint
         for taint in cluster.taints
-        if not any(tolerates(toleration, taint) for toleration in deployment.tolerations)
+        if not (taint.key in CORDONS and taint.effect is TaintEffect.NO_SCHEDULE)
+        and not any(tolerates(toleration, taint) for toleration in deployment.tolerations)
     )
     return sorted(repelling, key=str)
 

@@ -1,0 +1,87 @@
+"""Cordons of an InferenceCluster as ``modelplane cluster`` writes them, with a field manager of its own.
+
+An apply by others that does not name these taints leaves them, and this one leaves the taints of others.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.drain import CORDONS, Cordon
+from modelplane.api.inference_cluster import InferenceCluster, TaintEffect
+from modelplane.api.kinds import kind_of
+from modelplane.api.meta import Object
+from modelplane.api.reasons import InferenceClusterCondition
+from modelplane.compose.readiness import condition_of
+
+MANAGER: Final = "modelplane-drain"
+"""The field manager."""
+
+Taint = tuple[str, str]
+"""The pool, empty for the whole cluster, and the key."""
+
+_KEYS: Final = {cordon: key for key, cordon in CORDONS.items()}
+
+
+def manifest(cluster: Object, pool: str, cordon: Cordon) -> Object:
+    """Return what to apply, so that the cluster or the pool has this cordon, and all others stay."""
+    own = {each for manager, each in owners(cluster) if manager == MANAGER and each[0] != pool}
+    if cordon:
+        own.add((pool, _KEYS[cordon]))
+    kind = kind_of(InferenceCluster)
+    effect = str(TaintEffect.NO_SCHEDULE)
+    lists = {
+        "taints": [{"key": key, "effect": effect} for place, key in sorted(own) if not place],
+        "poolTaints": [{"pool": place, "key": key} for place, key in sorted(own) if place],
+    }
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        # With the uid, so that a cluster that is deleted meanwhile is not created again.
+        "metadata": {name: cluster["metadata"][name] for name in ("name", "uid")},
+        "spec": {field: items for field, items in lists.items() if items},
+    }
+
+
+def others(cluster: Object, pool: str, cordon: Cordon) -> dict[str, list[str]]:
+    """Return the taints that the cluster or pool still has beyond a cordon, with those that declare them."""
+    spec = cluster["spec"]
+    if pool:
+        keys = [each["key"] for each in spec.get("poolTaints", ()) if each["pool"] == pool]
+    else:
+        keys = [each["key"] for each in spec.get("taints", ()) if each["key"] in CORDONS]
+    return {
+        key: sorted({manager for manager, each in owners(cluster) if each == (pool, key)})
+        for key in keys
+        if CORDONS[key] is not cordon
+    }
+
+
+def closed(cluster: Object) -> list[str]:
+    """Return what is closed of a cluster, as sentences; nothing of one that cannot be read."""
+    try:
+        found = decode_as(InferenceCluster, cluster)
+    except InvalidObject:
+        return []
+    where = f"cluster {found.metadata.name}"
+    pools = sorted({each.pool for each in found.spec.pool_taints})
+    places = {where: found.cordon()} | {f"pool {each} of {where}": found.cordon(each) for each in pools}
+    said = condition_of(cluster, InferenceClusterCondition.DRAINED).get("message", "")
+    progress = {Cordon.DRAINING: f": {said}" if said else ""}
+    return [f"{place} is {cordon}{progress.get(cordon, '')}" for place, cordon in places.items() if cordon]
+
+
+def owners(cluster: Object) -> Iterator[tuple[str, Taint]]:
+    """Yield the field managers of the reserved taints of a cluster, each with one taint."""
+    for entry in cluster["metadata"].get("managedFields", ()):
+        spec = entry.get("fieldsV1", {}).get("f:spec", {})
+        for field in ("f:taints", "f:poolTaints"):
+            for keys in _items(spec.get(field, {})):
+                if keys.get("key") in CORDONS:
+                    yield entry.get("manager", ""), (keys.get("pool", ""), keys["key"])
+
+
+def _items(fields: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield the keys of the items of a list, as ``k:{...}`` names them (``fieldsV1``)."""
+    yield from (json.loads(name.removeprefix("k:")) for name in fields if name.startswith("k:"))

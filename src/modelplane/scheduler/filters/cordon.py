@@ -1,0 +1,19 @@
+"""Cordoned and draining clusters and pools get no new replica, whatever a deployment tolerates."""
+
+from modelplane.scheduler.types import Cluster, Deployment, Pool
+from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+
+
+def cordon(_: Deployment, cluster: Cluster) -> Verdict:
+    """Refuse a cluster that is cordoned or draining."""
+    if not cluster.cordon:
+        return FIT
+    remedy = f"open it: modelplane cluster uncordon {cluster.name}"
+    return Rejected(Reason.CORDONED, str(cluster.cordon), remedy=remedy)
+
+
+def closed(pool: Pool) -> Rejected:
+    """Return the refusal of a pool that is cordoned or draining."""
+    # Without the pool's name: pools that are alike share the refusal.
+    remedy = "open the pool: modelplane cluster uncordon CLUSTER --pool POOL"
+    return Rejected(Reason.CORDONED, str(pool.cordon), f"the pool is {pool.cordon}", remedy=remedy)
