@@ -1,9 +1,11 @@
-"""Replays traces in simulated time: replica-hours and late requests, by the InferenceAutoscaler and by HPA.
+"""Replay traces in simulated time: replica-hours and late requests of the InferenceAutoscaler and of HPA.
 
-The traces are made with a seed, in the shape of published ones (arrivals, their variation, and lengths of
-answers). A trace file has one line ``SECONDS,TOKENS`` for each request. A replica answers a number of requests
-at a time, and others wait at the gateway in order. HPA is its formula with its defaults, on requests in flight
-per replica.
+    python benchmarks/autoscaling.py --json
+    python benchmarks/autoscaling.py --trace FILE
+
+The traces are made with a seed, in the shape of published ones: rates, variation of gaps, lengths of answers.
+A trace file has one line `SECONDS,TOKENS` for each request. A replica answers a number of requests at a time,
+and further ones wait in order. HPA is its formula with its defaults, on requests in flight per replica.
 """
 
 import argparse
@@ -41,21 +43,21 @@ class Request(NamedTuple):
 
 def conversation(seed: int) -> list[Request]:
     """Return an hour near Poisson: 3.2 to 8.5 requests a second, answers of 129, 424, 601 tokens (p50-99)."""
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311
     rates = [rng.uniform(3.2, 8.5) for _ in range(60)]
     return list(_requests(rng, rates, gap_cv=1.1, median=129, p90=424, longest=700))
 
 
 def code(seed: int) -> list[Request]:
     """Return an hour of bursts: minutes of 0 to 10.5 a second, most seconds empty, 13, 55, 252 tokens."""
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311
     rates = [rng.choice((0.0, 0.3, 1.5, 3.0, 5.0, 10.5)) for _ in range(60)]
     return list(_requests(rng, rates, gap_cv=6.0, median=13, p90=55, longest=300))
 
 
 def day(seed: int) -> list[Request]:
     """Return a day with a silent night and two peaks."""
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311
     rates = [
         max(0.0, 4 * math.sin(math.pi * (minute - 420) / 840)) if 420 < minute < 1260 else 0.0
         for minute in range(1440)

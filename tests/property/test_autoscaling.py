@@ -1,5 +1,6 @@
 """Any samples: bounds hold, load that does not change settles, and nothing is decided without evidence."""
 
+import itertools
 import math
 
 from hypothesis import given
@@ -60,7 +61,7 @@ def test_a_constant_load_settles_and_then_nothing_changes(
     needed = min(max(math.ceil(load / target), settings.least), settings.most)
     # The tolerance allows one that is a tenth away.
     assert math.floor(needed / 1.1) - 1 <= settled <= math.ceil(needed / 0.9) + 1
-    turns = [b - a for a, b in zip(found, found[1:], strict=False) if a != b]
+    turns = [b - a for a, b in itertools.pairwise(found) if a != b]
     assert all(step > 0 for step in turns) or all(step < 0 for step in turns), "no back and forth"
 
 
@@ -80,4 +81,6 @@ def test_the_memory_of_a_decision_is_bounded(seed: int, replicas: int) -> None:
         sample = Sample(tick * TICK_S, in_flight=(tick * (seed + 7)) % 211)
         evidence, decision = decide(settings, evidence, sample, replicas)
         replicas = decision.replicas
-    assert len(evidence.samples) <= 31 and len(evidence.counts) <= 31 and len(evidence.peaks) <= 40
+    assert len(evidence.samples) <= 31
+    assert len(evidence.counts) <= 31
+    assert len(evidence.peaks) <= 40

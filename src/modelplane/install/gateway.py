@@ -9,13 +9,13 @@ from modelplane.install import pods
 from modelplane.install.identity import GATEWAY, metadata, selector
 from modelplane.install.options import Options
 from modelplane.kube.resources import Object
+from modelplane.proxy.load import METRICS_PORT
 
 COMPONENT = "gateway"
 ENVOY = "envoy"
 """Name of Envoy's container."""
 PORT = 8080
 """Envoy's port in the pod."""
-METRICS_PORT = 9090
 
 _HTTP = "http"
 _SERVICE_PORTS = {_HTTP: HTTP_PORT, "https": HTTPS_PORT}

@@ -83,6 +83,12 @@ FLEET = (
     ),
     Rule(
         GROUP,
+        ("modeldeployments/scale",),
+        ("patch",),
+        "An InferenceAutoscaler changes the number of replicas.",
+    ),
+    Rule(
+        GROUP,
         ("inferenceclasses", "inferenceclusters", "modelcaches"),
         ("patch",),
         "A finalizer holds an object that others need, or that has children on a cluster.",
@@ -317,6 +323,7 @@ PEOPLE = {
         Rule(
             GROUP,
             (
+                "inferenceautoscalers",
                 "modelcaches",
                 "modeldeployments",
                 "modeldeployments/scale",
