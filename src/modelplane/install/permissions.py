@@ -86,6 +86,7 @@ FLEET = (
         ("modeldeployments/scale",),
         ("patch",),
         "An InferenceAutoscaler changes the number of replicas.",
+        unseen="only an InferenceAutoscaler whose gateway is read asks",
     ),
     Rule(
         GROUP,

@@ -538,8 +538,10 @@ INDEX = {
         "Namespaced",
         "inferenceautoscalers",
         "ia",
-        "DEPLOYMENT .spec.deploymentRef.name, MIN .spec.minReplicas, MAX .spec.maxReplicas, "
-        "REPLICAS .status.replicas.desired",
+        (
+            "DEPLOYMENT .spec.deploymentRef.name, MIN .spec.minReplicas, MAX .spec.maxReplicas, "
+            "REPLICAS .status.replicas.desired"
+        ),
     ),
     "InferenceGateway": (
         "Cluster",
