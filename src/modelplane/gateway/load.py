@@ -7,6 +7,9 @@ A gateway begins again at zero when it starts. An endpoint is named ``NAMESPACE/
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+METRICS_PORT = 9090
+"""Port of health and metrics in the gateway's pods."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

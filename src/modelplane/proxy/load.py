@@ -4,23 +4,61 @@ import asyncio
 import http.client
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from modelplane.gateway.load import Load, Reading
+from modelplane.gateway.load import METRICS_PORT, Load, Reading
 from modelplane.host.errors import LocalError
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 from modelplane.proxy import envoy_metrics
 from modelplane.telemetry import metric_definitions as ours
-
-METRICS_PORT = 9090
-"""Port of health and metrics in the gateway's pods."""
 
 _TIMEOUT_S = 3.0
 _MOST_BYTES = 32 << 20
 _COMPLETION = "completion"
 
 _Counts = dict[str, dict[str, int]]
+
+
+class Source(Protocol):
+    """Where counts come from."""
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """Informers to run."""
+
+    async def load(self) -> Load:
+        """Return what every gateway counts of requests, and which of them could not be asked."""
+
+
+class DirectorySource:
+    """The Envoy of a directory."""
+
+    informers: tuple[Informer, ...] = ()
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    async def load(self) -> Load:
+        """Return what Envoy counts."""
+        return await asyncio.to_thread(of_directory, self._directory)
+
+
+class PodSource:
+    """The pods of the gateway's Service."""
+
+    def __init__(self, client: Client, namespace: str, service: str) -> None:
+        selector = f"kubernetes.io/service-name={service}"
+        self._slices = Informer(client, resources.ENDPOINT_SLICES, namespace=namespace, labels=selector)
+        self.informers = (self._slices,)
+
+    async def load(self) -> Load:
+        """Return what the ready pods count."""
+        return await of_pods(ready_pods(tuple(self._slices)))
 
 
 def of_directory(directory: Path) -> Load:

@@ -51,7 +51,7 @@ def test_only_pods_that_are_ready_are_asked_and_each_once() -> None:
     def endpoint(address: str, uid: str, **conditions: bool) -> dict[str, Any]:
         return {"addresses": [address], "targetRef": {"uid": uid}, "conditions": conditions}
 
-    slices = [
+    slices: list[dict[str, Any]] = [
         {"endpoints": [endpoint("10.0.0.1", "a"), endpoint("10.0.0.2", "b", ready=False)]},
         {"endpoints": [endpoint("fd00::1", "a", ready=True)]},
         {"endpoints": None},
