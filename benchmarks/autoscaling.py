@@ -87,7 +87,7 @@ TRACES: dict[str, Callable[[int], list[Request]]] = {"conversation": conversatio
 class Policy(Protocol):
     """Decides on a number of replicas each second."""
 
-    def replicas(self, sample: Sample, asked: int, ready: int) -> int:
+    def replicas(self, sample: Sample, asked: int) -> int:
         """Return the number to ask for."""
 
 
@@ -98,7 +98,7 @@ class Ours:
     settings: Settings
     evidence: Evidence = field(default_factory=Evidence)
 
-    def replicas(self, sample: Sample, asked: int, ready: int) -> int:  # noqa: ARG002 - the formula needs none
+    def replicas(self, sample: Sample, asked: int) -> int:
         """Return the number of replicas by the decision."""
         self.evidence, decision = decide(self.settings, self.evidence, sample, asked)
         return decision.replicas
@@ -111,23 +111,20 @@ class Hpa:
     target: float
     most: int
     advised: deque[tuple[float, int]] = field(default_factory=deque)
-    asked_for: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def replicas(self, sample: Sample, asked: int, ready: int) -> int:
+    def replicas(self, sample: Sample, asked: int) -> int:
         """Return the number of replicas, every 15 s."""
         if sample.at % 15:
             return asked
-        ratio = sample.load / (self.target * max(ready, 1))
+        ratio = sample.load / (self.target * max(asked, 1))
         wanted = asked if abs(ratio - 1) <= 0.1 else math.ceil(sample.load / self.target)
         wanted = min(max(wanted, 1), self.most)
         self.advised.append((sample.at, wanted))
         while self.advised[0][0] < sample.at - 300:
             self.advised.popleft()
-        return (
-            min(max(each for _, each in self.advised), asked + max(asked, 4))
-            if wanted < asked
-            else min(wanted, asked + max(asked, 4))
-        )
+        if wanted < asked:
+            return min(asked, max(each for _, each in self.advised))
+        return min(wanted, asked + max(asked, 4))
 
 
 @dataclass
@@ -177,7 +174,7 @@ def replay(trace: Sequence[Request], policy: Policy, first: int) -> Result:
             fleet.ends.append(now + request.tokens / TOKENS_PER_S)
         in_flight, held = (len(fleet.ends) + len(waiting), 0) if ready else (0, len(waiting))
         asked = len(fleet.starts)
-        wanted = policy.replicas(Sample(now, in_flight, held, arrived), asked, ready)
+        wanted = policy.replicas(Sample(now, in_flight, held, arrived), asked)
         if wanted != asked:
             result.changes += 1
             fleet.scale(wanted, now)

@@ -84,7 +84,7 @@ class Autoscaling(Runnable):
         except (errors.KubernetesError, OSError) as error:
             load = Load(problem=str(error))
         counted = DeploymentLoad(self._informers, self._before or load, load)
-        self._before = load
+        self._before = load.after(self._before)
         owners: dict[tuple[str, str], str] = {}
         for item in items:
             for autoscaler in _readable(item):
@@ -94,6 +94,7 @@ class Autoscaling(Runnable):
                 await self._look_at(item, autoscaler, owner, counted)
                 if before != self._scaled[_uid(item)].state:
                     self._changed(OwnerKey(_KIND, target[0], autoscaler.metadata.name))
+            await asyncio.sleep(0)  # many autoscalers do not delay the reconciles
 
     async def _look_at(
         self, item: Object, autoscaler: InferenceAutoscaler, owner: str, counted: DeploymentLoad

@@ -26,6 +26,8 @@ class DeploymentLoad:
         self._informers = informers
         self._before = before
         self._now = now
+        self._endpoints: dict[str, dict[str, list[str]]] = {}
+        """Endpoints by namespace and deployment, of the namespaces that were asked for."""
         self.problem = now.problem
         """Reason why a gateway could not be read; empty if all were."""
 
@@ -34,7 +36,7 @@ class DeploymentLoad:
         if not self._now.readings:
             return None
         services = [*self._services(deployment)]
-        endpoints = [*self._endpoints(deployment), *(f"held/{name}" for name in services)]
+        endpoints = [*self._endpoints_of(deployment), *(f"held/{name}" for name in services)]
         now, before = self._now, self._before
         return Sample(
             at,
@@ -46,12 +48,16 @@ class DeploymentLoad:
             complete=not now.problem,
         )
 
-    def _endpoints(self, deployment: Object) -> Iterator[str]:
-        """Yield the endpoints of a deployment's replicas, as ``NAMESPACE/NAME``."""
+    def _endpoints_of(self, deployment: Object) -> list[str]:
+        """Return the endpoints of a deployment's replicas, as ``NAMESPACE/NAME``."""
         namespace, name = deployment["metadata"]["namespace"], deployment["metadata"]["name"]
-        for item in self._informers[_ENDPOINT].in_namespace(namespace):
-            if item["metadata"].get("labels", {}).get(labels.DEPLOYMENT) == name:
-                yield f"{namespace}/{item['metadata']['name']}"
+        if namespace not in self._endpoints:
+            found: dict[str, list[str]] = {}
+            for item in self._informers[_ENDPOINT].in_namespace(namespace):
+                owner = item["metadata"].get("labels", {}).get(labels.DEPLOYMENT, "")
+                found.setdefault(owner, []).append(f"{namespace}/{item['metadata']['name']}")
+            self._endpoints[namespace] = found
+        return self._endpoints[namespace].get(name, [])
 
     def _services(self, deployment: Object) -> Iterator[str]:
         """Yield the services that select a deployment's replicas, as ``NAMESPACE/NAME``."""

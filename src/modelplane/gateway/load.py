@@ -56,6 +56,12 @@ class Load:
         """Return the tokens of a service's answers since a former load."""
         return sum(_grown(a.tokens, b.tokens, service) for a, b in self._pairs(before))
 
+    def after(self, before: "Load | None") -> "Load":
+        """Return what the next load is compared with: a gateway that is missing keeps its last counts."""
+        if before is None or not self.problem:
+            return self
+        return Load({**before.readings, **self.readings}, self.problem)
+
     def _pairs(self, before: "Load") -> Iterator[tuple[Reading, Reading]]:
         """Yield the former and the present reading of each gateway that has both."""
         for name, reading in self.readings.items():

@@ -150,6 +150,19 @@ async def test_silence_ends_the_last_replica_and_an_arrival_keeps_it() -> None:
     assert bench.replicas == 0
 
 
+async def test_a_request_while_the_gateway_was_not_read_is_not_missed() -> None:
+    bench = Bench(autoscaler(), replicas=1)
+    bench.load_ = Load({"a": Reading(requests={"ml/qwen-1": 1})})
+    await bench.look(50)
+    bench.load_ = NO_GATEWAY
+    await bench.look(4)
+    bench.load_ = Load({"a": Reading(requests={"ml/qwen-1": 2})})
+    await bench.look(56)
+    assert bench.replicas == 1
+    await bench.look(10)
+    assert bench.replicas == 0
+
+
 async def test_without_counts_nothing_changes_and_the_state_says_so() -> None:
     bench = Bench(autoscaler(), replicas=3)
     bench.load_ = NO_GATEWAY

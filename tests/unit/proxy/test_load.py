@@ -74,3 +74,10 @@ def test_a_gateway_that_began_again_or_is_new_has_no_negative_and_no_old_request
     now = Load({"a": Reading(requests={"x": 3}), "b": Reading(requests={"x": 1000})})
     assert now.requests_since(before, "x") == 3
     assert now.requests_since(now, "x") == 0
+
+
+def test_a_gateway_that_did_not_answer_for_a_while_is_compared_with_its_last_counts() -> None:
+    before = Load({"a": Reading(requests={"x": 5})})
+    silent = Load(problem="no answer")
+    assert Load({"a": Reading(requests={"x": 6})}).requests_since(silent.after(before), "x") == 1
+    assert Load({"b": Reading()}).after(before).readings == {"b": Reading()}
