@@ -85,7 +85,7 @@ async def client(plane: ControlPlane) -> AsyncIterator[Client]:
 def deployment(replicas: int) -> Object:
     member = {
         "role": "Standalone",
-        "nodeSelector": {"devices": [{"name": "gpu", "count": 1}]},
+        "nodeSelector": {"devices": [{"name": "gpu", "count": 1, "selectors": [{"cel": "true"}]}]},
         "template": {"spec": {"containers": [{"name": "engine", "image": "vllm/vllm-openai:v0.11.0"}]}},
     }
     engines = [{"name": "main", "members": [member]}]
