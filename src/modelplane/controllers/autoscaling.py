@@ -64,7 +64,8 @@ class Autoscaling(Runnable):
         """Return what was decided for an autoscaler; None without a gateway that is read."""
         if self._proxy is None:
             return None
-        return self._scaled.get(autoscaler.metadata.uid, Scaled()).state
+        known = self._scaled.get(autoscaler.metadata.uid)
+        return (known or Scaled.of(autoscaler)).state
 
     async def run(self) -> None:
         """Decide every two seconds, until cancelled."""
@@ -75,7 +76,7 @@ class Autoscaling(Runnable):
     async def look(self, proxy: Proxy) -> None:
         """Read the counts and decide once for each autoscaler."""
         items = sorted(self._informers[_KIND], key=_age)
-        self._scaled = {uid: self._scaled.get(uid, Scaled()) for uid in map(_uid, items)}
+        self._scaled = {uid: self._scaled[uid] for uid in map(_uid, items) if uid in self._scaled}
         if not items:
             self._before = None
             return
@@ -88,7 +89,7 @@ class Autoscaling(Runnable):
         owners: dict[tuple[str, str], str] = {}
         for item in items:
             for autoscaler in _readable(item):
-                before = self._scaled[_uid(item)].state
+                before = self._scaled.setdefault(_uid(item), Scaled.of(autoscaler)).state
                 target = autoscaler.metadata.namespace, autoscaler.spec.deployment_ref.name
                 owner = owners.setdefault(target, autoscaler.metadata.name)
                 await self._look_at(item, autoscaler, owner, counted)

@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.autoscaling.evidence import Evidence
 from modelplane.autoscaling.state import Counts, Inert, State
 from modelplane.kube import timestamps
@@ -43,6 +44,21 @@ class Scaled:
     """Time of a start from zero that is not over."""
     _told: float | None = None
     """Time of the last counts in the state."""
+
+    @classmethod
+    def of(cls, autoscaler: InferenceAutoscaler) -> "Scaled":
+        """Return what a former process has told in the status, while nothing is known."""
+        status = autoscaler.status
+        replicas, changed = status.replicas, status.last_scale_time
+        told = replace(
+            _READING,
+            desired=replicas.desired if replicas else 0,
+            ready=replicas.ready if replicas else 0,
+            decision=status.decision,
+            changed=timestamps.at(changed.timestamp()) if changed else "",
+            cold_start_s=status.cold_start_seconds,
+        )
+        return cls(state=told)
 
     def observed(self, replicas: int, now: float) -> int:
         """Return the number of replicas that is asked for; an own write may not be seen at once."""

@@ -11,7 +11,7 @@ BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "autoscaling.py"
 def test_a_trace_file_is_replayed_by_each_policy(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("\n".join(f"{second / 4},80" for second in range(400)))
-    command = [sys.executable, BENCHMARK, "--json", "--trace", trace]
+    command = [sys.executable, str(BENCHMARK), "--json", "--trace", str(trace)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     found = json.loads(done.stdout)["trace.csv"]
     assert set(found) == {"ours", "ours, to zero", "hpa"}

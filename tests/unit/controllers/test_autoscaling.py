@@ -231,6 +231,19 @@ async def test_counts_alone_are_told_seldom() -> None:
     assert len(bench.changed) <= 4
 
 
+async def test_a_new_process_keeps_what_the_last_one_has_told() -> None:
+    told = {
+        "replicas": {"desired": 3, "ready": 2},
+        "decision": "from 2 to 3",
+        "lastScaleTime": "2026-11-24T10:00:00Z",
+        "coldStartSeconds": 41,
+    }
+    bench = Bench(autoscaler() | {"status": told}, replicas=3)
+    for state in (bench.state(), await bench.look()):
+        assert (state.desired, state.decision, state.cold_start_s) == (3, "from 2 to 3", 41)
+        assert state.changed == "2026-11-24T10:00:00Z"
+
+
 async def test_a_deployment_that_is_gone_is_forgotten() -> None:
     bench = Bench(autoscaler(), replicas=1)
     await bench.look(50)
