@@ -13,6 +13,7 @@ import yaml
 
 from modelplane.api.decode import convert, decode_as
 from modelplane.api.inference_gateway import Backend
+from modelplane.autoscaling.state import State
 from modelplane.compose.composition import (
     Blocked,
     Composition,
@@ -32,7 +33,7 @@ CASES = sorted(FOLDER.glob("*/*/input.yaml"))
 UPDATE = "MODELPLANE_UPDATE_GOLDEN"
 FIELDS = {
     *("reason", "owner", "observed", "required", "proxy", "silence", "credential", "keyProblem"),
-    *("gatewayPods", "gatewayHasTls", "envoyIsNeededBy", "knowsKeysInForce", "mutualTLS"),
+    *("autoscaling", "gatewayPods", "gatewayHasTls", "envoyIsNeededBy", "knowsKeysInForce", "mutualTLS"),
     *("gatewayAddress", "gatewayProblem", "gatewayTlsProblem", "gatewayWithoutModule", "gatewayAsksForKeys"),
 }
 
@@ -62,6 +63,7 @@ def _compose(case: dict[str, Any]) -> Composition | Blocked:
         knows_keys_in_force=case.get("knowsKeysInForce", True),
         silence=Silence(**case["silence"]) if "silence" in case else None,
         credential=Credential(**case["credential"]) if "credential" in case else None,
+        autoscaling=convert(case["autoscaling"], State) if "autoscaling" in case else None,
         mutual_tls=_link(case["mutualTLS"]) if "mutualTLS" in case else None,
     )
     for requirement in kind.requirements(request.owner):

@@ -54,6 +54,11 @@ RECIPES = {
 GPU_POOL = {"name": "gpu", "role": "GPU", "gpu": {"acceleratorType": "nvidia-h100"}}
 
 SPECS = {
+    "InferenceAutoscaler": {
+        "deploymentRef": {"name": "qwen"},
+        "maxReplicas": 4,
+        "targets": {"requestsPerReplica": 10},
+    },
     "InferenceClass": {
         "devices": [{"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com"}]
     },
@@ -1235,6 +1240,18 @@ REFUSED = [
     ),
     pytest.param(
         "ModelCache", {"spec.huggingFace.revision": "--x"}, ".revision", id="a revision like a flag"
+    ),
+    pytest.param(
+        "InferenceAutoscaler",
+        {"spec.minReplicas": 5},
+        "minReplicas is more than maxReplicas: lower it, or raise maxReplicas",
+        id="bounds in the wrong order",
+    ),
+    pytest.param(
+        "InferenceAutoscaler",
+        {"spec.targets": {}},
+        "a target is required: give requestsPerReplica or tokensPerSecondPerReplica",
+        id="an autoscaler without a target",
     ),
     pytest.param(
         "ModelEndpoint", {"spec.url": "api.together.xyz"}, "spec.url", id="an address without scheme"

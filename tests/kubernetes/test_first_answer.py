@@ -150,6 +150,55 @@ def test_a_request_for_a_deployment_at_zero_waits_until_it_is_scaled_up(served: 
     _ready(served)
 
 
+AUTOSCALER = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "InferenceAutoscaler",
+    "metadata": {"name": "gemma", "namespace": "ml-team"},
+    "spec": {
+        "deploymentRef": {"name": "gemma"},
+        "minReplicas": 0,
+        "maxReplicas": 1,
+        "targets": {"requestsPerReplica": 4},
+        "windows": {"scaleDownSeconds": 30, "scaleToZeroSeconds": 5},
+    },
+}
+
+
+@pytest.mark.usefixtures("module_library")
+def test_a_held_request_starts_the_first_replica_and_silence_ends_the_last(
+    served: Fleet, tmp_path: Path
+) -> None:
+    _hold(served, {"timeoutSeconds": 300})
+    manifest = tmp_path / "autoscaler.json"
+    manifest.write_text(json.dumps(AUTOSCALER))
+    served.kubectl("apply", "-f", str(manifest))
+    _replicas(served, 0)
+    served.kubectl("wait", "--for=delete", "me", "--all", "-n", "ml-team", "--timeout=60s")
+    assert _answer(served).strip()
+    measured = "--for=jsonpath={.status.coldStartSeconds}"
+    served.kubectl("wait", measured, "ia/gemma", "-n", "ml-team", "--timeout=60s")
+    _replicas(served, 0)
+    described = served.kubectl("describe", "ia", "gemma", "-n", "ml-team")
+    assert re.search("ScaledUp .*from 0 to 1: .* requests on average need 1 replicas", described)
+    assert re.search("ScaledDown .*from 1 to 0: no request for 5 s", described)
+    served.kubectl("wait", "--for=condition=ScalingActive", "ia/gemma", "-n", "ml-team", "--timeout=60s")
+    # Paused, it leaves the number to others.
+    pause = '{"spec":{"paused":true}}'
+    served.kubectl("patch", "ia", "gemma", "-n", "ml-team", "--type=merge", "-p", pause)
+    said = "--for=jsonpath={.status.conditions[?(@.type=='ScalingActive')].reason}=Paused"
+    served.kubectl("wait", said, "ia/gemma", "-n", "ml-team", "--timeout=60s")
+    served.kubectl("scale", "md/gemma", "-n", "ml-team", "--replicas=1")
+    _hold(served, None)
+    _ready(served)
+    served.kubectl("delete", "ia", "gemma", "-n", "ml-team")
+    assert served.kubectl("get", "md", "gemma", "-n", "ml-team", "-o", "jsonpath={.spec.replicas}") == "1"
+
+
+def _replicas(fleet: Fleet, count: int) -> None:
+    wanted = f"--for=jsonpath={{.spec.replicas}}={count}"
+    fleet.kubectl("wait", wanted, "md/gemma", "-n", "ml-team", "--timeout=120s")
+
+
 def _until_held(fleet: Fleet, pool: ThreadPoolExecutor) -> "Future[str]":
     """Ask until a request waits: a gateway that has just started may not know yet that it is to."""
     deadline = time.monotonic() + PATIENCE_S

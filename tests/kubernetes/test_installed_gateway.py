@@ -18,6 +18,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.helm.process import Program
 from modelplane.gateway.ledger import Ledger
+from modelplane.gateway.load import Load
 from modelplane.install import inference_cluster
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -141,6 +142,9 @@ class Envoy:
 
     def former(self, _path: str) -> str:
         return ""
+
+    async def load(self) -> Load:
+        return Load()
 
     async def usage(self) -> Ledger | None:
         return None

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.model_key import ModelKey
 from modelplane.compose.readiness import condition_of, is_true
@@ -219,6 +220,14 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
         _object("modelplane.ai/v1alpha1", "ModelKey", "ci", TEAM)
         | {"spec": {"hashes": [{"sha256": "ab" * 32}]}}
     )
+    scaled = {
+        "deploymentRef": {"name": "settings"},
+        "maxReplicas": 2,
+        "targets": {"requestsPerReplica": 10},
+        "paused": True,
+    }
+    about = _object("modelplane.ai/v1alpha1", "InferenceAutoscaler", "settings", TEAM)
+    await control.apply(about | {"spec": scaled})
 
     seen: set[str] = set()
 
@@ -233,6 +242,8 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
         unseen = [kind.kind for kind in CHILDREN if kind.kind not in seen] + await unrenewed()
         key = await control.get(fleet_resources.resource_of_kind(ModelKey), "ci", TEAM)
         unseen += [] if condition_of(key or {}, "Granted") else ["the conditions of a key"]
+        scaler = await control.get(fleet_resources.resource_of_kind(InferenceAutoscaler), "settings", TEAM)
+        unseen += [] if condition_of(scaler or {}, "ScalingActive") else ["the conditions of an autoscaler"]
         return unseen + ([] if is_true(deployment or {}, "Ready") else ["a deployment that serves"])
 
     await _until_nothing(missing)

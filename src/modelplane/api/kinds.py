@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from modelplane.api.aks_cluster import AKSCluster
 from modelplane.api.eks_cluster import EKSCluster
 from modelplane.api.gke_cluster import GKECluster
+from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
@@ -109,6 +110,18 @@ def _infrastructure(type_: type[Model], plural: str, short: str, *columns: Colum
 
 
 KINDS = (
+    Kind(
+        InferenceAutoscaler,
+        "inferenceautoscalers",
+        "ia",
+        namespaced=True,
+        own_columns=(
+            Column("DEPLOYMENT", ".spec.deploymentRef.name"),
+            Column("MIN", ".spec.minReplicas", "integer"),
+            Column("MAX", ".spec.maxReplicas", "integer"),
+            Column("REPLICAS", ".status.replicas.desired", "integer"),
+        ),
+    ),
     Kind(InferenceClass, "inferenceclasses", "icl", namespaced=False),
     Kind(
         InferenceCluster,

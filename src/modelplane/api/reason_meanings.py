@@ -10,6 +10,8 @@ from modelplane.api.reasons import (
     CloudClusterCondition,
     CloudClusterReason,
     CommonCondition,
+    InferenceAutoscalerCondition,
+    InferenceAutoscalerReason,
     InferenceClassCondition,
     InferenceClassReason,
     InferenceClusterCondition,
@@ -36,6 +38,7 @@ from modelplane.api.reasons import (
 
 EVERY_KIND = "every kind"
 
+_AUTOSCALER = InferenceAutoscalerReason
 _CLOUD = CloudClusterReason
 _CLUSTER = InferenceClusterReason
 _GATEWAY = InferenceGatewayReason
@@ -77,6 +80,36 @@ DOCUMENTED = (
             "The namespace is reserved: nothing is composed in it. Existing children stay.",
         ),
         alarming=(AdmittedReason.RESERVED_NAMESPACE,),
+    ),
+    *_reasons(
+        "InferenceAutoscaler",
+        InferenceAutoscalerCondition.SCALING_ACTIVE,
+        (True, _AUTOSCALER.MEASURED, "The gateway's counts decide the number of replicas."),
+        (False, _AUTOSCALER.PAUSED, "spec.paused is true. The number of replicas stays."),
+        (False, _AUTOSCALER.NO_METRICS, "The gateway's counts cannot be read. The number of replicas stays."),
+        (False, _AUTOSCALER.DEPLOYMENT_NOT_FOUND, "The ModelDeployment does not exist."),
+        (False, _AUTOSCALER.OTHER_AUTOSCALER, "An older InferenceAutoscaler scales the ModelDeployment."),
+        (
+            False,
+            _AUTOSCALER.OTHER_WRITER,
+            "Something else keeps changing spec.replicas. The number of replicas is left to it.",
+        ),
+        (False, _AUTOSCALER.NOT_WRITTEN, "The number of replicas could not be written. It is retried."),
+        (False, _AUTOSCALER.UNSUPPORTED, "Under Crossplane, nothing scales by InferenceAutoscalers."),
+        alarming=(
+            _AUTOSCALER.NO_METRICS,
+            _AUTOSCALER.DEPLOYMENT_NOT_FOUND,
+            _AUTOSCALER.OTHER_AUTOSCALER,
+            _AUTOSCALER.OTHER_WRITER,
+            _AUTOSCALER.NOT_WRITTEN,
+            _AUTOSCALER.UNSUPPORTED,
+        ),
+    ),
+    *_reasons(
+        "InferenceAutoscaler",
+        InferenceAutoscalerCondition.SCALING_LIMITED,
+        (True, _AUTOSCALER.TOO_MANY_REPLICAS, "The load needs more replicas than spec.maxReplicas."),
+        (False, _AUTOSCALER.WITHIN_BOUNDS, "spec.maxReplicas allows what the load needs."),
     ),
     *_reasons(
         "InferenceClass",

@@ -37,6 +37,28 @@ class AdmittedReason(StrEnum):
     RESERVED_NAMESPACE = "ReservedNamespace"
 
 
+class InferenceAutoscalerCondition(StrEnum):
+    """Condition types of an InferenceAutoscaler."""
+
+    SCALING_ACTIVE = "ScalingActive"
+    SCALING_LIMITED = "ScalingLimited"
+
+
+class InferenceAutoscalerReason(StrEnum):
+    """Reasons of an InferenceAutoscaler's conditions."""
+
+    MEASURED = "Measured"
+    PAUSED = "Paused"
+    NO_METRICS = "NoMetrics"
+    DEPLOYMENT_NOT_FOUND = "DeploymentNotFound"
+    OTHER_AUTOSCALER = "OtherAutoscaler"
+    OTHER_WRITER = "OtherWriter"
+    NOT_WRITTEN = "NotWritten"
+    UNSUPPORTED = "Unsupported"
+    TOO_MANY_REPLICAS = "TooManyReplicas"
+    WITHIN_BOUNDS = "WithinBounds"
+
+
 class InferenceClassCondition(StrEnum):
     """Condition types of an InferenceClass."""
 

@@ -46,6 +46,7 @@ COMMANDS = {
     "cleanup": Entry("Delete the objects of a deleted namespace that remain on inference clusters."),
     "controller": Entry("Run the controllers against a control plane."),
     "gateway": Entry("Configure the gateway's Envoy from what the controllers publish."),
+    "metrics": Entry("Serve the gateway's counts as external.metrics.k8s.io, for other autoscalers."),
     "function": Entry("Serve the composition function to Crossplane over gRPC."),
     "package": Entry("Build and inspect the packages that Crossplane installs."),
     "agent": Entry("Run the node agent of this machine.", hidden=True),

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from modelplane.api.cluster_origin import KubeconfigSecret
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Model, Object
+from modelplane.autoscaling.state import State
 from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
 from modelplane.gateway.budgets import KeyBudgets
@@ -129,6 +130,8 @@ class Request(Generic[Owner]):
     """The state of the budgets of the owner, a ModelKey; None where nothing counts what keys use."""
     tier_budgets: TierBudgets | None = None
     """The state of the budgets of the owner, a ModelService; None where nothing counts requests."""
+    autoscaling: State | None = None
+    """What was decided for the owner, an InferenceAutoscaler; None where nothing scales."""
     gateway_is_local: bool = False
     """True if the fleet's gateway accepts requests on a loopback address only."""
     routed_by: str = ""

@@ -75,12 +75,16 @@ def _without_endpoint(request: Request[ModelService]) -> str:
     )
 
 
+def selects(service: ModelService, deployment: Object) -> bool:
+    """Return True if a service selects the replicas of a deployment, or if this is unknown."""
+    return _match(_labels(deployment), [entry.selector.match_labels for entry in service.spec.endpoints])
+
+
 def _selects_replicas(request: Request[ModelService]) -> bool:
     """Return True if a service selects the replicas of a deployment, or if this is unknown."""
     if request.unknown(region_rules.KEY):
         return True
-    wanted = [entry.selector.match_labels for entry in request.owner.spec.endpoints]
-    return any(_match(_labels(each), wanted) for each in request.found(region_rules.KEY))
+    return any(selects(request.owner, each) for each in request.found(region_rules.KEY))
 
 
 def _match(known: Mapping[str, str] | None, wanted: Iterable[Mapping[str, str]]) -> bool:

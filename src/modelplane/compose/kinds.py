@@ -10,6 +10,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any
 
+from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
@@ -23,6 +24,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.serving_stack import ServingStack
 from modelplane.compose import (
+    inference_autoscaler,
     inference_class,
     inference_cluster,
     inference_gateway,
@@ -111,6 +113,12 @@ class Composer:
 
 
 _COMPOSERS = (
+    Composer(
+        InferenceAutoscaler,
+        inference_autoscaler.requirements,
+        inference_autoscaler.compose,
+        pace=Pace(longest_s=300),
+    ),
     Composer(InferenceClass, inference_class.requirements, inference_class.compose),
     Composer(
         InferenceCluster,

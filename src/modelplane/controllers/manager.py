@@ -25,6 +25,7 @@ from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.admission import Admission
+from modelplane.controllers.autoscaling import Autoscaling
 from modelplane.controllers.budgets import Budgets
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connections import Clusters
@@ -125,6 +126,7 @@ class Manager:
             changed=self._keys_changed,
             touch=self._touch_gateway,
         )
+        self._autoscaling = Autoscaling(client, self._informers, proxy, self._enqueue)
         self._admission = self._admission_by(proxy)
         self._mutual_tls = self._mutual_tls_by(proxy)
         self._reconciler = self._reconciler_by(is_local)
@@ -145,6 +147,7 @@ class Manager:
             is_local,
             self._budgets,
             self._mutual_tls.of,
+            self._autoscaling,
         )
 
     def _mutual_tls_by(self, proxy: Proxy | None) -> MutualTls:
@@ -202,6 +205,7 @@ class Manager:
             self._mutual_tls,
             self._gateway,
             self._budgets,
+            self._autoscaling,
             self._credentials,
             self._releases,
             Workers("decisions", self._decisions, self._reconciler.reconcile),

@@ -9,11 +9,12 @@ from datetime import datetime
 
 from modelplane import scheduler
 from modelplane.api.decode import InvalidObject
+from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import ModelDeploymentCondition
+from modelplane.api.reasons import InferenceAutoscalerCondition, ModelDeploymentCondition
 from modelplane.compose import fleet
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
@@ -59,6 +60,8 @@ def samples(state: State) -> Iterator[Sample]:
         yield from _readiness(kind, found)
     for deployment in state.objects.get(kind_name(ModelDeployment), ()):
         yield from _replicas(deployment)
+    for autoscaler in state.objects.get(kind_name(InferenceAutoscaler), ()):
+        yield from _inert(autoscaler)
     if {kind_name(InferenceCluster), kind_name(ModelReplica)} <= state.objects.keys():
         yield from _hardware(
             state.objects[kind_name(InferenceCluster)], state.objects[kind_name(ModelReplica)]
@@ -90,6 +93,14 @@ def _replicas(deployment: Object) -> Iterator[Sample]:
         yield Sample(
             metric_definitions.UNSCHEDULABLE, (*name, scheduled.get("reason", "Unknown")), desired - placed
         )
+
+
+def _inert(autoscaler: Object) -> Iterator[Sample]:
+    active = condition_of(autoscaler, InferenceAutoscalerCondition.SCALING_ACTIVE)
+    if active.get("status") != "True":
+        metadata = autoscaler["metadata"]
+        names = (metadata["namespace"], metadata["name"], active.get("reason", "Unknown"))
+        yield Sample(metric_definitions.AUTOSCALER_INERT, names, 1)
 
 
 def _hardware(clusters: Iterable[Object], replicas: Iterable[Object]) -> Iterator[Sample]:

@@ -11,6 +11,7 @@ from itertools import filterfalse
 from typing import Any
 
 from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model
 from modelplane.api.model_key import ModelKey
@@ -19,6 +20,7 @@ from modelplane.api.serving_stack import ServingStack
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
+from modelplane.controllers.autoscaling import Autoscaling
 from modelplane.controllers.budgets import Budgets
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
@@ -58,6 +60,7 @@ class Reconciler:
         gateway_is_local: bool = False,
         budgets: Budgets | None = None,
         links: Callable[[str], Link | Unknown | None] = lambda _cluster: None,
+        autoscaling: Autoscaling | None = None,
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -67,6 +70,7 @@ class Reconciler:
         self._key_problem = key_problem
         self._budgets = budgets
         self._links = links
+        self._autoscaling = autoscaling
         self._gateway_is_local = gateway_is_local
         self._children = children.index
         self._releases = releases
@@ -153,7 +157,7 @@ class Reconciler:
     def _request(
         self, owner: Model, observed: Mapping[str, Object], requirements: tuple[Requirement, ...]
     ) -> Request[Any]:
-        gateway, budgets = self._gateway_address(), self._budgets
+        gateway, budgets, scaling = self._gateway_address(), self._budgets, self._autoscaling
         registered = owner.metadata.name if isinstance(owner, InferenceCluster) else ""
         linked = owner.spec.cluster_name if isinstance(owner, ServingStack) else registered
         return Request(
@@ -170,6 +174,7 @@ class Reconciler:
             tier_budgets=budgets.tiers(owner) if budgets and isinstance(owner, ModelService) else None,
             kubeconfig_problem=self._clusters.kubeconfig_problem(registered) if registered else "",
             credential=self._clusters.credential(registered) if registered else None,
+            autoscaling=scaling.state(owner) if scaling and isinstance(owner, InferenceAutoscaler) else None,
             gateway_is_local=self._gateway_is_local,
             mutual_tls=self._links(linked) if linked else None,
         )

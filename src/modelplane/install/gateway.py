@@ -5,6 +5,7 @@ terminates after the process beside it, which waits until every request is answe
 """
 
 from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT
+from modelplane.gateway.load import METRICS_PORT
 from modelplane.install import pods
 from modelplane.install.identity import GATEWAY, metadata, selector
 from modelplane.install.options import Options
@@ -15,7 +16,6 @@ ENVOY = "envoy"
 """Name of Envoy's container."""
 PORT = 8080
 """Envoy's port in the pod."""
-METRICS_PORT = 9090
 
 _HTTP = "http"
 _SERVICE_PORTS = {_HTTP: HTTP_PORT, "https": HTTPS_PORT}

@@ -83,6 +83,13 @@ FLEET = (
     ),
     Rule(
         GROUP,
+        ("modeldeployments/scale",),
+        ("patch",),
+        "An InferenceAutoscaler changes the number of replicas.",
+        unseen="only an InferenceAutoscaler whose gateway is read asks",
+    ),
+    Rule(
+        GROUP,
         ("inferenceclasses", "inferenceclusters", "modelcaches"),
         ("patch",),
         "A finalizer holds an object that others need, or that has children on a cluster.",
@@ -317,6 +324,7 @@ PEOPLE = {
         Rule(
             GROUP,
             (
+                "inferenceautoscalers",
                 "modelcaches",
                 "modeldeployments",
                 "modeldeployments/scale",

@@ -15,11 +15,12 @@ from modelplane.gateway import service_address
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
 from modelplane.gateway.envoy.tls import takes_tls
 from modelplane.gateway.ledger import Ledger
+from modelplane.gateway.load import Load
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
-from modelplane.proxy import ledger_objects
+from modelplane.proxy import ledger_objects, load
 from modelplane.proxy.interface import GatewayAddress
 from modelplane.proxy.ledger_file import utc_now
 from modelplane.proxy.publication import (
@@ -125,6 +126,10 @@ class GatewayDeployment:
                     resources.CONFIG_MAPS, metadata["name"], GATEWAY_NAMESPACE, uid=metadata["uid"]
                 )
         return await asyncio.to_thread(self._ledgers.read, tuple(self._usage))
+
+    async def load(self) -> Load:
+        """Return what the ready pods count."""
+        return await load.of_pods(load.ready_pods(tuple(self._slices)))
 
     def address(self) -> GatewayAddress:
         """Return the address of the Service, or the reason why it has none."""

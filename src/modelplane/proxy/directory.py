@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from modelplane.gateway.ledger import Ledger
+from modelplane.gateway.load import Load
 from modelplane.kube.informer import Informer
-from modelplane.proxy import module
+from modelplane.proxy import load, module
 from modelplane.proxy.interface import GatewayAddress
 from modelplane.proxy.ledger_file import LedgerFile
 from modelplane.proxy.usage_files import USAGE_LOG
@@ -54,6 +55,10 @@ class GatewayDirectory:
     async def usage(self) -> Ledger | None:
         """Return the sums of the records in the directory."""
         return await asyncio.to_thread(self._ledger.look)
+
+    async def load(self) -> Load:
+        """Return what Envoy counts."""
+        return await asyncio.to_thread(load.of_directory, self._directory)
 
     def address(self) -> GatewayAddress:
         """Return the address at which Envoy accepts requests."""

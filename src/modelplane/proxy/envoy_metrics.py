@@ -23,21 +23,35 @@ _OF_THE_MODULE = {
 }
 _REQUESTS = "envoy_http_downstream_rq_xx"
 _IN_PROGRESS = "envoy_http_downstream_rq_active"
-_WANTED = rf"^(modelplane[.]|http[.]{FLEET_LISTENER}[.]downstream_rq_([1-5]xx|active)$)"
+_OF_ENDPOINTS = {
+    "envoy_cluster_upstream_rq_active": ours.GATEWAY_ENDPOINT_IN_PROGRESS,
+    "envoy_cluster_upstream_rq": ours.GATEWAY_ENDPOINT_REQUESTS,
+}
+_OF_CLUSTERS = rf"cluster[.]{FLEET_LISTENER}/.*[.]upstream_rq_(active|total)$"
+_WANTED = rf"^(modelplane[.]|http[.]{FLEET_LISTENER}[.]downstream_rq_([1-5]xx|active)$|{_OF_CLUSTERS})"
+_NAME = "envoy_cluster_name"
 
 
 def samples(directory: Path) -> Iterator[Sample]:
     """Yield the metrics of an Envoy; none without an answer."""
     try:
-        text = admin.prometheus(directory, _WANTED)
+        yield from read(directory)
     except LocalError:
         return
+
+
+def read(directory: Path) -> Iterator[Sample]:
+    """Yield the metrics of an Envoy. Raises ``LocalError`` without an answer."""
+    text = admin.prometheus(directory, _WANTED)
     for family in text_string_to_metric_families(text):
         for name, labels, value, *_ in family.samples:
             # The library adds a suffix to the names of counters.
             stem = name.removesuffix("_total")
             if metric := _OF_THE_MODULE.get(stem):
                 yield Sample(metric, tuple(labels[label] for label in metric.labels), value)
+            elif metric := _OF_ENDPOINTS.get(stem):
+                endpoint = labels[_NAME].removeprefix(f"{FLEET_LISTENER}/")
+                yield Sample(metric, (endpoint,), value)
             elif stem == _REQUESTS:
                 yield Sample(ours.GATEWAY_REQUESTS, (f"{labels['envoy_response_code_class']}xx",), value)
             elif stem == _IN_PROGRESS:

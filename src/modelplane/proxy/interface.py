@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from modelplane.gateway.ledger import Ledger
+from modelplane.gateway.load import Load
 from modelplane.kube.informer import Informer
 
 FLEET_LISTENER = "front-door"
@@ -71,6 +72,9 @@ class Proxy(Protocol):
 
         Raises ``OSError`` or ``KubernetesError``.
         """
+
+    async def load(self) -> Load:
+        """Return what every gateway counts of requests, and which of them could not be asked."""
 
     def address(self) -> GatewayAddress:
         """Return its address for clients."""

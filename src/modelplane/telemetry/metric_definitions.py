@@ -73,11 +73,14 @@ class Sample(NamedTuple):
 
 
 LABELS = {
+    "autoscaler": "Name of an InferenceAutoscaler: one value per autoscaler",
     "class": "`1xx` to `5xx`: the first digit of the answer's status",
     "cluster": "Name of an InferenceCluster: one value per cluster of the fleet",
     "code": "Code of an error of the gateway module: one value per code",
     "deployment": "Name of a ModelDeployment: one value per deployment",
     "device": "Name of a device entry of the pool's InferenceClass: 16 at most",
+    "endpoint": "ModelEndpoint, as `NAMESPACE/NAME`, or `held/NAMESPACE/NAME` for requests that a service "
+    "has held: one value per endpoint",
     "kind": "Kind that Modelplane reconciles, or `other`: one value per kind. Of tokens: `prompt` or "
     "`completion`",
     "namespace": "Namespace of a ModelDeployment",
@@ -173,6 +176,13 @@ CERTIFICATE_EXPIRY = Metric(
     Type.GAUGE,
     "Time at which a certificate of the gateway expires, in seconds since 1970 (UTC).",
     ("secret",),
+    observed=True,
+)
+AUTOSCALER_INERT = Metric(
+    "modelplane_autoscaler_inert",
+    Type.GAUGE,
+    "1 for an InferenceAutoscaler that changes nothing, with the reason of its ScalingActive condition.",
+    ("namespace", "autoscaler", "reason"),
     observed=True,
 )
 NODES = Metric(
@@ -293,6 +303,22 @@ GATEWAY_HOLDS = Metric(
     _GATEWAY,
     observed=True,
 )
+GATEWAY_ENDPOINT_IN_PROGRESS = Metric(
+    "modelplane_gateway_endpoint_requests_in_progress",
+    Type.GAUGE,
+    "Requests in progress at an endpoint.",
+    ("endpoint",),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_ENDPOINT_REQUESTS = Metric(
+    "modelplane_gateway_endpoint_requests_total",
+    Type.COUNTER,
+    "Requests that the gateway has sent to an endpoint, retries included.",
+    ("endpoint",),
+    _GATEWAY,
+    observed=True,
+)
 GATEWAY_UNPUBLISHED = Metric(
     "modelplane_gateway_usage_unpublished",
     Type.GAUGE,
@@ -331,6 +357,7 @@ METRICS = (
     OBJECTS,
     REPLICAS,
     UNSCHEDULABLE,
+    AUTOSCALER_INERT,
     NODES,
     DEVICES,
     UNREADABLE,
@@ -346,6 +373,8 @@ METRICS = (
     GATEWAY_REFUSED,
     GATEWAY_HELD,
     GATEWAY_HOLDS,
+    GATEWAY_ENDPOINT_IN_PROGRESS,
+    GATEWAY_ENDPOINT_REQUESTS,
     GATEWAY_UNPUBLISHED,
     GATEWAY_RELOAD_FAILURES,
     GATEWAY_PANICS,

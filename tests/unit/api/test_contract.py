@@ -414,7 +414,7 @@ def _rows(module):
                 yield path, row, version
 
 
-OURS_ALONE = {"ModelKey": "API keys"}
+OURS_ALONE = {"InferenceAutoscaler": "scaling by the gateway's counts", "ModelKey": "API keys"}
 """Kinds that the reference implementation does not have."""
 
 
@@ -537,6 +537,15 @@ def test_every_field_that_only_we_have_is_listed():
 
 
 INDEX = {
+    "InferenceAutoscaler": (
+        "Namespaced",
+        "inferenceautoscalers",
+        "ia",
+        (
+            "DEPLOYMENT .spec.deploymentRef.name, MIN .spec.minReplicas, MAX .spec.maxReplicas, "
+            "REPLICAS .status.replicas.desired"
+        ),
+    ),
     "InferenceGateway": (
         "Cluster",
         "inferencegateways",

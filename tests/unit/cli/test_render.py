@@ -51,8 +51,8 @@ def test_what_cannot_be_rendered_is_one_sentence(files):
         1,
         (
             'Error: OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, EKSCluster, '
-            "GKECluster, InferenceClass, InferenceCluster, InferenceGateway, ModelCache, ModelDeployment, "
-            "ModelEndpoint, ModelKey, ModelReplica, ModelService, "
+            "GKECluster, InferenceAutoscaler, InferenceClass, InferenceCluster, InferenceGateway, "
+            "ModelCache, ModelDeployment, ModelEndpoint, ModelKey, ModelReplica, ModelService, "
             "NebiusCluster, ServingStack and VultrCluster\n"
         ),
     )

@@ -15,6 +15,7 @@ from modelplane.gateway.budgets import blocked_by_budget
 from modelplane.gateway.envoy.module import KEYS
 from modelplane.gateway.keys import KeyFile, KeyTable, key_table
 from modelplane.gateway.ledger import Ledger
+from modelplane.gateway.load import Load
 from modelplane.gateway.usage import UsageRecord
 
 PRICES = Pricing(
@@ -30,6 +31,9 @@ class Counted:
         self.problem = ""
         self.unreadable = ""
         self._former = former
+
+    async def load(self) -> Load:
+        return Load()
 
     async def usage(self) -> Ledger | None:
         if self.problem:

@@ -19,6 +19,7 @@ from modelplane.controllers.routes import Composed
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.keys import KeyFile
 from modelplane.gateway.ledger import Ledger
+from modelplane.gateway.load import Load
 from modelplane.gateway.table import Backend, CredentialReference, Front, Route
 from modelplane.kube.resources import Object
 from modelplane.proxy.directory import GatewayDirectory
@@ -283,6 +284,9 @@ class Elsewhere:
 
     def former(self, _path: str) -> str:
         return ""
+
+    async def load(self) -> Load:
+        return Load()
 
     async def usage(self) -> Ledger | None:
         return None

@@ -18,6 +18,7 @@ from modelplane.controllers.manager import Manager
 from modelplane.controllers.routes import Composed, Routes
 from modelplane.gateway.envoy.routes import clusters_of
 from modelplane.gateway.ledger import Ledger
+from modelplane.gateway.load import Load
 from modelplane.gateway.table import Backend, Route
 from modelplane.kube.client import Client
 from modelplane.proxy.interface import GatewayAddress
@@ -180,6 +181,9 @@ class Recorded:
 
     def former(self, _path: str) -> str:
         return ""
+
+    async def load(self) -> Load:
+        return Load()
 
     async def usage(self) -> Ledger | None:
         return None

@@ -327,8 +327,8 @@ def test_what_a_cache_has_made_is_taken_as_it_is_observed():
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
             "",
             'OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, EKSCluster, '
-            "GKECluster, InferenceClass, InferenceCluster, InferenceGateway, ModelCache, ModelDeployment, "
-            "ModelEndpoint, ModelKey, ModelReplica, ModelService, "
+            "GKECluster, InferenceAutoscaler, InferenceClass, InferenceCluster, InferenceGateway, "
+            "ModelCache, ModelDeployment, ModelEndpoint, ModelKey, ModelReplica, ModelService, "
             "NebiusCluster, ServingStack and VultrCluster",
             id="none that is composed",
         ),

@@ -23,6 +23,10 @@ envoy_modelplane_holds{service="ml/qwen",result="released"} 5
 envoy_modelplane_tokens{service="ml/qwen",kind="prompt"} 7
 # TYPE envoy_modelplane_new counter
 envoy_modelplane_new{service="ml/qwen"} 7
+# TYPE envoy_cluster_upstream_rq_active gauge
+envoy_cluster_upstream_rq_active{envoy_cluster_name="front-door/ml/qwen-1"} 6
+# TYPE envoy_cluster_upstream_rq_total counter
+envoy_cluster_upstream_rq_total{envoy_cluster_name="front-door/held/ml/qwen"} 8
 # TYPE envoy_http_downstream_rq_active gauge
 envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix="front-door"} 2
 """
@@ -37,6 +41,8 @@ def test_what_envoy_counts_has_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -
         (ours.GATEWAY_HELD, ("ml/qwen",), 4),
         (ours.GATEWAY_HOLDS, ("ml/qwen", "released"), 5),
         (ours.GATEWAY_TOKENS, ("ml/qwen", "prompt"), 7),
+        (ours.GATEWAY_ENDPOINT_IN_PROGRESS, ("ml/qwen-1",), 6),
+        (ours.GATEWAY_ENDPOINT_REQUESTS, ("held/ml/qwen",), 8),
         (ours.GATEWAY_IN_PROGRESS, (), 2),
     ]
 

@@ -21,6 +21,7 @@ STATE = State(
     reachable={"east": True},
     expiries={"models-tls": datetime(2027, 1, 1, tzinfo=UTC)},
     objects={
+        "InferenceAutoscaler": [{"metadata": {"namespace": "ml-team", "name": "qwen"}}],
         "InferenceCluster": [cluster("east", pool("h200", 4))],
         "ModelDeployment": [deployment("qwen", 2, total=1)],
         "ModelReplica": [replica("qwen-1", "east", "h200")],

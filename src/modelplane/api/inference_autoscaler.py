@@ -1,0 +1,139 @@
+"""InferenceAutoscaler: keeps the number of replicas of a ModelDeployment at what its requests need."""
+
+import datetime as dt
+from typing import Annotated
+
+from msgspec import Meta
+
+from modelplane.api.fields import Rule, about
+from modelplane.api.meta import LocalReference, Model, ObjectMeta, Status
+
+MOST_REPLICAS = 10_000
+_DAY_S = 86_400
+_MOMENT = Meta(extra_json_schema={"maxLength": 35})
+"""A time with nine digits of a second and a zone has 35 characters."""
+
+
+class AutoscalerTargets(Model):
+    """What one replica is to have. The target that needs the most replicas decides."""
+
+    __rules__ = (
+        Rule(
+            "has(self.requestsPerReplica) || has(self.tokensPerSecondPerReplica)",
+            "a target is required: give requestsPerReplica or tokensPerSecondPerReplica",
+        ),
+    )
+
+    requests_per_replica: (
+        Annotated[
+            int,
+            about(
+                "Requests in progress and held, for each replica: those that an engine answers at the same "
+                "time at the speed that users should have.",
+                ge=1,
+                le=100_000,
+            ),
+        ]
+        | None
+    ) = None
+    tokens_per_second_per_replica: (
+        Annotated[
+            int,
+            about(
+                "Tokens of answers per second, for each replica. The tokens of a service count for each "
+                "deployment that it selects.",
+                ge=1,
+                le=10_000_000,
+            ),
+        ]
+        | None
+    ) = None
+
+
+class AutoscalerWindows(Model):
+    """Times of steps down. Steps up have none."""
+
+    scale_down_seconds: Annotated[
+        int,
+        about(
+            "Time in which fewer replicas would have done, before there are fewer.",
+            ge=30,
+            le=_DAY_S,
+        ),
+    ] = 600
+    scale_to_zero_seconds: Annotated[
+        int,
+        about(
+            "Time without a request before the last replica is given up, with minReplicas 0.",
+            ge=5,
+            le=_DAY_S,
+        ),
+    ] = 900
+
+
+class InferenceAutoscalerSpec(Model):
+    """The deployment, its bounds and its targets."""
+
+    __rules__ = (
+        Rule(
+            "self.minReplicas <= self.maxReplicas",
+            "minReplicas is more than maxReplicas: lower it, or raise maxReplicas",
+        ),
+    )
+
+    deployment_ref: Annotated[
+        LocalReference,
+        about("ModelDeployment of this namespace. Nothing else should write its spec.replicas."),
+    ]
+    min_replicas: Annotated[
+        int,
+        about(
+            "Least number of replicas. With 0, a request starts the first one, if the ModelService has "
+            "spec.hold.",
+            ge=0,
+            le=MOST_REPLICAS,
+        ),
+    ] = 1
+    max_replicas: Annotated[int, about("Most replicas.", ge=1, le=MOST_REPLICAS)]
+    targets: Annotated[AutoscalerTargets, about("What one replica is to have.")]
+    windows: Annotated[AutoscalerWindows, about("Times of steps down.")] = AutoscalerWindows()
+    paused: Annotated[bool, about("True to leave the number of replicas as it is.")] = False
+
+
+class AutoscaledReplicas(Model):
+    """Numbers of replicas."""
+
+    desired: Annotated[int, about("Replicas that the autoscaler asks for.", ge=0)]
+    ready: Annotated[int, about("Replicas that serve.", ge=0)]
+
+
+class AutoscalerLoad(Model):
+    """Counts of the gateway at a time."""
+
+    time: Annotated[dt.datetime, about("Time of the counts."), _MOMENT]
+    in_flight: Annotated[int, about("Requests in progress.", ge=0)]
+    held: Annotated[int, about("Requests that wait at the gateway.", ge=0)]
+    tokens_per_second: Annotated[int, about("Tokens of answers per second, over a minute.", ge=0)]
+
+
+class InferenceAutoscalerStatus(Status):
+    """The last decision, and what it was made from."""
+
+    replicas: Annotated[AutoscaledReplicas, about("Numbers of replicas.")] | None = None
+    decision: Annotated[str, about("Reason of the last change.", max_length=1024)] = ""
+    last_scale_time: Annotated[dt.datetime, about("Time of the last change."), _MOMENT] | None = None
+    cold_start_seconds: (
+        Annotated[int, about("Time from the last start from zero until the first replica was ready.", ge=0)]
+        | None
+    ) = None
+    load: (
+        Annotated[AutoscalerLoad, about("Counts of the gateway, written every 30 seconds or later.")] | None
+    ) = None
+
+
+class InferenceAutoscaler(Model):
+    """Scales a ModelDeployment by the requests that the gateway counts, also to zero."""
+
+    metadata: ObjectMeta
+    spec: Annotated[InferenceAutoscalerSpec, about("The deployment, its bounds and its targets.")]
+    status: Annotated[InferenceAutoscalerStatus, about("The last decision.")] = InferenceAutoscalerStatus()

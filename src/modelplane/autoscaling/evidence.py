@@ -1,0 +1,103 @@
+"""Evidence: what is remembered of the counts of a deployment, as far as decisions need it.
+
+Its size is bounded: samples of a minute, and of longer windows only their largest recommendations. Times are
+seconds of a monotonic clock. A gap begins anew: nothing is known of what happened in it.
+"""
+
+from dataclasses import dataclass, field, replace
+
+MEAN_S = 60.0
+"""Seconds over which load is averaged."""
+
+BURST_S = 6.0
+"""Seconds over which a sudden load is averaged."""
+
+MOST_GAP_S = 30.0
+"""A longer time without a sample is a gap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Counts of a deployment's requests, by all gateways together."""
+
+    at: float
+    in_flight: int = 0
+    held: int = 0
+    """Requests that wait at the gateway for the first replica."""
+    arrivals: int = 0
+    """Requests since the last sample."""
+    tokens: int = 0
+    """Tokens of answers since the last sample."""
+    complete: bool = True
+    """False if a gateway could not be read: the counts are at least these."""
+
+    @property
+    def load(self) -> int:
+        """Requests that need a replica now."""
+        return self.in_flight + self.held
+
+    @property
+    def is_busy(self) -> bool:
+        """True if there was a request at the time, or since the last sample."""
+        return bool(self.load or self.arrivals)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known at the time of the last sample."""
+
+    samples: tuple[Sample, ...] = ()
+    """Those of the last ``MEAN_S``, oldest first."""
+    since: float = 0.0
+    """Time from which there is a complete sample for every moment."""
+    idle_since: float = 0.0
+    """Time from which no request is known, not before ``since``."""
+    peaks: tuple[tuple[float, int], ...] = ()
+    """Recommendations, each with its time, that no later one reaches: falling."""
+    counts: tuple[tuple[float, int], ...] = field(default=())
+    """Numbers of replicas in the last ``MEAN_S``, each with its time."""
+    lowered: float | None = None
+    """Time of the last decision for fewer replicas."""
+
+    @property
+    def now(self) -> float:
+        """Time of the last sample."""
+        return self.samples[-1].at
+
+    def load(self, seconds: float) -> float:
+        """Return the mean of the load over the last seconds."""
+        recent = [each.load for each in self.samples if each.at > self.now - seconds]
+        return sum(recent) / len(recent)
+
+    def tokens_per_second(self) -> float:
+        """Return the rate of tokens over the last minute; 0 with one sample, which has no duration."""
+        duration = self.now - self.samples[0].at
+        return sum(each.tokens for each in self.samples[1:]) / duration if duration > 0 else 0.0
+
+    def peak(self, seconds: float) -> int:
+        """Return the largest recommendation of the last seconds."""
+        return max((count for at, count in self.peaks if at >= self.now - seconds), default=0)
+
+    def fewest(self) -> int:
+        """Return the smallest number of replicas in the last minute."""
+        return min(count for _, count in self.counts)
+
+    def with_sample(self, sample: Sample, replicas: int) -> "Evidence":
+        """Return the evidence with one more sample, taken while there were so many replicas."""
+        if not self.samples or not 0 < sample.at - self.now <= MOST_GAP_S:
+            self = Evidence(since=sample.at, idle_since=sample.at)  # noqa: PLW0642 - begins anew
+        begin = sample.at - MEAN_S
+        since = self.since if sample.complete else sample.at
+        idle_since = sample.at if sample.is_busy else max(self.idle_since, since)
+        return replace(
+            self,
+            samples=(*(each for each in self.samples if each.at > begin), sample),
+            since=since,
+            idle_since=idle_since,
+            counts=(*(each for each in self.counts if each[0] > begin), (sample.at, replicas)),
+        )
+
+    def with_recommendation(self, count: int, seconds: float) -> "Evidence":
+        """Return the evidence with the recommendation of now; ``seconds`` is the longest window."""
+        kept = (each for each in self.peaks if each[1] > count and each[0] >= self.now - seconds)
+        return replace(self, peaks=(*kept, (self.now, count)))

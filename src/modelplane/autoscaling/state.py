@@ -1,0 +1,42 @@
+"""State of an autoscaler, as its status tells it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Inert(StrEnum):
+    """Reason for which an autoscaler changes nothing."""
+
+    NO_METRICS = "NoMetrics"
+    OTHER_AUTOSCALER = "OtherAutoscaler"
+    OTHER_WRITER = "OtherWriter"
+    NOT_WRITTEN = "NotWritten"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was counted at a time (RFC 3339)."""
+
+    time: str
+    in_flight: int
+    held: int
+    tokens_per_second: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The last decision on a deployment."""
+
+    inert: Inert | None = None
+    """Why nothing is decided; None while decisions are made."""
+    problem: str = ""
+    """The same as a sentence."""
+    desired: int = 0
+    ready: int = 0
+    decision: str = ""
+    """Reason of the last change."""
+    changed: str = ""
+    """Time of the last change (RFC 3339)."""
+    limited: bool = False
+    cold_start_s: int | None = None
+    counts: Counts | None = None

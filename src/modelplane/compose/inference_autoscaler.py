@@ -1,0 +1,77 @@
+"""An InferenceAutoscaler composes nothing: its status tells what the controllers have decided."""
+
+from typing import Any
+
+from modelplane.api.inference_autoscaler import InferenceAutoscaler
+from modelplane.api.meta import API_VERSION, kind_name
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.reasons import InferenceAutoscalerCondition as Type
+from modelplane.api.reasons import InferenceAutoscalerReason as Reason
+from modelplane.autoscaling.state import State
+from modelplane.compose.composition import Blocked, Composition, Request, Requirement
+from modelplane.compose.conditions import Condition, false, true
+
+_DEPLOYMENT = "deployment"
+
+
+def requirements(autoscaler: InferenceAutoscaler) -> tuple[Requirement, ...]:
+    """Return the deployment."""
+    name, namespace = autoscaler.spec.deployment_ref.name, autoscaler.metadata.namespace
+    return (Requirement(_DEPLOYMENT, API_VERSION, kind_name(ModelDeployment), namespace, name),)
+
+
+def compose(request: Request[InferenceAutoscaler]) -> Composition | Blocked:
+    """State whether the deployment is scaled, and the last decision."""
+    if unknown := request.unknown(_DEPLOYMENT):
+        return Blocked(f"cannot read the ModelDeployment: {unknown.cause}")
+    active = _active(request)
+    state = request.autoscaling
+    limited = (_limited(request.owner, state),) if state and state.inert is None else ()
+    # Paused is what the user asked for; every other reason needs somebody.
+    ready = active.holds or active.reason == Reason.PAUSED
+    return Composition(status=_status(state), conditions=(active, *limited), ready=ready)
+
+
+def _active(request: Request[InferenceAutoscaler]) -> Condition:
+    spec = request.owner.spec
+    if not request.found(_DEPLOYMENT):
+        message = f'ModelDeployment "{spec.deployment_ref.name}" does not exist: create it'
+        return false(Type.SCALING_ACTIVE, Reason.DEPLOYMENT_NOT_FOUND, message)
+    if request.autoscaling is None:
+        message = (
+            "nothing here reads the gateway's counts, so the number of replicas stays: only `modelplane "
+            "controller` does; under Crossplane, scale with KEDA or a HorizontalPodAutoscaler"
+        )
+        return false(Type.SCALING_ACTIVE, Reason.UNSUPPORTED, message)
+    if spec.paused:
+        message = "spec.paused is true, so the number of replicas stays"
+        return false(Type.SCALING_ACTIVE, Reason.PAUSED, message)
+    if request.autoscaling.inert is not None:
+        return false(Type.SCALING_ACTIVE, request.autoscaling.inert, request.autoscaling.problem)
+    return true(Type.SCALING_ACTIVE, Reason.MEASURED, "the gateway's counts decide the number of replicas")
+
+
+def _limited(autoscaler: InferenceAutoscaler, state: State) -> Condition:
+    if state.limited:
+        message = f"the load needs more than the {autoscaler.spec.max_replicas} replicas of maxReplicas"
+        return true(Type.SCALING_LIMITED, Reason.TOO_MANY_REPLICAS, message)
+    return false(Type.SCALING_LIMITED, Reason.WITHIN_BOUNDS, "maxReplicas allows what the load needs")
+
+
+def _status(state: State | None) -> dict[str, Any]:
+    if state is None:
+        return {}
+    status: dict[str, Any] = {"replicas": {"desired": state.desired, "ready": state.ready}}
+    if state.decision:
+        status |= {"decision": state.decision, "lastScaleTime": state.changed}
+    if state.cold_start_s is not None:
+        status["coldStartSeconds"] = state.cold_start_s
+    if state.counts is not None:
+        counts = state.counts
+        status["load"] = {
+            "time": counts.time,
+            "inFlight": counts.in_flight,
+            "held": counts.held,
+            "tokensPerSecond": counts.tokens_per_second,
+        }
+    return status

@@ -1,0 +1,111 @@
+"""What is remembered of a deployment that is scaled: evidence, what was written, and who else writes."""
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from modelplane.api.inference_autoscaler import InferenceAutoscaler
+from modelplane.autoscaling.evidence import Evidence
+from modelplane.autoscaling.state import Counts, Inert, State
+from modelplane.kube import timestamps
+
+CONTEST_S = 600.0
+"""Changes by others within this time are counted together."""
+
+CONTESTED = 3
+"""Number of such changes from which the deployment is left to the other writer."""
+
+_SEEN_WITHIN_S = 10.0
+"""Time in which an own write is seen by the informer."""
+
+_TELL_EVERY_S = 30.0
+"""Least time between two statuses that differ in counts only."""
+
+CONTEST = (
+    f"spec.replicas was changed by others {CONTESTED} times in {CONTEST_S / 60:.0f} minutes: remove the "
+    "other autoscaler, or leave spec.replicas out of what is applied again and again"
+)
+
+_READING = State(inert=Inert.NO_METRICS, problem="the gateway's counts are still being read")
+
+
+@dataclass
+class Scaled:
+    """Memory of one autoscaler."""
+
+    evidence: Evidence = field(default_factory=Evidence)
+    state: State = _READING
+    _asked: int | None = None
+    """Number of replicas that was written, or else observed last."""
+    _wrote: float | None = None
+    """Time of a write that is not seen yet."""
+    _foreign: deque[float] = field(default_factory=lambda: deque(maxlen=CONTESTED))
+    """Times at which others changed the number."""
+    _starting: float | None = None
+    """Time of a start from zero that is not over."""
+    _told: float | None = None
+    """Time of the last counts in the state."""
+
+    @classmethod
+    def of(cls, autoscaler: InferenceAutoscaler) -> "Scaled":
+        """Return what a former process has told in the status, while nothing is known."""
+        status = autoscaler.status
+        replicas, changed = status.replicas, status.last_scale_time
+        told = replace(
+            _READING,
+            desired=replicas.desired if replicas else 0,
+            ready=replicas.ready if replicas else 0,
+            decision=status.decision,
+            changed=timestamps.at(changed.timestamp()) if changed else "",
+            cold_start_s=status.cold_start_seconds,
+        )
+        return cls(state=told)
+
+    def observed(self, replicas: int, now: float) -> int:
+        """Return the number of replicas that is asked for; an own write may not be seen at once."""
+        if self._asked is None:
+            self._asked = replicas
+        if replicas == self._asked:
+            self._wrote = None
+            return replicas
+        if self._wrote is not None and now - self._wrote < _SEEN_WITHIN_S:
+            return self._asked
+        if self.state.decision:
+            self._foreign.append(now)
+        self._asked, self._wrote = replicas, None
+        return replicas
+
+    def is_contested(self, now: float) -> bool:
+        """Return True while something else keeps changing the number of replicas."""
+        return len(self._foreign) == CONTESTED and now - self._foreign[0] < CONTEST_S
+
+    def started(self, ready: int, now: float) -> None:
+        """Measure a start from zero."""
+        if self._starting is not None and ready:
+            self.state = replace(self.state, cold_start_s=round(now - self._starting))
+            self._starting = None
+
+    def wrote(self, before: int, replicas: int, why: str, now: float) -> None:
+        """Note a change."""
+        self._asked, self._wrote, self._told = replicas, now, None
+        if not before:
+            self._starting = now
+        elif not replicas:
+            self._starting = None
+        self.state = replace(self.state, decision=why, changed=timestamps.now())
+
+    def inert(self, why: Inert, problem: str, desired: int, ready: int) -> None:
+        """Note why nothing is decided."""
+        self.state = replace(self.state, inert=why, problem=problem, desired=desired, ready=ready)
+
+    def tell(self, desired: int, ready: int, limited: bool, counts: Counts | None, now: float) -> None:
+        """Note a decision. Counts alone are told seldom, so that few statuses are written."""
+        known = replace(self.state, inert=None, problem="", desired=desired, ready=ready, limited=limited)
+        is_due = self._told is None or now - self._told >= _TELL_EVERY_S
+        if counts is not None and (known != self.state or (is_due and _differ(counts, self.state.counts))):
+            self._told = now
+            known = replace(known, counts=counts)
+        self.state = known
+
+
+def _differ(counts: Counts, before: Counts | None) -> bool:
+    return before is None or replace(counts, time=before.time) != before

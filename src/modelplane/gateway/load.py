@@ -1,0 +1,74 @@
+"""Load: what gateways count of requests, and what they have counted between two readings.
+
+A gateway begins again at zero when it starts. An endpoint is named ``NAMESPACE/NAME``, or
+``held/NAMESPACE/NAME`` for the requests that a service has held and sent on.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+METRICS_PORT = 9090
+"""Port of health and metrics in the gateway's pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Counts of one gateway."""
+
+    in_flight: Mapping[str, int] = field(default_factory=dict)
+    """Requests in flight, by endpoint."""
+    requests: Mapping[str, int] = field(default_factory=dict)
+    """Requests so far, by endpoint."""
+    held: Mapping[str, int] = field(default_factory=dict)
+    """Requests that wait, by service."""
+    holds: Mapping[str, int] = field(default_factory=dict)
+    """Requests that have waited so far, by service."""
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    """Tokens of answers so far, by service."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Readings of all gateways."""
+
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    """By a name of each gateway."""
+    problem: str = ""
+    """Reason why a gateway is missing; empty if none is."""
+
+    def in_flight(self, endpoint: str) -> int:
+        """Return the requests in flight to an endpoint."""
+        return sum(each.in_flight.get(endpoint, 0) for each in self.readings.values())
+
+    def held(self, service: str) -> int:
+        """Return the requests of a service that wait."""
+        return sum(each.held.get(service, 0) for each in self.readings.values())
+
+    def requests_since(self, before: "Load", endpoint: str) -> int:
+        """Return the requests to an endpoint since a former load."""
+        return sum(_grown(a.requests, b.requests, endpoint) for a, b in self._pairs(before))
+
+    def holds_since(self, before: "Load", service: str) -> int:
+        """Return the requests of a service that have waited since a former load."""
+        return sum(_grown(a.holds, b.holds, service) for a, b in self._pairs(before))
+
+    def tokens_since(self, before: "Load", service: str) -> int:
+        """Return the tokens of a service's answers since a former load."""
+        return sum(_grown(a.tokens, b.tokens, service) for a, b in self._pairs(before))
+
+    def after(self, before: "Load | None") -> "Load":
+        """Return what the next load is compared with: a gateway that is missing keeps its last counts."""
+        if before is None or not self.problem:
+            return self
+        return Load({**before.readings, **self.readings}, self.problem)
+
+    def _pairs(self, before: "Load") -> Iterator[tuple[Reading, Reading]]:
+        """Yield the former and the present reading of each gateway that has both."""
+        for name, reading in self.readings.items():
+            if name in before.readings:
+                yield before.readings[name], reading
+
+
+def _grown(before: Mapping[str, int], now: Mapping[str, int], name: str) -> int:
+    count, former = now.get(name, 0), before.get(name, 0)
+    return count - former if count >= former else count

@@ -1,0 +1,140 @@
+"""Load of gateways: asked of an Envoy on this machine, or of the metrics of the gateway's pods."""
+
+import asyncio
+import http.client
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from modelplane.gateway.load import METRICS_PORT, Load, Reading
+from modelplane.host.errors import LocalError
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+from modelplane.kube.resources import Object
+from modelplane.proxy import envoy_metrics
+from modelplane.telemetry import metric_definitions as ours
+
+_TIMEOUT_S = 3.0
+_MOST_BYTES = 32 << 20
+_COMPLETION = "completion"
+
+_Counts = dict[str, dict[str, int]]
+
+
+class Source(Protocol):
+    """Where counts come from."""
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """Informers to run."""
+
+    async def load(self) -> Load:
+        """Return what every gateway counts of requests, and which of them could not be asked."""
+
+
+class DirectorySource:
+    """The Envoy of a directory."""
+
+    informers: tuple[Informer, ...] = ()
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    async def load(self) -> Load:
+        """Return what Envoy counts."""
+        return await asyncio.to_thread(of_directory, self._directory)
+
+
+class PodSource:
+    """The pods of the gateway's Service."""
+
+    def __init__(self, client: Client, namespace: str, service: str) -> None:
+        selector = f"kubernetes.io/service-name={service}"
+        self._slices = Informer(client, resources.ENDPOINT_SLICES, namespace=namespace, labels=selector)
+        self.informers = (self._slices,)
+
+    async def load(self) -> Load:
+        """Return what the ready pods count."""
+        return await of_pods(ready_pods(tuple(self._slices)))
+
+
+def of_directory(directory: Path) -> Load:
+    """Return what the Envoy of a directory counts."""
+    counts = _counts()
+    try:
+        for sample in envoy_metrics.read(directory):
+            labels = dict(zip(sample.metric.labels, sample.labels, strict=True))
+            _add(counts, sample.metric.name, labels, sample.value)
+    except LocalError as error:
+        return Load(problem=str(error))
+    return Load({"": Reading(**counts)})
+
+
+def ready_pods(slices: Iterable[Object]) -> tuple[str, ...]:
+    """Return an address of each pod that is ready, by the EndpointSlices of its Service."""
+    found: dict[str, str] = {}
+    for each in slices:
+        for endpoint in each.get("endpoints") or ():
+            if endpoint.get("conditions", {}).get("ready", True):
+                address = endpoint["addresses"][0]
+                found.setdefault(endpoint.get("targetRef", {}).get("uid", address), address)
+    return tuple(sorted(found.values()))
+
+
+async def of_pods(addresses: Iterable[str], port: int = METRICS_PORT) -> Load:
+    """Return what pods count; those that do not answer are the problem."""
+    names = tuple(addresses)
+    if not names:
+        return Load(problem="the gateway has no pod that is ready")
+    found = await asyncio.gather(*(asyncio.to_thread(_of_pod, name, port) for name in names))
+    problems = [each for each in found if isinstance(each, str)]
+    readings = {name: each for name, each in zip(names, found, strict=True) if isinstance(each, Reading)}
+    return Load(readings, problems[0] if problems else "")
+
+
+def _of_pod(address: str, port: int) -> Reading | str:
+    connection = http.client.HTTPConnection(address, port, timeout=_TIMEOUT_S)
+    try:
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        text = answer.read(_MOST_BYTES).decode()
+        if answer.status != http.client.OK:
+            return f"the gateway's pod at {address} answers {answer.status} about its metrics"
+        return _reading(text)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return f"the gateway's pod at {address} cannot be asked for its metrics: {error}"
+    finally:
+        connection.close()
+
+
+def _reading(text: str) -> Reading:
+    counts = _counts()
+    for family in text_string_to_metric_families(text):
+        for name, labels, value, *_ in family.samples:
+            _add(counts, name, labels, value)
+    return Reading(**counts)
+
+
+def _counts() -> _Counts:
+    return {name: {} for name in ("in_flight", "requests", "held", "holds", "tokens")}
+
+
+_FIELDS = {
+    ours.GATEWAY_ENDPOINT_IN_PROGRESS.name: ("in_flight", "endpoint"),
+    ours.GATEWAY_ENDPOINT_REQUESTS.name: ("requests", "endpoint"),
+    ours.GATEWAY_HELD.name: ("held", "service"),
+    ours.GATEWAY_HOLDS.name: ("holds", "service"),
+    ours.GATEWAY_TOKENS.name: ("tokens", "service"),
+}
+"""The field of a reading and the label of its subject, by metric."""
+
+
+def _add(counts: _Counts, name: str, labels: Mapping[str, str], value: float) -> None:
+    if name not in _FIELDS or labels.get("kind", _COMPLETION) != _COMPLETION:
+        return
+    field, subject = _FIELDS[name]
+    sums = counts[field]
+    sums[labels[subject]] = sums.get(labels[subject], 0) + max(0, int(value))

@@ -1,0 +1,86 @@
+"""Any samples: bounds hold, load that does not change settles, and nothing is decided without evidence."""
+
+import itertools
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.autoscaling.decision import Outcome, Settings, decide
+from modelplane.autoscaling.evidence import Evidence, Sample
+
+TICK_S = 2.0
+
+counts = st.integers(0, 200)
+bounds = st.tuples(st.integers(0, 5), st.integers(0, 20)).map(lambda pair: (pair[0], max(1, sum(pair))))
+loads = st.lists(st.tuples(counts, st.integers(0, 20), st.booleans(), st.booleans()), max_size=400)
+
+
+def settings_of(least_and_most: tuple[int, int], target: float = 10.0) -> Settings:
+    least, most = least_and_most
+    return Settings(least, most, requests=target, tokens_per_second=50.0, down_s=60, idle_s=90)
+
+
+def constant(load: int, seconds: float, settings: Settings, replicas: int) -> list[int]:
+    """Return the numbers of replicas under a load that does not change."""
+    evidence, found = Evidence(), [replicas]
+    for tick in range(int(seconds / TICK_S)):
+        sample = Sample(tick * TICK_S, in_flight=load)
+        evidence, decision = decide(settings, evidence, sample, found[-1])
+        found.append(decision.replicas)
+    return found
+
+
+@given(bounds, loads, st.integers(0, 40))
+def test_bounds_hold_after_the_first_sample(
+    limits: tuple[int, int], ticks: list[tuple[int, int, bool, bool]], replicas: int
+) -> None:
+    settings, evidence = settings_of(limits), Evidence()
+    for tick, (in_flight, held, complete, missing) in enumerate(ticks):
+        sample = Sample(tick * TICK_S, in_flight, held, in_flight, in_flight, complete)
+        before = replicas
+        evidence, decision = decide(settings, evidence, None if missing else sample, replicas)
+        replicas = decision.replicas
+        if missing:
+            assert (replicas, decision.outcome) == (before, Outcome.NO_METRICS)
+        else:
+            assert settings.least <= replicas <= settings.most
+            assert not held or replicas >= 1
+            within = before <= settings.most
+            assert not (held and within and replicas < before), "requests are held, so nothing is given up"
+
+
+@given(bounds, st.integers(0, 300), st.integers(0, 40), st.sampled_from([1.0, 3.0, 10.0]))
+def test_a_constant_load_settles_and_then_nothing_changes(
+    limits: tuple[int, int], load: int, replicas: int, target: float
+) -> None:
+    settings = settings_of(limits, target)
+    found = constant(load, 1500, settings, replicas)
+    settled = found[-1]
+    assert len(set(found[-100:])) == 1
+    needed = min(max(math.ceil(load / target), settings.least), settings.most)
+    # The tolerance allows one that is a tenth away.
+    assert math.floor(needed / 1.1) - 1 <= settled <= math.ceil(needed / 0.9) + 1
+    turns = [b - a for a, b in itertools.pairwise(found) if a != b]
+    assert all(step > 0 for step in turns) or all(step < 0 for step in turns), "no back and forth"
+
+
+@given(st.lists(counts, min_size=1, max_size=100), st.integers(2, 40))
+def test_nothing_is_given_up_before_the_window_has_been_watched(load: list[int], replicas: int) -> None:
+    settings, evidence = Settings(0, 40, requests=10, down_s=600, idle_s=900), Evidence()
+    for tick, in_flight in enumerate(load):
+        evidence, decision = decide(settings, evidence, Sample(tick * TICK_S, in_flight), replicas)
+        assert decision.replicas >= replicas
+        replicas = decision.replicas
+
+
+@given(st.integers(0, 200), st.integers(1, 20))
+def test_the_memory_of_a_decision_is_bounded(seed: int, replicas: int) -> None:
+    settings, evidence = Settings(1, 40, requests=10, down_s=600), Evidence()
+    for tick in range(600):
+        sample = Sample(tick * TICK_S, in_flight=(tick * (seed + 7)) % 211)
+        evidence, decision = decide(settings, evidence, sample, replicas)
+        replicas = decision.replicas
+    assert len(evidence.samples) <= 31
+    assert len(evidence.counts) <= 31
+    assert len(evidence.peaks) <= 40

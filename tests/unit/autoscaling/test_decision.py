@@ -1,0 +1,125 @@
+"""Decisions on the number of replicas, case by case."""
+
+from dataclasses import replace
+
+import pytest
+
+from modelplane.autoscaling.decision import Outcome, Settings, decide
+from modelplane.autoscaling.evidence import Evidence, Sample
+
+SETTINGS = Settings(0, 40, requests=10, down_s=600, idle_s=900)
+TICK_S = 2.0
+
+
+class Deployment:
+    """A deployment whose number of replicas is decided."""
+
+    def __init__(self, replicas: int, settings: Settings = SETTINGS) -> None:
+        self.replicas, self.settings = replicas, settings
+        self.evidence, self.now = Evidence(), 0.0
+        self.outcome = Outcome.STEADY
+
+    def see(self, seconds: float = TICK_S, *, complete: bool = True, **counts: int) -> int:
+        """Take samples with these counts for some seconds, and return the number of replicas."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now += TICK_S
+            sample = Sample(self.now, complete=complete, **counts)
+            self.evidence, decision = decide(self.settings, self.evidence, sample, self.replicas)
+            self.replicas, self.outcome = decision.replicas, decision.outcome
+            self.limited, self.message = decision.limited, decision.message
+        return self.replicas
+
+
+def test_a_held_request_starts_the_first_replica_at_once() -> None:
+    assert Deployment(0).see(held=1) == 1
+
+
+def test_an_arrival_between_two_samples_starts_the_first_replica() -> None:
+    assert Deployment(0).see(arrivals=1) == 1
+
+
+def test_without_requests_none_is_started() -> None:
+    deployment = Deployment(0)
+    assert (deployment.see(7200), deployment.outcome) == (0, Outcome.STEADY)
+
+
+def test_the_last_replica_is_given_up_after_the_idle_time_only() -> None:
+    deployment = Deployment(1)
+    assert deployment.see(900) == 1
+    assert deployment.see(TICK_S) == 0
+    assert "no request for 900 s" in deployment.message
+
+
+def test_one_request_begins_the_idle_time_anew() -> None:
+    deployment = Deployment(1)
+    deployment.see(800)
+    deployment.see(arrivals=1)
+    assert deployment.see(890) == 1
+    assert deployment.see(20) == 0
+
+
+def test_replicas_that_are_starting_are_not_asked_for_twice() -> None:
+    deployment = Deployment(0)
+    # The load is the same on every tick, while none is ready.
+    assert deployment.see(120, held=30) == 3
+
+
+def test_growth_in_a_minute_is_limited() -> None:
+    deployment = Deployment(1)
+    assert deployment.see(in_flight=400) == 5
+    assert deployment.see(50, in_flight=400) == 5
+    assert deployment.see(20, in_flight=400) > 5
+
+
+def test_a_burst_does_not_wait_for_the_mean_of_a_minute() -> None:
+    deployment = Deployment(1)
+    deployment.see(60, in_flight=5)
+    assert deployment.see(6, in_flight=40) == 4
+
+
+def test_few_replicas_are_kept_until_the_window_is_over_and_go_in_steps() -> None:
+    deployment = Deployment(20)
+    assert (deployment.see(596, in_flight=10), deployment.outcome) == (20, Outcome.WAITING)
+    assert deployment.see(10, in_flight=10) == 18
+    assert deployment.see(10, in_flight=10) == 18
+    assert deployment.see(10, in_flight=10) == 17
+
+
+def test_a_gateway_that_is_missing_may_raise_and_not_lower() -> None:
+    deployment = Deployment(4)
+    assert deployment.see(3600, complete=False) == 4
+    assert deployment.see(60, complete=False, in_flight=60) == 6
+
+
+def test_a_gap_is_not_evidence_of_silence() -> None:
+    deployment = Deployment(1)
+    deployment.see(890)
+    deployment.now += 31
+    assert deployment.see(890) == 1
+
+
+def test_no_sample_changes_nothing() -> None:
+    evidence, decision = decide(SETTINGS, Evidence(), None, 50)
+    assert (evidence, decision.replicas, decision.outcome) == (Evidence(), 50, Outcome.NO_METRICS)
+
+
+@pytest.mark.parametrize(("replicas", "expected"), [(0, 2), (1, 2), (9, 5)])
+def test_bounds_apply_at_once(replicas: int, expected: int) -> None:
+    assert Deployment(replicas, replace(SETTINGS, least=2, most=5)).see() == expected
+
+
+def test_a_maximum_that_is_too_small_is_said() -> None:
+    deployment = Deployment(2, replace(SETTINGS, most=2))
+    assert (deployment.see(in_flight=100), deployment.limited) == (2, True)
+
+
+def test_tokens_per_second_are_a_target_of_their_own() -> None:
+    deployment = Deployment(1, replace(SETTINGS, requests=None, tokens_per_second=100))
+    assert deployment.see(60, tokens=500) == 3
+
+
+def test_load_within_the_tolerance_changes_nothing() -> None:
+    deployment = Deployment(10)
+    assert deployment.see(3600, in_flight=109) == 10
+    assert deployment.see(3600, in_flight=91) == 10

@@ -1,0 +1,261 @@
+"""The controller of InferenceAutoscalers, with gateways and an API server that a test sets."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from modelplane.api.decode import decode_as
+from modelplane.api.inference_autoscaler import InferenceAutoscaler
+from modelplane.autoscaling.state import Inert, State
+from modelplane.controllers.autoscaling import Autoscaling
+from modelplane.controllers.interests import OwnerKey
+from modelplane.gateway.load import Load, Reading
+from modelplane.kube import errors
+
+LABELS = {"modelplane.ai/deployment": "qwen"}
+NO_GATEWAY = Load(problem="the gateway has no pod that is ready")
+
+
+def item(kind: str, name: str, spec: Any, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "ml", "uid": f"{kind}-{name}", **metadata},
+        "spec": spec,
+    }
+
+
+def autoscaler(name: str = "qwen", created: str = "2026-01-01T00:00:00Z", **spec: Any) -> dict[str, Any]:
+    asked = {
+        "deploymentRef": {"name": "qwen"},
+        "minReplicas": 0,
+        "maxReplicas": 8,
+        "targets": {"requestsPerReplica": 10},
+        "windows": {"scaleDownSeconds": 30, "scaleToZeroSeconds": 60},
+    }
+    return item("InferenceAutoscaler", name, asked | spec, creationTimestamp=created)
+
+
+class Copy(dict[str, Any]):
+    """A local copy of one kind."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(tuple(self.values()))
+
+    def get(self, name: str, namespace: str = "") -> Any:  # type: ignore[override]
+        return self[name] if name in self.keys() and namespace == "ml" else None
+
+    def in_namespace(self, namespace: str) -> tuple[Any, ...]:
+        return tuple(self.values()) if namespace == "ml" else ()
+
+
+class Bench:
+    """A deployment, its endpoint and its service, and what gateways count."""
+
+    def __init__(self, *autoscalers: dict[str, Any], replicas: int = 0) -> None:
+        engine = {"name": "main", "members": [{"role": "Standalone"}]}
+        deployment = item("ModelDeployment", "qwen", {"replicas": replicas, "engines": [engine]})
+        selector = {"selector": {"matchLabels": LABELS}}
+        self.copies = {
+            "InferenceAutoscaler": Copy({each["metadata"]["name"]: each for each in autoscalers}),
+            "ModelDeployment": Copy(qwen=deployment),
+            "ModelEndpoint": Copy(
+                one=item("ModelEndpoint", "qwen-1", {"url": "http://x"}, labels=LABELS),
+                other=item("ModelEndpoint", "other", {"url": "http://y"}),
+            ),
+            "ModelService": Copy(qwen=item("ModelService", "qwen", {"endpoints": [selector]})),
+        }
+        self.now, self.load_ = 0.0, Load({"a": Reading()})
+        self.events: list[str] = []
+        self.changed: list[OwnerKey] = []
+        self.refuses = False
+        self.autoscaling = Autoscaling(
+            self,  # type: ignore[arg-type]  # what it asks of a client
+            self.copies,  # type: ignore[arg-type]  # what it asks of informers
+            self,  # type: ignore[arg-type]  # what it asks of a proxy
+            self.changed.append,
+            now=lambda: self.now,
+        )
+
+    @property
+    def replicas(self) -> int:
+        return int(self.copies["ModelDeployment"]["qwen"]["spec"]["replicas"])
+
+    async def load(self) -> Load:
+        return self.load_
+
+    async def patch(
+        self, _resource: Any, name: str, body: Mapping[str, Any], namespace: str, *, subresource: str
+    ) -> None:
+        assert (name, namespace, subresource) == ("qwen", "ml", "scale")
+        if self.refuses:
+            raise errors.Unreachable("no answer")
+        self.scale(body["spec"]["replicas"])
+
+    async def create(self, event: Mapping[str, Any]) -> None:
+        self.events.append(f"{event['regarding']['name']}: {event['reason']}: {event['note']}")
+
+    def scale(self, replicas: int, ready: int = 0) -> None:
+        deployment = self.copies["ModelDeployment"]["qwen"]
+        changed = {"spec": deployment["spec"] | {"replicas": replicas}}
+        self.copies["ModelDeployment"]["qwen"] = (
+            deployment | changed | {"status": {"replicas": {"total": replicas, "ready": ready}}}
+        )
+
+    async def look(self, seconds: float = 2.0) -> State:
+        """Look every two seconds, and return the state of the first autoscaler."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now += 2
+            await self.autoscaling.look(self)  # type: ignore[arg-type]  # as above
+        return self.state()
+
+    def state(self, name: str = "qwen") -> State:
+        found = self.autoscaling.state(
+            decode_as(InferenceAutoscaler, self.copies["InferenceAutoscaler"][name])
+        )
+        assert found is not None
+        return found
+
+
+async def test_a_held_request_starts_the_first_replica_and_the_start_is_measured() -> None:
+    bench = Bench(autoscaler())
+    bench.load_ = Load({"a": Reading(held={"ml/qwen": 1, "ml/other": 50})})
+    state = await bench.look()
+    assert (bench.replicas, state.inert, state.desired) == (1, None, 1)
+    assert bench.events == ["qwen: ScaledUp: from 0 to 1: 1 requests on average need 1 replicas"]
+    await bench.look(40)
+    bench.scale(1, ready=1)
+    assert (await bench.look()).cold_start_s == 42
+
+
+async def test_requests_at_endpoints_of_the_deployment_count_over_all_gateways() -> None:
+    bench = Bench(autoscaler(), replicas=1)
+    one = Reading(in_flight={"ml/qwen-1": 12, "ml/other": 90})
+    bench.load_ = Load({"a": one, "b": Reading(in_flight={"ml/qwen-1": 9, "held/ml/qwen": 5})})
+    state = await bench.look()
+    assert bench.replicas == 3
+    assert state.counts is not None
+    assert state.counts.in_flight == 26
+
+
+async def test_silence_ends_the_last_replica_and_an_arrival_keeps_it() -> None:
+    bench = Bench(autoscaler(), replicas=1)
+    await bench.look(50)
+    bench.load_ = Load({"a": Reading(requests={"ml/qwen-1": 1})})
+    await bench.look(50)
+    assert bench.replicas == 1
+    await bench.look(20)
+    assert bench.replicas == 0
+
+
+async def test_a_request_while_the_gateway_was_not_read_is_not_missed() -> None:
+    bench = Bench(autoscaler(), replicas=1)
+    bench.load_ = Load({"a": Reading(requests={"ml/qwen-1": 1})})
+    await bench.look(50)
+    bench.load_ = NO_GATEWAY
+    await bench.look(4)
+    bench.load_ = Load({"a": Reading(requests={"ml/qwen-1": 2})})
+    await bench.look(56)
+    assert bench.replicas == 1
+    await bench.look(10)
+    assert bench.replicas == 0
+
+
+async def test_without_counts_nothing_changes_and_the_state_says_so() -> None:
+    bench = Bench(autoscaler(), replicas=3)
+    bench.load_ = NO_GATEWAY
+    state = await bench.look(600)
+    assert (bench.replicas, state.inert) == (3, Inert.NO_METRICS)
+    assert state.problem.endswith(NO_GATEWAY.problem)
+
+
+async def test_paused_it_writes_nothing() -> None:
+    bench = Bench(autoscaler(paused=True), replicas=20)
+    state = await bench.look(600)
+    assert (bench.replicas, state.inert, bench.events) == (20, None, [])
+
+
+async def test_the_oldest_of_two_autoscalers_decides() -> None:
+    bench = Bench(autoscaler("qwen", "2026-01-02T00:00:00Z"), autoscaler("old"))
+    bench.load_ = Load({"a": Reading(held={"ml/qwen": 1})})
+    state = await bench.look()
+    assert (bench.replicas, state.inert) == (1, Inert.OTHER_AUTOSCALER)
+    assert bench.state("old").inert is None
+
+
+async def test_a_number_that_others_keep_changing_is_left_to_them() -> None:
+    bench = Bench(autoscaler(minReplicas=2))
+    for _ in range(4):
+        await bench.look(4)
+        bench.scale(0)
+    state = await bench.look(60)
+    assert (bench.replicas, state.inert) == (0, Inert.OTHER_WRITER)
+    await bench.look(600)
+    assert bench.replicas == 2
+
+
+async def test_one_change_by_a_person_is_no_contest() -> None:
+    bench = Bench(autoscaler(minReplicas=2))
+    await bench.look(4)
+    bench.scale(5)
+    assert (await bench.look()).inert is None
+
+
+async def test_a_write_that_is_not_seen_yet_is_not_another_writer() -> None:
+    bench = Bench(autoscaler(minReplicas=2))
+    await bench.look()
+    for _ in range(3):
+        bench.scale(0)
+        await bench.look()
+        assert bench.state().desired == 2
+
+
+async def test_a_number_that_cannot_be_written_is_told_and_tried_again() -> None:
+    bench = Bench(autoscaler(minReplicas=2))
+    bench.refuses = True
+    assert (await bench.look()).inert is Inert.NOT_WRITTEN
+    bench.refuses = False
+    assert ((await bench.look()).inert, bench.replicas) == (None, 2)
+
+
+async def test_counts_alone_are_told_seldom() -> None:
+    bench = Bench(autoscaler(), replicas=1)
+    bench.load_ = Load({"a": Reading(in_flight={"ml/qwen-1": 10})})
+    await bench.look(4)
+    bench.changed.clear()
+    for count in range(60):
+        bench.load_ = Load({"a": Reading(in_flight={"ml/qwen-1": 9 + count % 2})})
+        await bench.look()
+    assert len(bench.changed) <= 4
+
+
+async def test_a_new_process_keeps_what_the_last_one_has_told() -> None:
+    told = {
+        "replicas": {"desired": 3, "ready": 2},
+        "decision": "from 2 to 3",
+        "lastScaleTime": "2026-11-24T10:00:00Z",
+        "coldStartSeconds": 41,
+    }
+    bench = Bench(autoscaler() | {"status": told}, replicas=3)
+    for state in (bench.state(), await bench.look()):
+        assert (state.desired, state.decision, state.cold_start_s) == (3, "from 2 to 3", 41)
+        assert state.changed == "2026-11-24T10:00:00Z"
+
+
+async def test_a_deployment_that_is_gone_is_forgotten() -> None:
+    bench = Bench(autoscaler(), replicas=1)
+    await bench.look(50)
+    deployment = bench.copies["ModelDeployment"].pop("qwen")
+    assert (await bench.look()).inert is Inert.NO_METRICS
+    bench.copies["ModelDeployment"]["qwen"] = deployment
+    await bench.look(40)
+    assert bench.replicas == 1
+
+
+@pytest.mark.parametrize("spec", [{"targets": 3}, {"deploymentRef": None}])
+async def test_an_autoscaler_that_cannot_be_read_stops_no_other(spec: dict[str, Any]) -> None:
+    bench = Bench(autoscaler(minReplicas=1), autoscaler("broken", "2025-01-01T00:00:00Z", **spec))
+    await bench.look()
+    assert bench.replicas == 1

@@ -1,0 +1,83 @@
+"""What is read of the metrics of gateways, and of those that do not answer."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelplane.gateway.load import Load, Reading
+from modelplane.proxy import envoy_metrics, load
+from modelplane.telemetry import metric_definitions as ours
+from modelplane.telemetry import metrics, server
+from modelplane.telemetry.metric_definitions import Program, Sample
+
+SAMPLES = (
+    Sample(ours.GATEWAY_ENDPOINT_IN_PROGRESS, ("ml/qwen-1",), 6),
+    Sample(ours.GATEWAY_ENDPOINT_REQUESTS, ("ml/qwen-1",), 80),
+    Sample(ours.GATEWAY_HELD, ("ml/qwen",), 2),
+    Sample(ours.GATEWAY_HOLDS, ("ml/qwen", "released"), 3),
+    Sample(ours.GATEWAY_HOLDS, ("ml/qwen", "left"), 1),
+    Sample(ours.GATEWAY_TOKENS, ("ml/qwen", "prompt"), 1000),
+    Sample(ours.GATEWAY_TOKENS, ("ml/qwen", "completion"), 50),
+    Sample(ours.GATEWAY_IN_PROGRESS, (), 9),
+)
+READING = Reading({"ml/qwen-1": 6}, {"ml/qwen-1": 80}, {"ml/qwen": 2}, {"ml/qwen": 4}, {"ml/qwen": 50})
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Port of a gateway's metrics."""
+    registry = metrics.registry(Program.GATEWAY, lambda: SAMPLES)
+    with server.serve("127.0.0.1:0", alive=str, ready=str, registry=registry) as served:
+        yield int(served.address.rpartition(":")[2])
+
+
+async def test_pods_are_asked_for_their_metrics(port: int) -> None:
+    assert await load.of_pods(["127.0.0.1"], port) == Load({"127.0.0.1": READING})
+
+
+async def test_a_pod_that_does_not_answer_is_the_problem_and_the_others_count(port: int) -> None:
+    found = await load.of_pods(["127.0.0.1", "127.0.0.2"], port)
+    assert found.readings == {"127.0.0.1": READING}
+    assert found.problem.startswith("the gateway's pod at 127.0.0.2 cannot be asked for its metrics")
+
+
+async def test_no_pod_is_a_problem() -> None:
+    assert (await load.of_pods([])).problem == "the gateway has no pod that is ready"
+
+
+def test_only_pods_that_are_ready_are_asked_and_each_once() -> None:
+    def endpoint(address: str, uid: str, **conditions: bool) -> dict[str, Any]:
+        return {"addresses": [address], "targetRef": {"uid": uid}, "conditions": conditions}
+
+    slices: list[dict[str, Any]] = [
+        {"endpoints": [endpoint("10.0.0.1", "a"), endpoint("10.0.0.2", "b", ready=False)]},
+        {"endpoints": [endpoint("fd00::1", "a", ready=True)]},
+        {"endpoints": None},
+    ]
+    assert load.ready_pods(slices) == ("10.0.0.1",)
+
+
+def test_an_envoy_of_this_machine_is_read_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(envoy_metrics, "read", lambda _directory: SAMPLES)
+    assert load.of_directory(Path("envoy")) == Load({"": READING})
+
+
+def test_an_envoy_that_does_not_answer_is_a_problem(tmp_path: Path) -> None:
+    found = load.of_directory(tmp_path)
+    assert (found.readings, bool(found.problem)) == ({}, True)
+
+
+def test_a_gateway_that_began_again_or_is_new_has_no_negative_and_no_old_requests() -> None:
+    before = Load({"a": Reading(requests={"x": 50})})
+    now = Load({"a": Reading(requests={"x": 3}), "b": Reading(requests={"x": 1000})})
+    assert now.requests_since(before, "x") == 3
+    assert now.requests_since(now, "x") == 0
+
+
+def test_a_gateway_that_did_not_answer_for_a_while_is_compared_with_its_last_counts() -> None:
+    before = Load({"a": Reading(requests={"x": 5})})
+    silent = Load(problem="no answer")
+    assert Load({"a": Reading(requests={"x": 6})}).requests_since(silent.after(before), "x") == 1
+    assert Load({"b": Reading()}).after(before).readings == {"b": Reading()}
