@@ -56,6 +56,9 @@ class InferenceClusterCondition(StrEnum):
     CLUSTER_READY = "ClusterReady"
     BACKEND_READY = "BackendReady"
     MUTUAL_TLS = "MutualTLS"
+    CAPACITY_OBSERVED = "CapacityObserved"
+    CAPACITY_OVERCOMMITTED = "CapacityOvercommitted"
+    CAPACITY_DRIFTED = "CapacityDrifted"
 
 
 class InferenceClusterReason(StrEnum):
@@ -75,6 +78,13 @@ class InferenceClusterReason(StrEnum):
     ROLLING_OUT = "RollingOut"
     INVALID_CERTIFICATE = "InvalidCertificate"
     UNSUPPORTED_GATEWAY = "UnsupportedGateway"
+    OBSERVED = "Observed"
+    CAPACITY_STALE = "CapacityStale"
+    NOT_OBSERVED = "NotObserved"
+    WITHIN_CAPACITY = "WithinCapacity"
+    OVERCOMMITTED = "Overcommitted"
+    AS_DECLARED = "AsDeclared"
+    DRIFTED = "Drifted"
 
 
 class InferenceGatewayCondition(StrEnum):

@@ -24,7 +24,7 @@ from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.api.serving_stack import KEY as STACK_KEY
 from modelplane.api.stack_components import ServingProfile
-from modelplane.compose import cluster_stack, guards, mutual_tls
+from modelplane.compose import cluster_stack, guards, live_capacity, mutual_tls
 from modelplane.compose.clouds import provisioned
 from modelplane.compose.composition import (
     Composition,
@@ -58,6 +58,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
             Requirement(key, CRD_API_VERSION, "CustomResourceDefinition", name=crd, cluster=name)
             for key, crd in capabilities().items()
         ),
+        *live_capacity.requirements(cluster),
         *guards.requirements(kind_name(InferenceCluster), cluster.metadata),
     )
 
@@ -72,6 +73,8 @@ def compose(request: Request[InferenceCluster]) -> Composition:
         is_running = asked is None or _creating(request, asked) is None
         stack = cluster_stack.asked(request, asked, is_running=is_running)
         desired += [stack] if isinstance(stack, Desired) else []
+    status = _status(request, silence)
+    capacity = live_capacity.report(request, status["gpuPools"])
     named = {each.key for each in desired}
     children: tuple[Desired | Keep, ...] = (
         *desired,
@@ -79,10 +82,11 @@ def compose(request: Request[InferenceCluster]) -> Composition:
     )
     return Composition(
         children=children,
-        status=_status(request, silence),
-        conditions=(ready, backend, *mutual_tls.conditions(request)),
+        status={**status, "gpuPools": capacity.pools},
+        conditions=(ready, backend, *mutual_tls.conditions(request), *capacity.conditions),
         ready=ready.holds and backend.holds,
         guards=guards.found(kind_name(InferenceCluster), request),
+        again_s=capacity.again_s,
     )
 
 

@@ -116,14 +116,16 @@ def _hardware(clusters: Iterable[Object], replicas: Iterable[Object]) -> Iterato
             yield from _amount(metric_definitions.NODES, pool, amount)
             for device in devices[pool]:
                 total, taken = amount.total * device.count, amount.taken * device.count
+                usable = amount.usable * device.count
                 yield from _amount(
                     metric_definitions.DEVICES,
                     (*pool, device.name),
-                    scheduler.Amount(device.name, total, taken),
+                    scheduler.Amount(device.name, total, taken, usable),
                 )
 
 
 def _amount(metric: Metric, labels: tuple[str, ...], amount: scheduler.Amount) -> Iterator[Sample]:
     yield Sample(metric, (*labels, "total"), amount.total)
+    yield Sample(metric, (*labels, "usable"), amount.usable)
     yield Sample(metric, (*labels, "used"), amount.taken)
     yield Sample(metric, (*labels, "free"), amount.free)

@@ -33,8 +33,9 @@ from modelplane.scheduler.types import (
     ResolvedRequest,
     Taint,
     Toleration,
+    Usable,
 )
-from modelplane.scheduler.usage import Amount, Usage, usage
+from modelplane.scheduler.usage import Amount, Usage, overcommitted, usage
 from modelplane.scheduler.verdict import Reason
 
 __all__ = [
@@ -72,9 +73,11 @@ __all__ = [
     "Role",
     "Taint",
     "Toleration",
+    "Usable",
     "Usage",
     "Version",
     "alternatives",
+    "overcommitted",
     "schedule",
     "usage",
 ]
