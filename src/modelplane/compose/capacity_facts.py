@@ -81,7 +81,7 @@ class ClaimFacts(Facts, frozen=True, gc=False):
     devices: tuple[tuple[str, str, str], ...] = ()
 
 
-def project(item: Object) -> Object:
+def project(item: Object) -> dict[str, Any]:
     """Return an object of one of the three kinds with its facts only."""
     metadata = item["metadata"]
     kept = {key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in metadata}

@@ -4,9 +4,8 @@ What is declared is lowered by what is observed (``observed_capacity``). Nothing
 something cannot be read, the last known capacity stays, or else the declared one, and a condition says so.
 """
 
-import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -93,7 +92,7 @@ def report(request: Request[InferenceCluster], pools: Sequence[Mapping[str, Any]
             else capacity_status.published(pool, found, known, request.now)
         )
         result.append(msgspec.structs.replace(pool, usable=usable))
-    due = [pool.usable.rises_at for pool in result if pool.usable and pool.usable.rises_at]
+    due = [pool.usable.rises_at.timestamp() for pool in result if pool.usable and pool.usable.rises_at]
     clear = [each for each in observed.values() if isinstance(each, Observation)]
     return Report(
         [
@@ -101,12 +100,8 @@ def report(request: Request[InferenceCluster], pools: Sequence[Mapping[str, Any]
             for given, pool in zip(declared, result, strict=True)
         ],
         (_condition(result, observed), _overcommitted(request, result), _drifted(observed, bool(clear))),
-        max(_seconds(min(due)) - request.now, 1) if due else None,
+        max(min(due) - request.now, 1.0) if due else None,
     )
-
-
-def _seconds(moment: dt.datetime) -> float:
-    return moment.timestamp()
 
 
 def _observed(
@@ -120,12 +115,13 @@ def _observed(
         given = _given(fleet.replica(each) for each in request.found(_REPLICAS))
     except InvalidObject as error:
         return {pool.name: Unclear(str(error)) for pool in pools}
-    cluster = Cluster(*(facts_of(request.found(key)) for key in _READ), given)
+    nodes, slices, claims = (facts_of(request.found(key)) for key in _READ)
+    cluster = Cluster(nodes, slices, claims, given)
     declared = {pool.name: pool for pool in request.owner.spec.node_pools}
     return {pool.name: observe(declared[pool.name], pool.devices, cluster) for pool in pools}
 
 
-def _given(replicas: Any) -> Counter[tuple[str, str]]:
+def _given(replicas: Iterable[scheduler.Replica]) -> Counter[tuple[str, str]]:
     """Return the devices that replicas were given, by pool and namespace."""
     given: Counter[tuple[str, str]] = Counter()
     for replica in replicas:

@@ -15,24 +15,22 @@ ResourceSlice of a driver on any node, or an incomplete generation.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from modelplane.api import labels
 from modelplane.api.devices import Claim, Device
+from modelplane.api.listing import number_of
 from modelplane.api.node_pools import NodePool, NodeTaintEffect
 from modelplane.api.usable_capacity import NODES, Loss
 from modelplane.compose.backends.placement import GPU_TAINT
 from modelplane.compose.capacity_facts import ClaimFacts, DeviceFacts, NodeFacts, SliceFacts, Taint
 from modelplane.compose.device_drift import assign, drift
 
+_Terms: TypeAlias = Counter[tuple[Loss, str, str]]
+"""What is lost, by cause, name and detail."""
+
 Held: TypeAlias = Mapping[tuple[str, str, str], ClaimFacts]
 """The claim that holds a device, by driver, pool of devices and name."""
-
-_TAKEN_OUT: Final = {
-    Loss.NODE_NOT_READY: lambda node, _: not node.is_ready,
-    Loss.NODE_UNSCHEDULABLE: lambda node, _: node.is_unschedulable,
-    Loss.NODE_TAINTED: lambda node, tolerated: bool(_untolerated(node.taints, tolerated)),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,51 +74,46 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
     published = _published(devices, nodes, cluster.slices)
     if isinstance(published, Unclear):
         return published
-    terms: Counter[tuple[Loss, str, str]] = Counter()
+    terms: _Terms = Counter()
     growth = max(declared - len(nodes), 0)
     if pool.max_node_count is None:
         if growth:
             terms[Loss.NODE_ABSENT, NODES, ""] = growth
         growth = 0
-    counted = [node for node in nodes if not _taken_out(node, pool, terms)]
+    causes = {node.name: _taken_out(node, pool) for node in nodes}
+    terms.update(filter(None, causes.values()))
+    counted = [node for node in nodes if causes[node.name] is None]
     foreign = _foreign(pool.name, nodes, counted, published, cluster)
-    differences: list[str] = []
-    lacking: list[tuple[tuple[int, ...], Counter[tuple[Loss, str, str]]]] = []
-    for node in counted:
-        lost: Counter[tuple[Loss, str, str]] = Counter()
-        there = published.get(node.name, {})
-        vector = tuple(
-            _missing(device, found, foreign, lost) if (found := there.get(at)) is not None else 0
-            for at, device in enumerate(devices)
-        )
-        lacking.append((vector, lost))
-        for at, found in there.items():
-            differences += drift(devices[at], [facts for _, facts in found])
+    lacking = [_lacking(devices, published[node.name], foreign) for node in counted]
     # Pods that are on further nodes take nothing of those that are counted.
     lacking = sorted(lacking, key=lambda each: (sum(each[0]), each[0]))[: declared - growth]
     for _, lost in lacking:
         terms += lost
+    differences = Counter(
+        text
+        for node in counted
+        for at, found in published[node.name].items()
+        for text in drift(devices[at], [facts for _, facts in found])
+    )
     return Observation(
         len(lacking) + growth,
         growth,
         tuple(vector for vector, _ in lacking),
         dict(terms),
-        tuple(
-            f"{text} on {count} {'node' if count == 1 else 'nodes'}"
-            for text, count in sorted(Counter(differences).items())
-        ),
+        tuple(f"{text} on {number_of(count, 'node')}" for text, count in sorted(differences.items())),
     )
 
 
-def _taken_out(node: NodeFacts, pool: NodePool, terms: Counter[tuple[Loss, str, str]]) -> bool:
-    """Return True if no pod may be put on a node, and count it by its first cause."""
+def _taken_out(node: NodeFacts, pool: NodePool) -> tuple[Loss, str, str] | None:
+    """Return the first cause for which no pod may be put on a node; None if pods may."""
     tolerated = {(each.key, str(each.effect), each.value) for each in pool.taints}
-    for loss, holds in _TAKEN_OUT.items():
-        if holds(node, tolerated):
-            found = _untolerated(node.taints, tolerated) if loss is Loss.NODE_TAINTED else []
-            terms[loss, NODES, found[0][0] if found else ""] += 1
-            return True
-    return False
+    if not node.is_ready:
+        return Loss.NODE_NOT_READY, NODES, ""
+    if node.is_unschedulable:
+        return Loss.NODE_UNSCHEDULABLE, NODES, ""
+    for key, _, _ in _untolerated(node.taints, tolerated):
+        return Loss.NODE_TAINTED, NODES, key
+    return None
 
 
 def _untolerated(taints: Iterable[Taint], tolerated: set[tuple[str, str, str]]) -> list[Taint]:
@@ -162,11 +155,11 @@ def _published(
         if len(present) != present[0].slices:
             counted = f"{len(present)} of {present[0].slices} ResourceSlices"
             return Unclear(f'node "{node}" has {counted} of driver "{driver}"')
-        for at, each in _by_entry(devices, entries[driver], present):
-            if each is None:
+        for at, facts in _by_entry(devices, entries[driver], present):
+            if facts is None:
                 found[node].pop(at, None)
             elif at in found[node]:
-                found[node][at].append(((driver, pool, each.name), each))
+                found[node][at].append(((driver, pool, facts.name), facts))
     return found
 
 
@@ -198,7 +191,7 @@ def _foreign(
             for device, _ in found:
                 if device in held:
                     by_namespace[held[device].namespace][node.name].append(device)
-    foreign = {}
+    foreign: dict[tuple[str, str, str], ClaimFacts] = {}
     for namespace, by_node in by_namespace.items():
         left = cluster.given.get((pool, namespace), 0)
         # Where it is not known which devices are the replicas', the others' are taken to be scattered.
@@ -209,7 +202,19 @@ def _foreign(
     return foreign
 
 
-def _missing(device: Device, found: _Found, foreign: Held, lost: Counter[tuple[Loss, str, str]]) -> int:
+def _lacking(
+    devices: Sequence[Device], published: Mapping[int, _Found], foreign: Held
+) -> tuple[tuple[int, ...], _Terms]:
+    """Return the devices that a node lacks, by entry, and by cause. Entries without a count lack none."""
+    lost: _Terms = Counter()
+    vector = tuple(
+        _missing(device, published[at], foreign, lost) if at in published else 0
+        for at, device in enumerate(devices)
+    )
+    return vector, lost
+
+
+def _missing(device: Device, found: _Found, foreign: Held, lost: _Terms) -> int:
     """Return how many devices of an entry a node lacks, and count them by cause."""
     causes = []
     for name, facts in found:

@@ -241,7 +241,7 @@ def test_a_device_counts_for_the_entry_that_it_differs_least_from_and_drift_is_r
     )
     part = Device(name="part", driver=DRIVER, attributes={"type": DeviceAttribute(string="mig")})
     net = Device(name="net", driver="net.example.com", claim=Claim.SYNTHETIC, count=8)
-    published = [
+    published: list[dict[str, Any]] = [
         {
             "name": "gpu-0",
             "attributes": {"type": {"string": "gpu"}, f"{DRIVER}/driverVersion": {"version": "2.0.0"}},
