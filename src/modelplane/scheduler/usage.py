@@ -42,6 +42,10 @@ class Usage:
     accounting: Accounting
     nodes: int
     amounts: tuple[Amount, ...]
+    observed: bool = False
+    """True if what is usable was observed."""
+    why: str = ""
+    """The cause for which not all that is declared is usable; empty if all is, or nothing was observed."""
 
 
 def usage(fleet: Fleet) -> tuple[Usage, ...]:
@@ -66,7 +70,15 @@ def overcommitted(fleet: Fleet) -> list[str]:
 def _usages(clusters: Iterable[Cluster], ledger: Ledger) -> Iterator[Usage]:
     for cluster in clusters:
         for pool, capacity in zip(cluster.pools, ledger.capacities(cluster), strict=True):
-            yield Usage(cluster.name, pool.name, pool.accounting, pool.nodes, tuple(_amounts(pool, capacity)))
+            yield Usage(
+                cluster.name,
+                pool.name,
+                pool.accounting,
+                pool.nodes,
+                tuple(_amounts(pool, capacity)),
+                pool.usable is not None,
+                pool.usable.why if pool.usable else "",
+            )
 
 
 def _amounts(pool: Pool, capacity: FreeCapacity) -> Iterator[Amount]:

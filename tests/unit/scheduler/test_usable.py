@@ -100,8 +100,8 @@ def test_the_diagnosis_names_what_is_lost_and_no_other_tenant() -> None:
     ).diagnosis.sentence()
     assert diagnosis == (
         "0 of 1 replicas placed; 1 cluster: 1 without enough free devices (east: pool a has 14 of 14 usable "
-        f"gpu free, 8 needed, which might not be on one node when Kubernetes has chosen ({WHY})); to place one "
-        'more, add 1 node to pool a of InferenceCluster "east"'
+        f"gpu free, 8 needed, which might not be on one node when Kubernetes has chosen ({WHY})); to place "
+        'one more, add 1 node to pool a of InferenceCluster "east"'
     )
     whole = schedule(fleet(Usable(0, why="2 nodes declared, 0 usable"), Accounting.NODES), wanted(8, 1))
     assert "pool a has 0 of 0 usable nodes free, 1 needed (2 nodes declared, 0 usable)" in (
