@@ -37,7 +37,9 @@ class CapacityWatches:
 
     def find(self, resource: Resource) -> tuple[Object, ...] | Unknown:
         """Return the objects of a kind, or the cause if they are unknown; begin to watch it if need be."""
-        informer = self._informers.get(resource) or self._begin(resource)
+        informer = self._informers.get(resource)
+        if informer is None:
+            informer = self._begin(resource)
         silent = informer.problem and self._now() - informer.problem_since > _PATIENCE_S
         if silent or not informer.synced:
             return Unknown(informer.problem or "they are still being read", loading=not informer.problem)
