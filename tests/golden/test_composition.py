@@ -34,6 +34,7 @@ UPDATE = "MODELPLANE_UPDATE_GOLDEN"
 FIELDS = {
     *("reason", "owner", "observed", "required", "proxy", "silence", "credential", "keyProblem"),
     *("autoscaling", "gatewayPods", "gatewayHasTls", "envoyIsNeededBy", "knowsKeysInForce", "mutualTLS"),
+    "now",
     *("gatewayAddress", "gatewayProblem", "gatewayTlsProblem", "gatewayWithoutModule", "gatewayAsksForKeys"),
 }
 
@@ -61,6 +62,7 @@ def _compose(case: dict[str, Any]) -> Composition | Blocked:
         gateway_has_tls=case.get("gatewayHasTls"),
         envoy_is_needed_by=case.get("envoyIsNeededBy", ""),
         knows_keys_in_force=case.get("knowsKeysInForce", True),
+        now=case.get("now", 0),
         silence=Silence(**case["silence"]) if "silence" in case else None,
         credential=Credential(**case["credential"]) if "credential" in case else None,
         autoscaling=convert(case["autoscaling"], State) if "autoscaling" in case else None,
@@ -91,6 +93,8 @@ def _written(composition: Composition | Blocked) -> dict[str, Any]:
     ]
     written["ready"] = composition.ready
     written["short"] = composition.unsatisfied
+    if composition.again_s is not None:
+        written["again"] = composition.again_s
     if composition.guards:
         written["guards"] = [str(guard) for guard in composition.guards]
     if composition.routes:

@@ -5,13 +5,12 @@ refused; then their pods are made in a random order, bound by kube-scheduler as 
 restarted, again and again.
 """
 
-import asyncio
 import random
 from typing import Any
 
 import pytest
 
-from modelplane.kube import errors, resources
+from modelplane.kube import resources
 from modelplane.scheduler import (
     Accounting,
     Cluster,
@@ -26,22 +25,22 @@ from modelplane.scheduler import (
     Role,
     schedule,
 )
-from support.patience import PATIENCE_S
+from support.gpu_nodes import (
+    DRIVER,
+    PER_NODE,
+    SELECTOR,
+    Nodes,
+    claim_template,
+    create_pod,
+    device_class,
+    eventually,
+    pod,
+    unbound,
+)
 
 pytestmark = pytest.mark.kubernetes
 
-DRIVER = "gpu.example.com"
-SELECTOR = f'device.driver == "{DRIVER}"'
-PER_NODE = 8
 DEVICE = Device("gpu", DRIVER, PER_NODE, device_class_name=DRIVER, capacity={"memory": "80Gi"})
-SLICES = resources.RESOURCE_SLICES
-
-
-async def eventually(question, seconds=PATIENCE_S):
-    async with asyncio.timeout(seconds):
-        while not (answer := await question()):
-            await asyncio.sleep(0.1)
-    return answer
 
 
 @pytest.fixture
@@ -54,106 +53,10 @@ async def namespace(client):
 
 
 @pytest.fixture(autouse=True)
-async def device_class(client):
-    await client.create(
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "DeviceClass",
-            "metadata": {"name": DRIVER},
-            "spec": {"selectors": [{"cel": {"expression": SELECTOR}}]},
-        }
-    )
+async def classes(client):
+    await client.create(device_class())
     yield
     await client.delete(resources.DEVICE_CLASSES, DRIVER)
-
-
-class Nodes:
-    """Nodes of one pool, each with its devices published."""
-
-    def __init__(self, client, pool, count):
-        self._client = client
-        self.pool = pool
-        self.names = [f"{pool}-{number}" for number in range(count)]
-
-    async def __aenter__(self):
-        for name in self.names:
-            await self._client.create(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Node",
-                    "metadata": {
-                        "name": name,
-                        "labels": {"modelplane.ai/pool": self.pool, "kubernetes.io/hostname": name},
-                    },
-                }
-            )
-            ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
-            room = {"cpu": "64", "memory": "64Gi", "pods": "110"}
-            status = {"status": {"conditions": [ready], "capacity": room, "allocatable": room}}
-            await self._client.patch(resources.NODES, name, status, kind="strategic", subresource="status")
-            await self._client.create(
-                {
-                    "apiVersion": "resource.k8s.io/v1",
-                    "kind": "ResourceSlice",
-                    "metadata": {"name": name},
-                    "spec": {
-                        "driver": DRIVER,
-                        "nodeName": name,
-                        "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
-                        "devices": [
-                            {"name": f"gpu-{at}", "capacity": {"memory": {"value": "80Gi"}}}
-                            for at in range(PER_NODE)
-                        ],
-                    },
-                }
-            )
-        return self
-
-    async def __aexit__(self, *_):
-        for name in self.names:
-            await self._client.delete(SLICES, name)
-            await self._client.delete(resources.NODES, name)
-
-
-def claim_template(name, count):
-    exactly = {"deviceClassName": DRIVER, "count": count, "selectors": [{"cel": {"expression": SELECTOR}}]}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name},
-        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}},
-    }
-
-
-def pod(name, pool, count, gang):
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"gang": gang}},
-        "spec": {
-            "terminationGracePeriodSeconds": 0,
-            "automountServiceAccountToken": False,
-            "nodeSelector": {"modelplane.ai/pool": pool},
-            "affinity": {
-                "podAntiAffinity": {
-                    "requiredDuringSchedulingIgnoredDuringExecution": [
-                        {
-                            "labelSelector": {"matchLabels": {"gang": gang}},
-                            "topologyKey": "kubernetes.io/hostname",
-                        }
-                    ]
-                }
-            },
-            "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": f"gpus-{count}"}],
-            "containers": [
-                {
-                    "name": "engine",
-                    "image": "example.invalid/none",
-                    "resources": {"claims": [{"name": "devices"}]},
-                }
-            ],
-        },
-    }
 
 
 def fleet(pool, nodes, replicas):
@@ -203,23 +106,6 @@ def let_in(chance, pool, nodes):
             for at, member in enumerate(each for member in engine.members for each in [member] * member.pods)
         ]
     return pods
-
-
-async def unbound(client, namespace):
-    pods = (await client.list(resources.PODS, namespace)).items
-    return sorted(item["metadata"]["name"] for item in pods if not item["spec"].get("nodeName"))
-
-
-async def create_pod(client, namespace, manifest):
-    async def created():
-        try:
-            return await client.create(
-                manifest | {"metadata": manifest["metadata"] | {"namespace": namespace}}
-            )
-        except errors.Conflict:  # its claim is still being deleted
-            return None
-
-    await eventually(created)
 
 
 @pytest.mark.parametrize("seed", range(4))

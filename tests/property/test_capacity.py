@@ -79,6 +79,27 @@ def test_no_choice_of_nodes_strands_a_pod_that_was_let_in(
         assert not strands_a_pod(*world)
 
 
+@settings(max_examples=150, deadline=None)
+@given(worlds(), st.data())
+def test_devices_that_cannot_be_had_strand_no_pod_that_was_let_in(
+    world: tuple[int, tuple[int, ...], list[list[tuple[int, ...]]]], data: st.DataObject
+) -> None:
+    """Each node lacks its own devices, before any pod is there."""
+    nodes, devices, gangs = world
+    lack = st.tuples(*(st.integers(0, have) for have in devices))
+    lacking = data.draw(st.lists(lack, min_size=nodes, max_size=nodes))
+    counted = tuple((each, lacking.count(each)) for each in sorted(set(lacking)) if any(each))
+    loads = [Load(group(gang), 1) for gang in gangs]
+    if DeviceCapacity.of(nodes, devices, loads, counted).overcommitted:
+        return
+    pods = [Pod(need, number) for number, gang in enumerate(gangs) for need in gang]
+    before = tuple((Pod(each, -1),) if any(each) else () for each in lacking)
+    for at, pod in enumerate(pods):
+        others = pods[:at] + pods[at + 1 :]
+        for arrangement in arrangements(others, before, devices):
+            assert any(fits(pod, node, devices) for node in arrangement)
+
+
 @given(st.integers(1, 5), st.integers(1, 16), st.integers(1, 16))
 def test_for_pods_of_one_size_every_device_is_used(nodes: int, have: int, need: int) -> None:
     most = nodes * (have // need)

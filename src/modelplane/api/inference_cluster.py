@@ -23,6 +23,7 @@ from modelplane.api.mutual_tls import GatewaySettings, MutualTLSStatus
 from modelplane.api.node_pools import AKS_POOL_NAME, MAX_CLOUD_POOL_NODES, Accounting, NodePool
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.api.stack_components import COMPONENTS, ComponentSettings, ServingProfile
+from modelplane.api.usable_capacity import CapacitySource, UsableCapacity
 
 
 class TaintEffect(StrEnum):
@@ -209,6 +210,13 @@ class InferenceClusterSpec(Model):
         PodKeys, about("Labels and annotations that the pods of engines may have on this cluster.")
     ] = PodKeys()
     gateway: Annotated[GatewaySettings, about("Settings of the gateway on the cluster.")] = GatewaySettings()
+    capacity_source: Annotated[
+        CapacitySource,
+        about(
+            "Capacity that new replicas may use. Declared: that of nodePools. Observed: the same, lowered by "
+            "nodes and devices that are absent, tainted, or held by others. Replicas that exist stay."
+        ),
+    ] = CapacitySource.DECLARED
 
 
 class ProviderConfigReference(Model):
@@ -253,6 +261,13 @@ class GPUPool(Model):
     pricing: Annotated[DevicePricing, about("Prices of the devices, of the pool or of its class.")] | None = (
         None
     )
+    usable: (
+        Annotated[
+            UsableCapacity,
+            about("The part that new replicas may use, as observed. Absent: all that is declared."),
+        ]
+        | None
+    ) = None
 
 
 class Capabilities(Model):

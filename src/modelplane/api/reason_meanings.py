@@ -190,6 +190,41 @@ DOCUMENTED = (
         ),
         alarming=(_CLUSTER.INVALID_CERTIFICATE, _CLUSTER.UNSUPPORTED_GATEWAY),
     ),
+    *_reasons(
+        "InferenceCluster",
+        InferenceClusterCondition.CAPACITY_OBSERVED,
+        (True, _CLUSTER.OBSERVED, "The message has what is declared and usable of each pool, and why."),
+        (
+            False,
+            _CLUSTER.CAPACITY_STALE,
+            "Nodes or devices cannot be counted. The last known capacity is used, or else the declared one.",
+        ),
+        (
+            False,
+            _CLUSTER.NOT_OBSERVED,
+            "Nothing observes the cluster, as under Crossplane. The declared capacity is used.",
+        ),
+        alarming=(_CLUSTER.CAPACITY_STALE,),
+    ),
+    *_reasons(
+        "InferenceCluster",
+        InferenceClusterCondition.CAPACITY_OVERCOMMITTED,
+        (
+            True,
+            _CLUSTER.OVERCOMMITTED,
+            "Replicas hold more than is usable. They stay, and pods that restart may stay Pending.",
+        ),
+        (False, _CLUSTER.WITHIN_CAPACITY, "Replicas hold no more than is usable."),
+        (False, _CLUSTER.CAPACITY_STALE, "A replica cannot be read."),
+        alarming=(_CLUSTER.OVERCOMMITTED,),
+    ),
+    *_reasons(
+        "InferenceCluster",
+        InferenceClusterCondition.CAPACITY_DRIFTED,
+        (True, _CLUSTER.DRIFTED, "Devices differ from what their InferenceClass declares."),
+        (False, _CLUSTER.AS_DECLARED, "Devices are as declared, or none was observed."),
+        alarming=(_CLUSTER.DRIFTED,),
+    ),
     *(
         row
         for kind in CLUSTER_KINDS

@@ -79,6 +79,9 @@ class InferenceClusterCondition(StrEnum):
     BACKEND_READY = "BackendReady"
     MUTUAL_TLS = "MutualTLS"
     DRAINED = "Drained"
+    CAPACITY_OBSERVED = "CapacityObserved"
+    CAPACITY_OVERCOMMITTED = "CapacityOvercommitted"
+    CAPACITY_DRIFTED = "CapacityDrifted"
 
 
 class InferenceClusterReason(StrEnum):
@@ -103,6 +106,13 @@ class InferenceClusterReason(StrEnum):
     DRAIN_BLOCKED = "DrainBlocked"
     DRAIN_UNKNOWN = "DrainUnknown"
     NOT_DRAINING = "NotDraining"
+    OBSERVED = "Observed"
+    CAPACITY_STALE = "CapacityStale"
+    NOT_OBSERVED = "NotObserved"
+    WITHIN_CAPACITY = "WithinCapacity"
+    OVERCOMMITTED = "Overcommitted"
+    AS_DECLARED = "AsDeclared"
+    DRIFTED = "Drifted"
 
 
 class InferenceGatewayCondition(StrEnum):

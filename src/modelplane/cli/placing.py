@@ -78,6 +78,9 @@ def tell_fleet(
         rest = f"{len(pools) - len(told):,}"
         counted = f"and {rest} other pools" if told else f"\nWhat is left: {rest} pools"
         click.echo(f"{counted}, in which none of these replicas is: --all shows them")
+    for pool in told:
+        if pool.why:
+            click.echo(f"{pool.cluster}/{pool.pool}: {pool.why}")
     if absent := [f"{pool.cluster}/{pool.pool}" for pool in told if not pool.provisioned]:
         click.echo(f"\nYet to be provisioned: {choice(absent)}")
     if result.assumed_ready:

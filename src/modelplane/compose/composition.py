@@ -144,6 +144,8 @@ class Request(Generic[Owner]):
     """The reason for which the kubeconfig of the owner, an InferenceCluster, cannot be used; else empty."""
     credential: Credential | None = None
     """The credential of the owner, an InferenceCluster; None if it is not known to expire."""
+    now: int = 0
+    """The present time in seconds since 1970, for an InferenceCluster; 0 where no cluster is watched."""
     mutual_tls: Link | Unknown | None = None
     """Mutual TLS to the cluster of the owner, an InferenceCluster or ServingStack.
 
@@ -233,6 +235,8 @@ class Composition:
     """True if the owner got less than it asked for, and waits for more."""
     also_watch: tuple[Requirement, ...] = ()
     """Further objects whose changes trigger another composition."""
+    again_s: float | None = None
+    """Seconds after which the owner is composed again; the Crossplane function ignores it."""
     routes: tuple[Route, ...] = ()
     """Routes of the owner on the fleet's gateway, if Modelplane configures that itself: Envoy.
 

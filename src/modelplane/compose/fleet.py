@@ -17,6 +17,8 @@ from modelplane.api.model_deployment import Engine, Member, ModelDeployment, Pla
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
 from modelplane.api.serving_backend import ServingBackend
+from modelplane.api.usable_capacity import UsableCapacity
+from modelplane.compose import capacity_status
 from modelplane.compose.conditions import READY
 from modelplane.compose.memo import per_version
 from modelplane.compose.reachability import reported, reported_by
@@ -47,7 +49,7 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
         ready=not why,
         not_ready=why,
         gateway_address=status.gateway.address if status.gateway else "",
-        pools=tuple(replace(_pool(pool), cordon=source.cordon(pool.name)) for pool in status.gpu_pools),
+        pools=tuple(replace(pool(each), cordon=source.cordon(each.name)) for each in status.gpu_pools),
         taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
         capabilities=_capabilities(status.capabilities, source.spec.serving_stack.backend),
         cache_storage=(status.cache.storage_class_name or "") if status.cache else "",
@@ -131,14 +133,22 @@ def _capabilities(found: Capabilities | None, backend: ServingBackend) -> schedu
     return scheduler.Capabilities(**known, needs_llm_inference_service=backend is ServingBackend.KSERVE)
 
 
-def _pool(pool: GPUPool) -> scheduler.Pool:
+def pool(source: GPUPool) -> scheduler.Pool:
+    """Return a published pool."""
     return scheduler.Pool(
-        pool.name,
-        max(pool.nodes, 0),
-        _devices(msgspec.json.encode(pool.devices)),
-        pool.accounting,
-        pool.fabric or "",
-        *_prices(pool),
+        source.name,
+        max(source.nodes, 0),
+        _devices(msgspec.json.encode(source.devices)),
+        source.accounting,
+        source.fabric or "",
+        *_prices(source),
+        usable=None if source.usable is None else _usable(source, source.usable),
+    )
+
+
+def _usable(pool: GPUPool, usable: UsableCapacity) -> scheduler.Usable:
+    return scheduler.Usable(
+        usable.nodes, capacity_status.vectors(pool, usable), capacity_status.why(pool, usable)
     )
 
 

@@ -24,7 +24,7 @@ from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.api.serving_stack import KEY as STACK_KEY
 from modelplane.api.stack_components import ServingProfile
-from modelplane.compose import cluster_stack, drain, guards, mutual_tls
+from modelplane.compose import cluster_stack, drain, guards, live_capacity, mutual_tls
 from modelplane.compose.clouds import provisioned
 from modelplane.compose.composition import (
     Composition,
@@ -59,6 +59,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
             for key, crd in capabilities().items()
         ),
         *drain.requirements(cluster),
+        *live_capacity.requirements(cluster),
         *guards.requirements(kind_name(InferenceCluster), cluster.metadata),
     )
 
@@ -73,6 +74,8 @@ def compose(request: Request[InferenceCluster]) -> Composition:
         is_running = asked is None or _creating(request, asked) is None
         stack = cluster_stack.asked(request, asked, is_running=is_running)
         desired += [stack] if isinstance(stack, Desired) else []
+    status = _status(request, silence)
+    capacity = live_capacity.report(request, status["gpuPools"])
     named = {each.key for each in desired}
     drained, drain_conditions = drain.progress(request)
     children: tuple[Desired | Keep, ...] = (
@@ -81,10 +84,11 @@ def compose(request: Request[InferenceCluster]) -> Composition:
     )
     return Composition(
         children=children,
-        status={**_status(request, silence), **drain.published(drained)},
-        conditions=(ready, backend, *mutual_tls.conditions(request), *drain_conditions),
+        status={**status, "gpuPools": capacity.pools, **drain.published(drained)},
+        conditions=(ready, backend, *mutual_tls.conditions(request), *drain_conditions, *capacity.conditions),
         ready=ready.holds and backend.holds,
         guards=guards.found(kind_name(InferenceCluster), request),
+        again_s=capacity.again_s,
     )
 
 

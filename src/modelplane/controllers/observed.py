@@ -18,6 +18,7 @@ from modelplane.api.reasons import InferenceAutoscalerCondition, ModelDeployment
 from modelplane.compose import fleet
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
+from modelplane.controllers.observed_capacity import lost_capacity
 from modelplane.telemetry import metric_definitions
 from modelplane.telemetry.metric_definitions import Metric, Sample
 
@@ -58,6 +59,8 @@ def samples(state: State) -> Iterator[Sample]:
         yield Sample(metric_definitions.CERTIFICATE_EXPIRY, (name,), expires.timestamp())
     for kind, found in state.objects.items():
         yield from _readiness(kind, found)
+    for cluster in state.objects.get(kind_name(InferenceCluster), ()):
+        yield from lost_capacity(cluster)
     for deployment in state.objects.get(kind_name(ModelDeployment), ()):
         yield from _replicas(deployment)
     for autoscaler in state.objects.get(kind_name(InferenceAutoscaler), ()):
@@ -121,20 +124,25 @@ def _hardware(clusters: Iterable[Object], replicas: Iterable[Object]) -> Iterato
         pool = (usage.cluster, usage.pool)
         if usage.accounting is scheduler.Accounting.DEVICES:
             for amount in usage.amounts:
-                yield from _amount(metric_definitions.DEVICES, (*pool, amount.name), amount)
+                yield from _amount(metric_definitions.DEVICES, (*pool, amount.name), amount, usage.observed)
             continue
         for amount in usage.amounts:
-            yield from _amount(metric_definitions.NODES, pool, amount)
+            yield from _amount(metric_definitions.NODES, pool, amount, usage.observed)
             for device in devices[pool]:
-                total, taken = amount.total * device.count, amount.taken * device.count
+                numbers = (each * device.count for each in (amount.total, amount.taken, amount.usable))
                 yield from _amount(
                     metric_definitions.DEVICES,
                     (*pool, device.name),
-                    scheduler.Amount(device.name, total, taken),
+                    scheduler.Amount(device.name, *numbers),
+                    usage.observed,
                 )
 
 
-def _amount(metric: Metric, labels: tuple[str, ...], amount: scheduler.Amount) -> Iterator[Sample]:
+def _amount(
+    metric: Metric, labels: tuple[str, ...], amount: scheduler.Amount, is_observed: bool
+) -> Iterator[Sample]:
     yield Sample(metric, (*labels, "total"), amount.total)
+    if is_observed:
+        yield Sample(metric, (*labels, "usable"), amount.usable)
     yield Sample(metric, (*labels, "used"), amount.taken)
     yield Sample(metric, (*labels, "free"), amount.free)

@@ -5,6 +5,7 @@ last, if it changed. All state is in the objects: after a crash the next control
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import filterfalse
@@ -127,7 +128,7 @@ class Reconciler:
         await self._reporter.composed(owner, observed, composition, problem)
         if problem:
             raise NotYet(problem)
-        return 0.0 if late else None
+        return 0.0 if late else composition.again_s
 
     def _loading(self, owner: Object, request: Request[Any]) -> bool:
         """Return True if requirements or Helm releases of an owner are being read for the first time."""
@@ -176,6 +177,7 @@ class Reconciler:
             credential=self._clusters.credential(registered) if registered else None,
             autoscaling=scaling.state(owner) if scaling and isinstance(owner, InferenceAutoscaler) else None,
             gateway_is_local=self._gateway_is_local,
+            now=int(time.time()) if registered else 0,
             mutual_tls=self._links(linked) if linked else None,
         )
 

@@ -15,7 +15,7 @@ from modelplane.compose.clouds.table import READ_ACCOUNTS
 from modelplane.compose.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.workload_kinds import Place
-from modelplane.install import gateway_permissions
+from modelplane.install import capacity_permissions, gateway_permissions
 from modelplane.install.identity import CONTROLLER, labels
 from modelplane.install.roles import RBAC, Role, Rule, account
 from modelplane.kube.resources import Object
@@ -221,6 +221,7 @@ def on_control_plane() -> tuple[Rule, ...]:
 _READ_ON_CLUSTERS = (
     Rule("gateway.networking.k8s.io", ("gateways",), _READ, "The address where a cluster accepts requests."),
     Rule("", ("pods",), _READ, "The reason why an engine does not start."),
+    *capacity_permissions.READ,
     Rule(
         "",
         ("pods/log",),

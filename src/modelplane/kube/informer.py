@@ -50,7 +50,7 @@ Handler = Callable[[Object], None]
 class Informer:
     """A local copy of one kind, as far as the selectors reach."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one for each part of a list and a watch
         self,
         client: Client,
         resource: Resource,
@@ -59,16 +59,21 @@ class Informer:
         labels: str = "",
         fields: str = "",
         metadata_only: bool = False,
+        project: Callable[[Object], Object] | None = None,
         on_change: Handler | None = None,
         on_answer: Callable[["Informer"], None] = lambda _informer: None,
     ) -> None:
-        """``on_answer`` is called whenever the server has listed, and when it begins not to answer."""
+        """``on_answer`` is called whenever the server has listed, and when it begins not to answer.
+
+        ``project`` returns the part of an object to keep; a change of nothing else is told to no handler.
+        """
         self.resource = resource
         self._client = client
         self._namespace = namespace
         self._labels = labels
         self._fields = fields
         self._metadata_only = metadata_only
+        self._project = project
         self._handlers: list[Handler] = [on_change] if on_change else []
         self._on_answer = on_answer
         self._objects: dict[Key, Object] = {}
@@ -234,12 +239,15 @@ class Informer:
     def _put(self, item: Object) -> None:
         # Managed fields are half of an object, and only the server needs them.
         item["metadata"].pop("managedFields", None)
+        if self._project is not None:
+            item = self._project(item)
         known = self._objects.get(key_of(item))
         if known is not None and known["metadata"]["uid"] != item["metadata"]["uid"]:
             self._drop(known)  # handlers must learn that the old object of that name is gone
         key = key_of(item)
         self._objects[key] = self._by_namespace[key.namespace][key] = item
-        self._tell(item)
+        if self._project is None or known is None or _content(known) != _content(item):
+            self._tell(item)
 
     def _drop(self, item: Object) -> None:
         key = key_of(item)
@@ -258,6 +266,10 @@ class Informer:
                 handler(item)
             except Exception:  # noqa: BLE001 - one handler's bug must not keep the change from the others
                 _log.exception("cannot handle a change of %s %s", self.resource.kind, key_of(item))
+
+
+def _content(item: Object) -> Object:
+    return item | {"metadata": {**item["metadata"], "resourceVersion": ""}}
 
 
 def _version(item: Object) -> int:

@@ -143,7 +143,9 @@ def pool_rows(pools: Iterable[Pool]) -> Iterator[Row]:
                 pool.cluster,
                 pool.pool,
                 amount.name,
-                str(amount.total),
+                str(amount.total)
+                if amount.usable == amount.total
+                else f"{amount.total}, {amount.usable} usable",
                 str(amount.taken),
                 str(amount.free),
             )

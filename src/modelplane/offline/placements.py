@@ -147,6 +147,9 @@ class Amount(Output, frozen=True, kw_only=True):
 
     name: str
     total: int
+    """As declared."""
+    usable: int
+    """As observed; all of it if nothing was."""
     taken: int
     free: int
 
@@ -161,6 +164,8 @@ class Pool(Output, frozen=True, kw_only=True):
     amounts: tuple[Amount, ...]
     provisioned: bool
     """False for a pool of a cluster that its cloud has yet to create."""
+    why: str = ""
+    """The cause for which not all that is declared is usable."""
 
 
 class Plan(Report, frozen=True, kw_only=True):
@@ -354,10 +359,11 @@ def _pools(files: Files) -> tuple[Pool, ...]:
             accounting=str(used.accounting),
             nodes=used.nodes,
             amounts=tuple(
-                Amount(name=each.name, total=each.total, taken=each.taken, free=each.free)
+                Amount(name=each.name, total=each.total, usable=each.usable, taken=each.taken, free=each.free)
                 for each in used.amounts
             ),
             provisioned=used.cluster not in absent,
+            why=used.why,
         )
         for used in scheduler.usage(snapshot(files))
     )

@@ -34,8 +34,9 @@ from modelplane.scheduler.types import (
     ResolvedRequest,
     Taint,
     Toleration,
+    Usable,
 )
-from modelplane.scheduler.usage import Amount, Usage, usage
+from modelplane.scheduler.usage import Amount, Usage, overcommitted, usage
 from modelplane.scheduler.verdict import Reason
 
 __all__ = [
@@ -73,11 +74,13 @@ __all__ = [
     "Role",
     "Taint",
     "Toleration",
+    "Usable",
     "Usage",
     "Version",
     "alternatives",
     "drained",
     "moving",
+    "overcommitted",
     "schedule",
     "usage",
 ]

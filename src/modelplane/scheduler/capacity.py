@@ -16,6 +16,10 @@ while
 
     closed nodes + pods of its own gang, which are on nodes of their own, are at most N.
 
+Devices of a node that no pod of the pool can have are taken too: of each such node, as if by one pod that is
+there already. Any node may be left out of the count, because what other pods take of it they do not take of
+the rest.
+
 For pods of one size this is exact: no capacity is lost. For mixed sizes it is safe: a refused pod would fit
 only if kube-scheduler chose its nodes well.
 """
@@ -47,6 +51,11 @@ class NodeCapacity:
         return max(load.nodes - self.free, 0)
 
     @property
+    def taken(self) -> int:
+        """The nodes that replicas hold."""
+        return self.nodes - self.free
+
+    @property
     def overcommitted(self) -> bool:
         """True if replicas hold more than the pool has."""
         return self.free < 0
@@ -58,26 +67,36 @@ class NodeCapacity:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCapacity:
-    """A pool whose devices are counted. `devices` are those of one node, by entry."""
+    """A pool whose devices are counted. `devices` are those of one node, by entry.
+
+    `lacking` are devices that cannot be had: vectors by entry, and how many nodes lack them.
+    """
 
     nodes: int
     devices: tuple[int, ...]
     groups: tuple[tuple[Group, int], ...] = ()
+    lacking: tuple[tuple[tuple[int, ...], int], ...] = ()
 
     @classmethod
-    def of(cls, nodes: int, devices: Sequence[int], loads: Iterable[Load]) -> "DeviceCapacity":
+    def of(
+        cls,
+        nodes: int,
+        devices: Sequence[int],
+        loads: Iterable[Load],
+        lacking: tuple[tuple[tuple[int, ...], int], ...] = (),
+    ) -> "DeviceCapacity":
         """Return the capacity that loads leave, fitting or not."""
-        return cls(nodes, tuple(devices), _added((), loads))
+        return cls(nodes, tuple(devices), _added((), loads), lacking)
 
     def take(self, load: Load) -> "DeviceCapacity | None":
         """Return the capacity without the load, or None if a pod might find no node."""
-        capacity = DeviceCapacity(self.nodes, self.devices, _added(self.groups, (load,)))
+        capacity = DeviceCapacity(self.nodes, self.devices, _added(self.groups, (load,)), self.lacking)
         return None if capacity.overcommitted else capacity
 
     def missing(self, load: Load) -> int:
         """Return the number of further nodes that the load needs; 0 also if no number suffices."""
         groups = _added(self.groups, (load,))
-        capacity = DeviceCapacity(self.nodes, self.devices, groups)
+        capacity = DeviceCapacity(self.nodes, self.devices, groups, self.lacking)
         if not all(capacity._ever(group) for group, _ in groups):
             return 0
         return max(0, *(capacity._needed(group) - self.nodes for group, _ in groups))
@@ -89,14 +108,21 @@ class DeviceCapacity:
 
     def enlarged(self, nodes: int) -> "DeviceCapacity":
         """Return the capacity as it would be with more nodes."""
-        return DeviceCapacity(self.nodes + nodes, self.devices, self.groups)
+        return DeviceCapacity(self.nodes + nodes, self.devices, self.groups, self.lacking)
+
+    def usable(self, entry: int) -> int:
+        """Return the number of devices of an entry on all nodes, without those that cannot be had."""
+        return self.devices[entry] * self.nodes - sum(lacks[entry] * nodes for lacks, nodes in self.lacking)
+
+    def taken(self, entry: int) -> int:
+        """Return the number of devices of an entry that pods take."""
+        return sum(
+            demand.need[entry] * pods * copies for group, copies in self.groups for demand, pods in group.pods
+        )
 
     def free(self, entry: int) -> int:
         """Return the number of free devices of an entry on all nodes; negative if it is overcommitted."""
-        taken = sum(
-            demand.need[entry] * pods * copies for group, copies in self.groups for demand, pods in group.pods
-        )
-        return self.devices[entry] * self.nodes - taken
+        return self.usable(entry) - self.taken(entry)
 
     def _ever(self, group: Group) -> bool:
         """True if each pod of a group fits on an empty node."""
@@ -109,6 +135,7 @@ class DeviceCapacity:
     def _needed(self, group: Group) -> int:
         """Return how many nodes make each pod of a group sure to find one."""
         others = [(each, copies - (each == group)) for each, copies in self.groups]
+        others += _blockers(self.lacking)
         return group.size + max(self._closed(demand, others) for demand, _ in group.pods)
 
     def _closed(self, demand: Demand, others: Sequence[tuple[Group, int]]) -> int:
@@ -143,6 +170,12 @@ class DeviceCapacity:
                 if reachable == before:
                     break
         return next((taken for taken in range(have - need + 1, have + 1) if reachable >> taken & 1), 0)
+
+
+def _blockers(lacking: Iterable[tuple[tuple[int, ...], int]]) -> list[tuple[Group, int]]:
+    """Return missing devices as one group of pods, which are on different nodes."""
+    pods = [(Demand(lacks, lacks, (True,) * len(lacks)), nodes) for lacks, nodes in lacking if nodes]
+    return [(Group(tuple(pods)), 1)] if pods else []
 
 
 FreeCapacity: TypeAlias = NodeCapacity | DeviceCapacity

@@ -83,16 +83,17 @@ def _overcommitted(state: CycleState, kept: Iterable[Kept]) -> Iterable[str]:
             if capacity.overcommitted and (name, pool.name) in used:
                 yield (
                     f'pool {pool.name} of InferenceCluster "{name}" is overcommitted: '
-                    f"replicas hold {_holding(pool, capacity)}"
+                    f"replicas hold {holding(pool, capacity)}"
                 )
 
 
-def _holding(pool: Pool, capacity: FreeCapacity) -> str:
+def holding(pool: Pool, capacity: FreeCapacity) -> str:
+    """Return what replicas hold of a pool, beside what it has."""
+    usable = "usable " if pool.usable else ""
     if isinstance(capacity, NodeCapacity):
-        return f"{pool.nodes - capacity.free} of its {pool.nodes} nodes"
+        return f"{capacity.taken} of its {capacity.nodes} {usable}nodes"
     parts = []
     for entry, device in enumerate(pool.devices):
-        total = device.count * pool.nodes
-        if held := total - capacity.free(entry):
-            parts.append(f"{held} of its {total} {device.name}")
+        if held := capacity.taken(entry):
+            parts.append(f"{held} of its {capacity.usable(entry)} {usable}{device.name}")
     return f"{' and '.join(parts) or 'devices'}, which one of them might not find again"

@@ -7,7 +7,7 @@ without claims takes nothing.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from modelplane.api.node_pools import Accounting
@@ -82,20 +82,25 @@ class Ledger:
 
     def capacities(self, cluster: Cluster, without: Sequence[PlacedEngine] = ()) -> list[FreeCapacity]:
         """Return the capacity of each pool, in published order; `without` engines that are there."""
-        account = self._sum(cluster)
-        if account is None:
-            return [self._capacity(pool, 0, _NONE, without) for pool in cluster.pools]
+        account = self._sum(cluster) or _Account()
         return [
             self._capacity(pool, account.nodes[pool.name], account.groups.get(pool.name, _NONE), without)
             for pool in cluster.pools
         ]
+
+    def declared(self, cluster: Cluster, without: Sequence[PlacedEngine] = ()) -> list[FreeCapacity]:
+        """Return the same of what is declared, whatever was observed."""
+        if all(pool.usable is None for pool in cluster.pools):
+            return self.capacities(cluster, without)
+        pools = tuple(replace(pool, usable=None) for pool in cluster.pools)
+        return self.capacities(replace(cluster, pools=pools), without)
 
     def full(self, cluster: Cluster) -> bool:
         """True if no pool of a cluster has a free node, so that no replica fits."""
         account = self._sum(cluster)
         if account is None or any(pool.accounting is not Accounting.NODES for pool in cluster.pools):
             return False
-        return all(account.nodes[pool.name] >= pool.nodes for pool in cluster.pools)
+        return all(account.nodes[pool.name] >= pool.usable_nodes for pool in cluster.pools)
 
     def grows(
         self, cluster: Cluster, engines: Sequence[PlacedEngine], held_now: Sequence[PlacedEngine]
@@ -125,15 +130,17 @@ class Ledger:
     def _capacity(
         self, pool: Pool, nodes: int, groups: Mapping[Group, int], without: Sequence[PlacedEngine]
     ) -> FreeCapacity:
+        have = pool.usable_nodes
         if pool.accounting is Accounting.NODES:
             if not without:
-                return NodeCapacity(pool.nodes, pool.nodes - nodes)
+                return NodeCapacity(have, have - nodes)
             # An overcommitted pool leaves a replica what it has.
-            return NodeCapacity(pool.nodes, max(pool.nodes - nodes, 0) + held(without)[pool.name])
+            return NodeCapacity(have, max(have - nodes, 0) + held(without)[pool.name])
         left = Counter(groups)
         left.subtract(self._groups(without, pool))
         counts = [device.count for device in pool.devices]
-        return DeviceCapacity.of(pool.nodes, counts, (Load(group, count) for group, count in left.items()))
+        loads = (Load(group, count) for group, count in left.items())
+        return DeviceCapacity.of(have, counts, loads, pool.usable.lacking if pool.usable else ())
 
     def _sum(self, cluster: Cluster) -> _Account | None:
         """Return the account of a cluster, or None if nothing was ever charged there."""

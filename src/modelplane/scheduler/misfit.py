@@ -90,19 +90,26 @@ def _needed(capacity: FreeCapacity, pods: int) -> str:
 def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
     if isinstance(capacity, NodeCapacity):
         free = max(capacity.free, 0)
-        detail = f"pool {pool.name} has {free} of {pool.nodes} nodes free, {load.nodes} needed"
+        usable = f" {capacity.nodes} usable nodes" if pool.usable else f" {capacity.nodes} nodes"
+        detail = f"pool {pool.name} has {free} of{usable} free, {load.nodes} needed{_observed(pool)}"
         remedy = f"add {amounts.nodes(capacity.missing(load))} to pool {pool.name}"
         return Rejected(Reason.NO_FREE_NODES, detail=detail, remedy=remedy)
     parts, scarce = [], False
     for entry, device in enumerate(pool.devices):
         needed = sum(demand.need[entry] * pods for demand, pods in load.group.pods) * load.copies
         if needed:
-            total, free = device.count * pool.nodes, max(capacity.free(entry), 0)
+            total, free = capacity.usable(entry), max(capacity.free(entry), 0)
             scarce = scarce or free < needed
-            parts.append(f"{free} of {total} {device.name} free, {needed} needed")
+            usable = "usable " if pool.usable else ""
+            parts.append(f"{free} of {total} {usable}{device.name} free, {needed} needed")
     detail = f"pool {pool.name} has {' and '.join(parts)}"
     if not scarce:
         detail += ", which might not be on one node when Kubernetes has chosen"
+    detail += _observed(pool)
     missing = capacity.missing(load)
     remedy = f"add {amounts.nodes(missing)} to pool {pool.name}" if missing else ""
     return Rejected(Reason.NO_FREE_DEVICES, detail=detail, remedy=remedy)
+
+
+def _observed(pool: Pool) -> str:
+    return f" ({pool.usable.why})" if pool.usable and pool.usable.why else ""

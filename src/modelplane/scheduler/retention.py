@@ -7,7 +7,7 @@ that a drain moves (``drain``).
 
 Retention does not check labels, the clusterSelector, the cache's footprint, readiness, the gateway, or free
 capacity (unless the replica is to grow). To relabel a cluster or narrow a selector moves no serving replica;
-neither does a cluster that fails or a pool that shrinks.
+neither does a cluster that fails or a pool that shrinks, in what is declared or in what is observed.
 
 Two deployments that are placed at the same time can get the same capacity. Then the newest replica that does
 not serve yields to older ones and to those that serve: it leaves, as if it did not fit.
@@ -150,7 +150,7 @@ def yielding(
     losers: dict[tuple[str, str], str] = {}
     for name in sorted(kept):
         cluster = state.clusters[name]
-        full = [at for at, capacity in enumerate(ledger.capacities(cluster)) if capacity.overcommitted]
+        full = [at for at, capacity in enumerate(ledger.declared(cluster)) if capacity.overcommitted]
         if full:
             losers |= _losers(cluster, full, [each for each in replicas if each.cluster == name], ledger)
     decided: list[RetentionDecision] = []
@@ -180,7 +180,7 @@ def _losers(
         for position in reversed(range(len(there))):
             replica = there[position]
             before = {each.deployment_uid for each in there[:position]} - {replica.deployment_uid}
-            if not ledger.capacities(cluster, without=gone)[at].overcommitted:
+            if not ledger.declared(cluster, without=gone)[at].overcommitted:
                 break
             if before and not (replica.ready or replica.deleting):
                 gone += replica.engines

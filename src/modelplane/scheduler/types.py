@@ -62,9 +62,23 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
+class Usable:
+    """What new replicas may use of a pool, as observed: `nodes` of its nodes, less devices on some of them.
+
+    `lacking` has vectors of devices that a node lacks, by entry of the pool, and how many nodes lack them.
+    `why` is the cause in words that any user may read; empty if the pool is as declared.
+    """
+
+    nodes: int
+    lacking: tuple[tuple[tuple[int, ...], int], ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
     """A node pool: `nodes` is its maximum size, `devices` are those of each node, in published order.
 
+    `usable` is None if nothing was observed: then all of it may be used. It limits new replicas only.
     Pools of a cluster with the same `fabric`, unless it is empty, are joined by one network. `prices` are
     those of one device of each entry for an hour, in billionths of the `currency`, which is empty where no
     price is known.
@@ -78,6 +92,12 @@ class Pool:
     currency: str = ""
     prices: tuple[int, ...] = ()
     cordon: Cordon = Cordon.NONE
+    usable: Usable | None = None
+
+    @property
+    def usable_nodes(self) -> int:
+        """Nodes that new replicas may use."""
+        return self.nodes if self.usable is None else min(self.usable.nodes, self.nodes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from modelplane.api.node_pools import Accounting
 from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
+from modelplane.scheduler.diagnose import holding
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
@@ -16,16 +17,20 @@ from modelplane.scheduler.types import Cluster, Fleet, Pool
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """An amount, in total and in use; more may be in use than exist if the pool is overcommitted."""
+    """An amount, as declared, in use, and usable; more may be in use than exist if the pool is overcommitted.
+
+    Without an observation, all that is declared is usable.
+    """
 
     name: str
     total: int
     taken: int
+    usable: int
 
     @property
     def free(self) -> int:
         """The free amount, at least 0."""
-        return max(self.total - self.taken, 0)
+        return max(self.usable - self.taken, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,10 @@ class Usage:
     accounting: Accounting
     nodes: int
     amounts: tuple[Amount, ...]
+    observed: bool = False
+    """True if what is usable was observed."""
+    why: str = ""
+    """The cause for which not all that is declared is usable; empty if all is, or nothing was observed."""
 
 
 def usage(fleet: Fleet) -> tuple[Usage, ...]:
@@ -46,16 +55,36 @@ def usage(fleet: Fleet) -> tuple[Usage, ...]:
     return tuple(_usages(sorted(fleet.clusters, key=lambda cluster: cluster.name), ledger))
 
 
+def overcommitted(fleet: Fleet) -> list[str]:
+    """Return the pools of which replicas hold more than they have, in words."""
+    budget = SearchBudget()
+    ledger = Ledger(fleet.replicas, Selection(budget), budget)
+    return [
+        f'pool "{pool.name}": replicas hold {holding(pool, capacity)}'
+        for cluster in fleet.clusters
+        for pool, capacity in zip(cluster.pools, ledger.capacities(cluster), strict=True)
+        if capacity.overcommitted
+    ]
+
+
 def _usages(clusters: Iterable[Cluster], ledger: Ledger) -> Iterator[Usage]:
     for cluster in clusters:
         for pool, capacity in zip(cluster.pools, ledger.capacities(cluster), strict=True):
-            yield Usage(cluster.name, pool.name, pool.accounting, pool.nodes, tuple(_amounts(pool, capacity)))
+            yield Usage(
+                cluster.name,
+                pool.name,
+                pool.accounting,
+                pool.nodes,
+                tuple(_amounts(pool, capacity)),
+                pool.usable is not None,
+                pool.usable.why if pool.usable else "",
+            )
 
 
 def _amounts(pool: Pool, capacity: FreeCapacity) -> Iterator[Amount]:
     if isinstance(capacity, NodeCapacity):
-        yield Amount("nodes", pool.nodes, pool.nodes - capacity.free)
+        yield Amount("nodes", pool.nodes, capacity.taken, capacity.nodes)
         return
     for entry, device in enumerate(pool.devices):
         total = device.count * pool.nodes
-        yield Amount(device.name, total, total - capacity.free(entry))
+        yield Amount(device.name, total, capacity.taken(entry), capacity.usable(entry))

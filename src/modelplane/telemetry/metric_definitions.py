@@ -78,16 +78,18 @@ LABELS = {
     "cluster": "Name of an InferenceCluster: one value per cluster of the fleet",
     "code": "Code of an error of the gateway module: one value per code",
     "deployment": "Name of a ModelDeployment: one value per deployment",
-    "device": "Name of a device entry of the pool's InferenceClass: 16 at most",
+    "device": "Name of a device entry of the pool's InferenceClass: 16 at most; `nodes` where nodes are lost",
     "endpoint": "ModelEndpoint, as `NAMESPACE/NAME`, or `held/NAMESPACE/NAME` for requests that a service "
     "has held: one value per endpoint",
     "kind": "Kind that Modelplane reconciles, or `other`: one value per kind. Of tokens: `prompt` or "
     "`completion`",
     "namespace": "Namespace of a ModelDeployment",
     "pool": "Name of a node pool of the cluster",
+    "problem": "Problem of a cluster's capacity: 3 values",
     "queue": "`decisions` (ModelDeployments, one at a time) or `work` (everything else)",
     "ready": "`true`, `false` or `unknown`: the status of the object's Ready condition",
-    "reason": "Reason of the deployment's ReplicasScheduled condition, or `Unknown` while it has none",
+    "reason": "Reason of the deployment's ReplicasScheduled condition, or `Unknown` while it has none. Of "
+    "lost capacity: its cause",
     "result": "How it ended: see the metric",
     "secret": "Name of a Secret with a certificate of the gateway: 16 at most",
     "service": "ModelService, as `NAMESPACE/NAME`: one value per service that answered since Envoy started",
@@ -189,16 +191,33 @@ NODES = Metric(
     "modelplane_nodes",
     Type.GAUGE,
     "Nodes of a pool whose nodes are counted whole: `total`, `used` by replicas, `free`, as placements count "
-    "them. Where more are used than there are, `free` is 0.",
+    "them, and `usable` where capacity is observed. Where more are used than there are, `free` is 0.",
     ("cluster", "pool", "state"),
     observed=True,
 )
 DEVICES = Metric(
     "modelplane_devices",
     Type.GAUGE,
-    "Devices of a pool: `total`, `used` by replicas, `free`, as placements count them. Where nodes are "
-    "counted whole, all devices of a used node are used. Where more are used than there are, `free` is 0.",
+    "Devices of a pool: `total`, `used` by replicas, `free`, as placements count them, and `usable` where "
+    "capacity is observed. Where nodes are counted whole, all devices of a used node are used. Where more "
+    "are used than there are, `free` is 0.",
     ("cluster", "pool", "device", "state"),
+    observed=True,
+)
+CAPACITY_LOST = Metric(
+    "modelplane_capacity_lost",
+    Type.GAUGE,
+    "Declared devices, or `nodes`, that new replicas may not use, by cause; absent where nothing is lost, or "
+    "capacity is not observed.",
+    ("cluster", "pool", "device", "reason"),
+    observed=True,
+)
+CAPACITY_PROBLEM = Metric(
+    "modelplane_capacity_problem",
+    Type.GAUGE,
+    "1 while the problem of a cluster's capacity lasts: `stale`, `overcommitted` or `drifted`, else 0; "
+    "absent where capacity is not observed.",
+    ("cluster", "problem"),
     observed=True,
 )
 UNREADABLE = Metric(
@@ -360,6 +379,8 @@ METRICS = (
     AUTOSCALER_INERT,
     NODES,
     DEVICES,
+    CAPACITY_LOST,
+    CAPACITY_PROBLEM,
     UNREADABLE,
     FUNCTION_REQUESTS,
     FUNCTION_DURATION,

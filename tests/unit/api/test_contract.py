@@ -352,6 +352,8 @@ ADDITIONS = {
     "GKECluster spec.releaseChannel": "the reference composes a constant",
     "GKECluster spec.systemPool*": "the reference composes constants",
     "*Cluster spec.nodePools[].taints*": "taints of the InferenceCluster's pool",
+    "InferenceCluster spec.capacitySource": "capacity as it is observed",
+    "InferenceCluster status.gpuPools[].usable*": "capacity as it is observed",
     "InferenceCluster spec.localObjects*": "names that pods may use of the cluster itself",
     "InferenceCluster spec.podKeys*": "labels and annotations that pods may have there",
     "InferenceCluster spec.nodePools[].accounting": "whether replicas share nodes",

@@ -172,3 +172,35 @@ def test_the_figures_of_a_fleet_are_those_of_the_scheduler() -> None:
     counted |= {labels: value for labels, value in devices.items() if labels[:2] not in pools}
     assert counted == expected
     assert 0 < len(pools) < 60, "pools of both kinds"
+
+
+def test_what_is_lost_of_a_pool_is_told_by_cause_and_not_by_whose_it_is() -> None:
+    lost = [
+        {"reason": "HeldByOthers", "name": "gpu", "count": 1, "detail": "batch/x"},
+        {"reason": "HeldByOthers", "name": "gpu", "count": 2, "detail": "batch/y"},
+        {"reason": "NodeNotReady", "name": "nodes", "count": 1},
+    ]
+    seen = pool("a", 3, accounting="Devices")
+    missing = [{"nodes": 1, "devices": [{"name": "gpu", "count": 3}]}]
+    seen["usable"] = {"nodes": 2, "missing": missing, "terms": lost}
+    east = cluster("east", seen)
+    east["status"]["conditions"] += [
+        ready("False", "CapacityStale", "CapacityObserved"),
+        ready("True", "Overcommitted", "CapacityOvercommitted"),
+    ]
+    declared = cluster("west", pool("b", 1))
+    assert hardware("modelplane_capacity_lost", [east, declared], []) == {
+        ("east", "a", "gpu", "HeldByOthers"): 3,
+        ("east", "a", "nodes", "NodeNotReady"): 1,
+    }
+    assert hardware("modelplane_capacity_problem", [east, declared], []) == {
+        ("east", "stale"): 1,
+        ("east", "overcommitted"): 1,
+        ("east", "drifted"): 0,
+    }
+    assert hardware("modelplane_devices", [east], []) == {
+        ("east", "a", "gpu", "total"): 24,
+        ("east", "a", "gpu", "usable"): 13,
+        ("east", "a", "gpu", "used"): 0,
+        ("east", "a", "gpu", "free"): 13,
+    }

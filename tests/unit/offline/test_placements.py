@@ -37,7 +37,7 @@ def test_a_plan_says_where_each_replica_goes_and_what_is_left():
             pool="pool",
             accounting="Nodes",
             nodes=1,
-            amounts=(Amount(name="nodes", total=1, taken=1, free=0),),
+            amounts=(Amount(name="nodes", total=1, usable=1, taken=1, free=0),),
             provisioned=True,
         ),
     )

@@ -12,17 +12,20 @@ from modelplane import __version__
 from modelplane.controllers.observed import Queue, State
 from modelplane.telemetry import metric_definitions, metrics
 from modelplane.telemetry.metric_definitions import LABELS, METRICS, Metric, Program, Result, Type
-from support.telemetry import Series, cluster, deployment, item, pool, replica, scraped
+from support.telemetry import Series, cluster, deployment, item, pool, ready, replica, scraped
 
 ROOT = Path(__file__).parents[3]
 OWN = re.compile(r"modelplane_\w+")
+LOST = {"reason": "NodeNotReady", "name": "nodes", "count": 1}
+EAST = cluster("east", {**pool("h200", 4), "usable": {"nodes": 3, "terms": [LOST]}})
+EAST["status"]["conditions"].append(ready("True", "Observed", "CapacityObserved"))
 STATE = State(
     queues={"decisions": Queue(0, 1), "work": Queue(3, 4)},
     reachable={"east": True},
     expiries={"models-tls": datetime(2027, 1, 1, tzinfo=UTC)},
     objects={
         "InferenceAutoscaler": [{"metadata": {"namespace": "ml-team", "name": "qwen"}}],
-        "InferenceCluster": [cluster("east", pool("h200", 4))],
+        "InferenceCluster": [EAST],
         "ModelDeployment": [deployment("qwen", 2, total=1)],
         "ModelReplica": [replica("qwen-1", "east", "h200")],
     },

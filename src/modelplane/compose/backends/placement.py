@@ -5,7 +5,7 @@ nodes, because the scheduler counted them so. All other terms are preferences, s
 communicating pods together, and never keep a pod pending.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from modelplane.api import labels
 from modelplane.api.engines import Role
@@ -15,7 +15,7 @@ from modelplane.compose.backends.workload import Workload
 
 _HOST = "kubernetes.io/hostname"
 _ZONE = "topology.kubernetes.io/zone"
-_GPU_TAINT = "nvidia.com/gpu"
+GPU_TAINT: Final = "nvidia.com/gpu"
 
 _GROUP_KEY = "leaderworkerset.sigs.k8s.io/group-key"
 """Label of a LeaderWorkerSet's pods: equal within a gang, different between gangs."""
@@ -35,13 +35,13 @@ def node_rules(workload: Workload, member: PlacedMember) -> dict[str, Any]:
 
 
 def _tolerations(taints: tuple[NodeTaint, ...]) -> list[dict[str, str]]:
-    gpu = {"key": _GPU_TAINT, "operator": "Exists", "effect": str(NodeTaintEffect.NO_SCHEDULE)}
+    gpu = {"key": GPU_TAINT, "operator": "Exists", "effect": str(NodeTaintEffect.NO_SCHEDULE)}
     return [
         gpu,
         *(
             {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": str(taint.effect)}
             for taint in taints
-            if (taint.key, taint.effect) != (_GPU_TAINT, NodeTaintEffect.NO_SCHEDULE)
+            if (taint.key, taint.effect) != (GPU_TAINT, NodeTaintEffect.NO_SCHEDULE)
         ),
     ]
 

@@ -7,6 +7,7 @@ something about a cluster is unknown, the answer is its cause, never an empty re
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from modelplane.api import labels
@@ -14,6 +15,7 @@ from modelplane.compose import cluster_namespace
 from modelplane.compose.cluster_kubeconfig import replacement
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.children import ChildIndex
+from modelplane.controllers.clusters.capacity_watches import KINDS, CapacityWatches
 from modelplane.controllers.clusters.health import Health
 from modelplane.controllers.clusters.watches import LOADING, Changed, Watches, child_kinds, is_scoped
 from modelplane.controllers.fleet_resources import resource_for
@@ -55,6 +57,7 @@ class Connection:
             routes=routes,
         )
         self._health = Health(self._watches, self._tell)
+        self._capacity = CapacityWatches(client, partial(on_change, name))
 
     async def open(self) -> None:
         """Begin to read the cluster; return once it has been read or has failed."""
@@ -74,6 +77,7 @@ class Connection:
     async def close(self) -> None:
         """Stop every watch and close the client."""
         self._health.close()
+        await self._capacity.close()
         await self._watches.close()
         await self.client.close()
 
@@ -119,6 +123,8 @@ class Connection:
             since = self._health.unreachable_since()
             return Unknown(self.problem, loading=self.loading, since=since)
         resource = resource_for(requirement.api_version, requirement.kind)
+        if resource in KINDS:
+            return self._capacity.find(resource)
         if refusal := self._watches.refusal(resource, requirement.namespace):
             return Unknown(refusal)
         if resource == NAMESPACES:

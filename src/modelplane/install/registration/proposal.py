@@ -11,6 +11,7 @@ from modelplane.api.inference_cluster import InferenceCluster, InferenceClusterS
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import SYSTEM_NAMESPACE, ObjectMeta
 from modelplane.api.stack_components import ServingProfile
+from modelplane.api.usable_capacity import CapacitySource
 from modelplane.catalogue.entries import Catalogue
 from modelplane.install import inference_cluster
 from modelplane.install.registration.hardware import Hardware, hardware
@@ -120,6 +121,7 @@ class Proposal:
                     cluster=ClusterOrigin(source=Source.EXISTING, existing=existing),
                     serving_stack=self.stack.settings,
                     node_pools=tuple(pool.spec() for pool in self.hardware.pools),
+                    capacity_source=CapacitySource.OBSERVED,
                 ),
             )
         )

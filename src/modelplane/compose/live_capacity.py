@@ -1,0 +1,174 @@
+"""Live capacity of an InferenceCluster with ``capacitySource: Observed``.
+
+What is declared is lowered by what is observed (``observed_capacity``). Nothing is lowered on doubt: while
+something cannot be read, the last known capacity stays, or else the declared one, and a condition says so.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from modelplane import scheduler
+from modelplane.api import labels
+from modelplane.api.decode import InvalidObject, convert
+from modelplane.api.inference_cluster import GPUPool, InferenceCluster
+from modelplane.api.listing import in_order
+from modelplane.api.meta import API_VERSION, kind_name
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.reasons import InferenceClusterCondition as Type
+from modelplane.api.reasons import InferenceClusterReason as Reason
+from modelplane.api.usable_capacity import CapacitySource
+from modelplane.compose import capacity_status, fleet
+from modelplane.compose.capacity_facts import facts_of
+from modelplane.compose.composition import Request, Requirement
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.observed_capacity import Cluster, Observation, Unclear, observe
+
+_NODES, _SLICES, _CLAIMS, _REPLICAS = "nodes", "slices", "claims", "replicas"
+_READ: Final = {
+    _NODES: ("v1", "Node"),
+    _SLICES: ("resource.k8s.io/v1", "ResourceSlice"),
+    _CLAIMS: ("resource.k8s.io/v1", "ResourceClaim"),
+}
+_UNREADABLE: Final = (
+    " (if a permission is missing, apply the output of `modelplane install --inference-cluster` to it again)"
+)
+_SHOWN: Final = 8
+"""Pools, or differences, in a message: as many pools as a cluster has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The pools of the status with their usable capacity, conditions, and when to look again."""
+
+    pools: list[dict[str, Any]]
+    conditions: tuple[Condition, ...] = ()
+    again_s: float | None = None
+
+
+def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
+    """Return what capacity is observed from; nothing if it is declared.
+
+    Changes of replicas trigger nothing, because claims follow them.
+    """
+    if cluster.spec.capacity_source is CapacitySource.DECLARED:
+        return ()
+    name = cluster.metadata.name
+    return (
+        *(Requirement(key, *kind, cluster=name) for key, kind in _READ.items()),
+        Requirement(
+            _REPLICAS,
+            API_VERSION,
+            kind_name(ModelReplica),
+            labels={labels.CLUSTER: name},
+            triggers=False,
+        ),
+    )
+
+
+def report(request: Request[InferenceCluster], pools: Sequence[Mapping[str, Any]]) -> Report:
+    """Return published pools with what new replicas may use of them."""
+    declared = [{key: value for key, value in pool.items() if key != "usable"} for pool in pools]
+    if request.owner.spec.capacity_source is CapacitySource.DECLARED:
+        return Report(declared)
+    if not request.now:
+        message = (
+            "the capacity of nodePools is used: only the controllers observe clusters, so set capacitySource "
+            "to Declared"
+        )
+        return Report(declared, (false(Type.CAPACITY_OBSERVED, Reason.NOT_OBSERVED, message),))
+    read = [convert(pool, GPUPool) for pool in declared]
+    observed = _observed(request, read)
+    before = {pool.name: pool.usable for pool in request.owner.status.gpu_pools}
+    result = []
+    for pool in read:
+        found, known = observed[pool.name], before.get(pool.name)
+        usable = (
+            known
+            if isinstance(found, Unclear)
+            else capacity_status.published(pool, found, known, request.now)
+        )
+        result.append(msgspec.structs.replace(pool, usable=usable))
+    due = [pool.usable.rises_at.timestamp() for pool in result if pool.usable and pool.usable.rises_at]
+    clear = [each for each in observed.values() if isinstance(each, Observation)]
+    return Report(
+        [
+            {**given, **({"usable": msgspec.to_builtins(pool.usable)} if pool.usable else {})}
+            for given, pool in zip(declared, result, strict=True)
+        ],
+        (_condition(result, observed), _overcommitted(request, result), _drifted(observed, bool(clear))),
+        max(min(due) - request.now, 1.0) if due else None,
+    )
+
+
+def _observed(
+    request: Request[InferenceCluster], pools: Sequence[GPUPool]
+) -> dict[str, Observation | Unclear]:
+    for key, (_, kind) in _READ.items():
+        if unknown := request.unknown(key):
+            cause = f"cannot list {kind}s of the cluster{_UNREADABLE}: {unknown.cause}"
+            return {pool.name: Unclear(cause) for pool in pools}
+    try:
+        given = _given(fleet.replica(each) for each in request.found(_REPLICAS))
+    except InvalidObject as error:
+        return {pool.name: Unclear(str(error)) for pool in pools}
+    nodes, slices, claims = (facts_of(request.found(key)) for key in _READ)
+    cluster = Cluster(nodes, slices, claims, given)
+    declared = {pool.name: pool for pool in request.owner.spec.node_pools}
+    return {pool.name: observe(declared[pool.name], pool.devices, cluster) for pool in pools}
+
+
+def _given(replicas: Iterable[scheduler.Replica]) -> Counter[tuple[str, str]]:
+    """Return the devices that replicas were given, by pool and namespace."""
+    given: Counter[tuple[str, str]] = Counter()
+    for replica in replicas:
+        for engine in replica.engines:
+            for member in engine.members:
+                claimed = sum(claim.count for claim in member.claims)
+                given[member.pool, replica.namespace] += claimed * member.pods * engine.copies
+    return given
+
+
+def _condition(pools: Sequence[GPUPool], observed: Mapping[str, Observation | Unclear]) -> Condition:
+    unclear = {each.cause: pool for pool in pools if isinstance(each := observed[pool.name], Unclear)}
+    if not unclear:
+        summaries = [capacity_status.summary(pool, pool.usable) for pool in pools if pool.usable]
+        return true(Type.CAPACITY_OBSERVED, Reason.OBSERVED, in_order(summaries, _SHOWN, "; "))
+    causes = [
+        f'pool "{pool.name}" keeps its {"last known" if pool.usable else "declared"} capacity: {cause}'
+        for cause, pool in unclear.items()
+    ]
+    message = in_order(causes, _SHOWN, "; ")
+    return false(Type.CAPACITY_OBSERVED, Reason.CAPACITY_STALE, message)
+
+
+def _overcommitted(request: Request[InferenceCluster], pools: Sequence[GPUPool]) -> Condition:
+    type_ = Type.CAPACITY_OVERCOMMITTED
+    try:
+        replicas = tuple(fleet.replica(each) for each in request.found(_REPLICAS))
+    except InvalidObject as error:
+        return false(type_, Reason.CAPACITY_STALE, f"unknown: {error}")
+    cluster = scheduler.Cluster(request.owner.metadata.name, pools=tuple(map(fleet.pool, pools)))
+    found = scheduler.overcommitted(scheduler.Fleet((cluster,), replicas))
+    if not found:
+        return false(type_, Reason.WITHIN_CAPACITY, "replicas hold no more than is usable")
+    message = f"{in_order(found, _SHOWN, '; ')}. They stay, and pods of them that restart may stay Pending"
+    return true(type_, Reason.OVERCOMMITTED, message)
+
+
+def _drifted(observed: Mapping[str, Observation | Unclear], is_known: bool) -> Condition:
+    type_ = Type.CAPACITY_DRIFTED
+    found = [
+        f'pool "{name}": {text}'
+        for name, each in observed.items()
+        if isinstance(each, Observation)
+        for text in each.drift
+    ]
+    if found:
+        message = f"{in_order(found, _SHOWN, '; ')}. Correct the InferenceClass, or the nodes"
+        return true(type_, Reason.DRIFTED, message)
+    said = "devices are as their classes declare them" if is_known else "unknown: no pool was observed"
+    return false(type_, Reason.AS_DECLARED, said)

@@ -1,0 +1,276 @@
+"""Usable capacity against the real kube-scheduler, and its way from a cluster into the status.
+
+The control plane has KEP-5055 (taints of devices), which is off by default in this version of Kubernetes.
+"""
+
+import base64
+import random
+import shlex
+
+import pytest
+
+from modelplane.api.decode import convert
+from modelplane.api.devices import Device
+from modelplane.api.inference_cluster import GPUPool
+from modelplane.api.node_pools import Accounting, NodePool
+from modelplane.api.usable_capacity import Loss
+from modelplane.compose import capacity_status, fleet
+from modelplane.compose.capacity_facts import facts_of
+from modelplane.compose.observed_capacity import Cluster, Observation, observe
+from modelplane.compose.readiness import condition_of
+from modelplane.controllers import fleet_resources
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.local import cluster_objects, permissions
+from modelplane.local.home import Home
+from modelplane.scheduler import Cluster as PlacementCluster
+from modelplane.scheduler import (
+    Deployment,
+    DeviceRequest,
+    Engine,
+    Fleet,
+    Member,
+    Replica,
+    schedule,
+)
+from support import gpu_nodes, kinds
+from support.controllers import running_controllers
+from support.fleets import control_plane_of
+from support.gpu_nodes import DRIVER, PER_NODE, SELECTOR, SLICES, Nodes, create_pod, eventually, unbound
+
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning"),
+]
+
+GATE = "--feature-gates=DRADeviceTaints=true"
+TAINT = {"key": "gpu-error", "value": "79", "effect": "NoSchedule"}
+DEVICE = Device(name="gpu", driver=DRIVER, device_class_name=DRIVER, count=PER_NODE)
+SIZES = (1, 2, 3, 4, 8)
+
+
+@pytest.fixture(scope="module")
+def plane(kubernetes_binary, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("capacity")
+    program = folder / "kubernetes"
+    program.write_text(
+        '#!/bin/sh\nfor each; do shift; set -- "$@" "$each"\n'
+        f'case "$each" in kube-*) set -- "$@" {GATE};; esac; done\n'
+        f'exec {shlex.quote(str(kubernetes_binary))} "$@"\n'
+    )
+    program.chmod(0o700)
+    with control_plane_of(Home(folder / "home"), program) as started:
+        yield started
+
+
+@pytest.fixture
+async def client(plane):
+    async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
+        await client.apply(gpu_nodes.device_class())
+        yield client
+
+
+async def namespace_of(client, prefix):
+    created = await client.create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": f"{prefix}-"}}
+    )
+    name = created["metadata"]["name"]
+    for count in SIZES:
+        template = gpu_nodes.claim_template(f"gpus-{count}", count)
+        template["metadata"]["namespace"] = name
+        await client.create(template)
+    return name
+
+
+async def taint(client, node, devices):
+    """Taint devices of a node, in a new generation of its ResourceSlice."""
+    known = await client.get(SLICES, node)
+    published = [
+        {**each, "taints": [TAINT]} if int(each["name"].removeprefix("gpu-")) in devices else each
+        for each in known["spec"]["devices"]
+    ]
+    pool = {**known["spec"]["pool"], "generation": known["spec"]["pool"]["generation"] + 1}
+    written = await client.patch(SLICES, node, {"spec": {"devices": published, "pool": pool}}, kind="merge")
+    assert sum("taints" in each for each in written["spec"]["devices"]) == len(devices)
+
+
+async def pool_of(client, name, nodes, given=None):
+    """Return the pool as a placement sees it, from what the API server has."""
+    kinds_read = (resources.NODES, SLICES, resources.RESOURCE_CLAIMS)
+    nodes_read, slices, claims = [facts_of((await client.list(kind)).items) for kind in kinds_read]
+    spec = NodePool(name=name, class_name="c", node_count=nodes, accounting=Accounting.DEVICES)
+    found = observe(spec, (DEVICE,), Cluster(nodes_read, slices, claims, given or {}))
+    assert isinstance(found, Observation), found
+    pool = GPUPool(name=name, nodes=nodes, accounting=Accounting.DEVICES, devices=(DEVICE,))
+    usable = capacity_status.published(pool, found, None, 0)
+    return convert({**vars_of(pool), "usable": usable}, GPUPool), found
+
+
+def vars_of(pool):
+    return {name: getattr(pool, name) for name in ("name", "nodes", "accounting", "devices")}
+
+
+def let_in(pool, sizes):
+    """Place replicas of these sizes, one after the other; return the sizes of those that were placed."""
+    replicas: list[Replica] = []
+    placed = []
+    for number, size in enumerate(sizes):
+        member = Member(requests=(DeviceRequest("gpu", size, (SELECTOR,)),))
+        wanted = Deployment("team", f"d{number}", f"uid-{number}", 1, (Engine("main", 1, (member,)),))
+        cluster = PlacementCluster("here", gateway_address="192.0.2.1", pools=(fleet.pool(pool),))
+        for each in schedule(Fleet((cluster,), tuple(replicas)), wanted).assignments:
+            replicas.append(
+                Replica("team", f"d{number}", wanted.uid, wanted.name, "here", each.index, each.engines)
+            )
+            placed.append(size)
+    return placed
+
+
+async def run(client, namespace, pool, sizes):
+    """Create pods of these sizes; return their names."""
+    names = [f"{namespace}-{at}" for at in range(len(sizes))]
+    for name, size in zip(names, sizes, strict=True):
+        await create_pod(client, namespace, gpu_nodes.pod(name, pool, size, name))
+    return names
+
+
+async def settled(client, namespace, waiting):
+    """Wait until all pods are bound but so many, which kube-scheduler cannot bind."""
+
+    async def reached():
+        pods = (await client.list(resources.PODS, namespace)).items
+        refused = [each for each in pods if condition_of(each, "PodScheduled").get("status") == "False"]
+        return len(await unbound(client, namespace)) == len(refused) == waiting
+
+    await eventually(reached, 60)
+
+
+async def remove(client, namespace, names):
+    for name in names:
+        await client.delete(resources.PODS, name, namespace)
+
+    async def released():
+        return not (await client.list(resources.RESOURCE_CLAIMS, namespace)).items
+
+    await eventually(released, 60)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_usable_is_what_kube_scheduler_can_bind(client, seed):
+    """Tainted devices, a cordoned node and pods of others: no device more, and none less."""
+    chance = random.Random(seed)  # noqa: S311  nothing here is a secret
+    count = 3
+    batch, team = await namespace_of(client, "batch"), await namespace_of(client, "team")
+    async with Nodes(client, f"live-{seed}", count) as world:
+        for node in world.names:
+            if tainted := chance.sample(range(PER_NODE), chance.randint(0, 3)):
+                await taint(client, node, tainted)
+        if seed == 2:
+            await client.patch(
+                resources.NODES, world.names[0], {"spec": {"unschedulable": True}}, kind="merge"
+            )
+        foreign = await run(client, batch, world.pool, [1, 2, chance.choice((1, 3))])
+        await settled(client, batch, 0)
+
+        pool, seen = await pool_of(client, world.pool, count)
+        cordoned = Loss.NODE_UNSCHEDULABLE if seed == 2 else Loss.DEVICE_TAINTED
+        assert {loss for loss, _, _ in seen.terms} >= {cordoned, Loss.HELD_BY_OTHERS}
+        ones = let_in(pool, [1] * (count * PER_NODE))
+        assert 0 < len(ones) == capacity_total(pool)
+        names = await run(client, team, world.pool, [*ones, 1])
+        await settled(client, team, 1)
+        # Their own devices are not others': what may be used is the same while replicas hold it.
+        again, _ = await pool_of(client, world.pool, count, {(world.pool, team): len(ones)})
+        assert capacity_total(again) == capacity_total(pool)
+        await remove(client, team, names)
+
+        mixed = let_in(pool, [chance.choice((1, 1, 2, 3, 4, 8)) for _ in range(40)])
+        chance.shuffle(mixed)
+        names = await run(client, team, world.pool, mixed)
+        await settled(client, team, 0)
+        await remove(client, team, names)
+        await remove(client, batch, foreign)
+
+
+def capacity_total(pool):
+    lost = sum(vector[0] * nodes for vector, nodes in capacity_status.vectors(pool, pool.usable))
+    return pool.usable.nodes * PER_NODE - lost
+
+
+def manifests_of(plane, pool, nodes):
+    encoded = base64.b64encode(plane.home.controller_kubeconfig.read_bytes()).decode()
+    device = {"name": "gpu", "driver": DRIVER, "deviceClassName": DRIVER, "count": PER_NODE}
+    spec = {
+        "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "live-kubeconfig"}}},
+        "servingStack": {"profile": "None"},
+        "capacitySource": "Observed",
+        "nodePools": [{"name": pool, "className": "live", "nodeCount": nodes, "accounting": "Devices"}],
+    }
+    return [
+        {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "InferenceClass",
+            "metadata": {"name": "live"},
+            "spec": {"devices": [device]},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "live-kubeconfig", "namespace": "modelplane-system"},
+            "data": {"kubeconfig": encoded},
+        },
+        {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "InferenceCluster",
+            "metadata": {"name": "live"},
+            "spec": spec,
+        },
+    ]
+
+
+async def says(client, status, text):
+    """Wait until the condition about capacity has a status and a text."""
+
+    async def reached():
+        found = condition_of(await client.get(fleet_resources.INFERENCE_CLUSTERS, "live"), "CapacityObserved")
+        return found.get("status") == status and text in found.get("message", "")
+
+    try:
+        await eventually(reached, 60)
+    except TimeoutError:
+        found = await client.get(fleet_resources.INFERENCE_CLUSTERS, "live")
+        raise AssertionError(found["status"]) from None
+
+
+async def test_the_controllers_publish_what_they_observe_and_say_what_they_may_not_read(client, plane):
+    await kinds.install(client, cluster_objects.gateway_api())
+    async with Nodes(client, "watched", 1) as world:
+        for manifest in [*permissions.manifests(), *manifests_of(plane, world.pool, 1)]:
+            await client.apply(manifest)
+        async with running_controllers(plane):
+            await says(client, "True", 'pool "watched": 8 gpu declared, 8 usable')
+            await taint(client, world.names[0], [3])
+            await says(client, "True", "8 gpu declared, 7 usable: 1 gpu tainted gpu-error")
+        # An earlier registration: nothing new may be read, and what is known stays.
+        role = await client.get(resources.CLUSTER_ROLES, "modelplane-inference-cluster")
+        rules = [each for each in role["rules"] if "resourceslices" not in each.get("resources", ())]
+        assert len(rules) < len(role["rules"])
+        await client.patch(resources.CLUSTER_ROLES, role["metadata"]["name"], {"rules": rules}, kind="merge")
+        async with running_controllers(plane):
+            await says(client, "False", 'pool "watched" keeps its last known capacity: cannot list')
+        cluster = await client.get(fleet_resources.INFERENCE_CLUSTERS, "live")
+        [pool] = cluster["status"]["gpuPools"]
+        assert pool["usable"]["missing"] == [{"nodes": 1, "devices": [{"name": "gpu", "count": 1}]}]
+        await client.apply(
+            {
+                **manifests_of(plane, world.pool, 1)[2],
+                "spec": {**manifests_of(plane, world.pool, 1)[2]["spec"], "capacitySource": "Declared"},
+            }
+        )
+        async with running_controllers(plane):
+
+            async def declared():
+                found = await client.get(fleet_resources.INFERENCE_CLUSTERS, "live")
+                return all("usable" not in each for each in found["status"]["gpuPools"])
+
+            await eventually(declared, 60)
