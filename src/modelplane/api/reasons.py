@@ -56,6 +56,7 @@ class InferenceClusterCondition(StrEnum):
     CLUSTER_READY = "ClusterReady"
     BACKEND_READY = "BackendReady"
     MUTUAL_TLS = "MutualTLS"
+    REACHABLE = "Reachable"
 
 
 class InferenceClusterReason(StrEnum):
@@ -75,6 +76,11 @@ class InferenceClusterReason(StrEnum):
     ROLLING_OUT = "RollingOut"
     INVALID_CERTIFICATE = "InvalidCertificate"
     UNSUPPORTED_GATEWAY = "UnsupportedGateway"
+    REACHABLE = "Reachable"
+    SUSPECT = "Suspect"
+    ISOLATED = "Isolated"
+    LOST = "Lost"
+    RETURNING = "Returning"
 
 
 class InferenceGatewayCondition(StrEnum):
@@ -147,6 +153,7 @@ class ModelDeploymentCondition(StrEnum):
     REPLICAS_SCHEDULED = "ReplicasScheduled"
     REPLICAS_READY = "ReplicasReady"
     MODEL_CACHE_RESOLVED = "ModelCacheResolved"
+    FAILOVER = "Failover"
 
 
 class ModelDeploymentReason(StrEnum):
@@ -165,6 +172,11 @@ class ModelDeploymentReason(StrEnum):
     MODEL_CACHE_RESOLVED = "ModelCacheResolved"
     MODEL_CACHE_UNRESOLVED = "ModelCacheUnresolved"
     MODEL_CACHE_NOT_FOUND = "ModelCacheNotFound"
+    WATCHING = "Watching"
+    REPLACING = "Replacing"
+    FAILOVER_PAUSED = "FailoverPaused"
+    FAILOVER_OFF = "Off"
+    NOT_SUPPORTED = "NotSupported"
 
 
 class ModelEndpointCondition(StrEnum):

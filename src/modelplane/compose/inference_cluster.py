@@ -24,7 +24,7 @@ from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.api.serving_stack import KEY as STACK_KEY
 from modelplane.api.stack_components import ServingProfile
-from modelplane.compose import cluster_stack, guards, mutual_tls
+from modelplane.compose import cluster_stack, failover, guards, mutual_tls
 from modelplane.compose.clouds import provisioned
 from modelplane.compose.composition import (
     Composition,
@@ -80,7 +80,7 @@ def compose(request: Request[InferenceCluster]) -> Composition:
     return Composition(
         children=children,
         status=_status(request, silence),
-        conditions=(ready, backend, *mutual_tls.conditions(request)),
+        conditions=(ready, backend, *mutual_tls.conditions(request), *failover.cluster_conditions(request)),
         ready=ready.holds and backend.holds,
         guards=guards.found(kind_name(InferenceCluster), request),
     )

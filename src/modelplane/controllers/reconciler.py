@@ -29,6 +29,7 @@ from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.routes import Composed
 from modelplane.controllers.writer import Writer
+from modelplane.failover import Watched
 from modelplane.gateway.mutual_tls import Link
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -58,6 +59,7 @@ class Reconciler:
         gateway_is_local: bool = False,
         budgets: Budgets | None = None,
         links: Callable[[str], Link | Unknown | None] = lambda _cluster: None,
+        watched: Callable[[Model], Watched | None] = lambda _owner: None,
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -67,6 +69,7 @@ class Reconciler:
         self._key_problem = key_problem
         self._budgets = budgets
         self._links = links
+        self._watched = watched
         self._gateway_is_local = gateway_is_local
         self._children = children.index
         self._releases = releases
@@ -172,6 +175,7 @@ class Reconciler:
             credential=self._clusters.credential(registered) if registered else None,
             gateway_is_local=self._gateway_is_local,
             mutual_tls=self._links(linked) if linked else None,
+            watched=self._watched(owner),
         )
 
     def _find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:

@@ -5,13 +5,13 @@ name on a tie), with the highest index.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from modelplane.scheduler.types import Replica
 
 
-def victims(replicas: Sequence[Replica], surplus: int) -> list[Replica]:
-    """Return `surplus` replicas to remove, in order."""
+def victims(replicas: Sequence[Replica], surplus: int, distrusted: Container[str] = ()) -> list[Replica]:
+    """Return `surplus` replicas to remove, in order; of two that serve, that on a `distrusted` cluster."""
     left = list(replicas)
     chosen: list[Replica] = []
     load = Counter(replica.cluster for replica in left)
@@ -20,6 +20,7 @@ def victims(replicas: Sequence[Replica], surplus: int) -> list[Replica]:
             left,
             key=lambda replica: (
                 not replica.ready,
+                replica.cluster in distrusted,
                 load[replica.cluster],
                 replica.cluster,
                 replica.index,

@@ -96,7 +96,9 @@ class Cluster:
     """One InferenceCluster. `not_ready` is the reason why it is not `ready`, as part of a sentence.
 
     `cache_storage` is the StorageClass of volumes that many pods may mount; without it there are no caches.
-    `region` is empty if the cluster is in no region, and None if its region is unknown.
+    `region` is empty if the cluster is in no region, and None if its region is unknown. For a deployment with
+    failover, `lost` says why its replicas there are to be replaced, `doubt` why what they report may not be
+    true, and `returning` is true while the cluster answers again and is not trusted yet.
     """
 
     name: str
@@ -109,6 +111,9 @@ class Cluster:
     capabilities: Capabilities = Capabilities()
     cache_storage: str = ""
     region: str | None = ""
+    lost: str = ""
+    doubt: str = ""
+    returning: bool = False
 
 
 class Phase(StrEnum):
@@ -169,7 +174,7 @@ class Deployment:
     """One ModelDeployment. `cache` is None if it refers to none. `most_per_hour` is in billionths.
 
     `regions` are those that may serve it; empty allows all. `picks` is true if an endpoint picker chooses the
-    pod that serves a request.
+    pod that serves a request. With `failover`, replicas that are not seen are not counted on.
     """
 
     namespace: str
@@ -185,6 +190,7 @@ class Deployment:
     policy: PlacementPolicy | None = None
     most_per_hour: int | None = None
     currency: str = ""
+    failover: bool = False
 
 
 @dataclass(frozen=True, slots=True)
