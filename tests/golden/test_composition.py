@@ -23,6 +23,7 @@ from modelplane.compose.composition import (
     Unknown,
 )
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.failover import Standing, State, Watched
 from modelplane.gateway.mutual_tls import Link
 from modelplane.install import crossplane_gateway
 from modelplane.install.options import Options
@@ -32,7 +33,7 @@ CASES = sorted(FOLDER.glob("*/*/input.yaml"))
 UPDATE = "MODELPLANE_UPDATE_GOLDEN"
 FIELDS = {
     *("reason", "owner", "observed", "required", "proxy", "silence", "credential", "keyProblem"),
-    *("gatewayPods", "gatewayHasTls", "envoyIsNeededBy", "knowsKeysInForce", "mutualTLS"),
+    *("gatewayPods", "gatewayHasTls", "envoyIsNeededBy", "knowsKeysInForce", "mutualTLS", "watched"),
     *("gatewayAddress", "gatewayProblem", "gatewayTlsProblem", "gatewayWithoutModule", "gatewayAsksForKeys"),
 }
 
@@ -63,10 +64,17 @@ def _compose(case: dict[str, Any]) -> Composition | Blocked:
         silence=Silence(**case["silence"]) if "silence" in case else None,
         credential=Credential(**case["credential"]) if "credential" in case else None,
         mutual_tls=_link(case["mutualTLS"]) if "mutualTLS" in case else None,
+        watched=_watched(case["watched"]) if "watched" in case else None,
     )
     for requirement in kind.requirements(request.owner):
         required.setdefault(requirement.key, ())
     return kind.compose(request)
+
+
+def _watched(watched: dict[str, Any]) -> Watched:
+    standing = watched.get("standing")
+    told = Standing(State(standing["state"]), standing["cause"]) if standing else None
+    return Watched(told, watched.get("lost", {}), watched.get("paused", ""))
 
 
 def _link(link: dict[str, Any]) -> Link | Unknown:

@@ -18,8 +18,19 @@ from modelplane.failover import (
     Witnesses,
     step,
 )
-from modelplane.scheduler import Cluster, Deployment, Device, DeviceRequest, Engine, Fleet, Member, Pool
-from modelplane.scheduler import Placement, Replica, schedule
+from modelplane.scheduler import (
+    Cluster,
+    Deployment,
+    Device,
+    DeviceRequest,
+    Engine,
+    Fleet,
+    Member,
+    Placement,
+    Pool,
+    Replica,
+    schedule,
+)
 
 TICK_S = 20.0
 STARTS_S = 60.0
@@ -78,10 +89,12 @@ class World:
     def fail_and_return(self) -> None:
         for site in self.sites.values():
             if site.mode is not Mode.UP and self.now >= site.returns_at:
-                site.started_at = self.now if site.mode is Mode.DEAD else site.started_at
+                # It had no power, or only no network: then its replicas have been running all the time.
+                has_restarted = site.mode is Mode.DEAD and self.random.random() < 0.5
+                site.started_at = self.now if has_restarted else site.started_at
                 site.mode = Mode.UP
-            elif site.mode is Mode.UP and self.now < FAILING_S and self.random.random() < 0.01:
-                self._fail(site)
+            elif self.now < FAILING_S and self.random.random() < 0.01:
+                self._fail(site)  # it fails, or fails in another way
             elif site.mode is Mode.UP and self.now < FAILING_S and self.random.random() < 0.001:
                 for each in self.sites.values():
                     if each.region == site.region and each.mode is Mode.UP:
@@ -97,7 +110,8 @@ class World:
         for replica in self.replicas:
             answers = self.sites[replica.cluster].mode.value[0]
             if replica.deleting and answers:
-                continue  # it is gone
+                self._remove([replica])
+                continue
             if answers:
                 # A cluster does not notice that its replicas cannot be reached from outside.
                 site = self.sites[replica.cluster]
@@ -120,7 +134,7 @@ class World:
                 moves.append(Move(name, deployment.uid, after_s, count, serving >= deployment.replicas))
         clusters = {name: ClusterSeen(site.witnesses(), site.region) for name, site in self.sites.items()}
         # A controller that is restarted, or stands still, has watched nothing before.
-        memory = Memory() if self.random.random() < 0.002 else self.memory
+        memory = Memory() if self.random.random() < 0.01 else self.memory
         self.memory = step(memory, Observation(clusters, tuple(moves)), self.now)
 
     def fleet(self, deployment: Deployment) -> Fleet:
@@ -151,12 +165,15 @@ class World:
 
     def _apply(self, deployment: Deployment, placement: Placement) -> None:
         dropped = {each.replica for each in placement.dropped}
-        ours = [each for each in self.replicas if each.deployment_uid == deployment.uid]
-        going = [each for each in ours if each.name in dropped and not each.deleting]
-        left = [each for each in ours if each.name not in dropped and not each.deleting]
-        if any(map(self.serves, going)):
-            assert any(map(self.serves, left)), f"{deployment.name} lost its last serving replica"
-        self.replicas = [replace(each, deleting=True) if each in going else each for each in self.replicas]
+        going = [each for each in self.replicas if each.name in dropped and not each.deleting]
+        # What is on a silent cluster goes when that answers, whatever is true by then.
+        now = [each for each in going if self.sites[each.cluster].mode.value[0]]
+        self.replicas = [
+            replace(each, deleting=True) if each in going else each
+            for each in self.replicas
+            if each not in now
+        ]
+        self._remove(now)
         for each in placement.assignments:
             if not each.retained:
                 self.made += 1
@@ -174,6 +191,12 @@ class World:
         states = {each.state for each in self.memory.standings.values()}
         return self.now > FAILING_S and states == {State.REACHABLE} and all(map(self.serves, self.replicas))
 
+    def _remove(self, going: list[Replica]) -> None:
+        """Remove replicas from their clusters, of which none may be the last one that serves."""
+        for name in {each.deployment_uid for each in going if self.serves(each)}:
+            left = [each for each in self.replicas if each.deployment_uid == name and each not in going]
+            assert any(map(self.serves, left)), f"{name} lost its last serving replica at {self.now}"
+
     def tick(self) -> None:
         self.now += TICK_S
         self.fail_and_return()
@@ -186,7 +209,7 @@ class World:
 
 
 def world(seed: int) -> World:
-    random = Random(seed)
+    random = Random(seed)  # noqa: S311  it must repeat
     sites = {name: Site(name, f"region-{'xyz'[at // 2]}") for at, name in enumerate("abcdef")}
     engine = Engine("main", members=(Member(requests=(DeviceRequest("gpu"),)),))
     deployments = tuple(

@@ -5,13 +5,12 @@ Reachable, which only keeps replicas away or as they are. A deployment without `
 concerned.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from modelplane import scheduler
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
 from modelplane.api.reasons import ModelDeploymentCondition as Type
@@ -24,17 +23,21 @@ from modelplane.failover import State, Watched
 _DOUBTED = (InferenceClusterReason.SUSPECT, InferenceClusterReason.ISOLATED, InferenceClusterReason.LOST)
 
 
-def clusters(
-    request: Request[ModelDeployment], found: Iterable[Object], fleet: Iterable[scheduler.Cluster]
-) -> tuple[scheduler.Cluster, ...]:
-    """Return the clusters as a deployment's failover sees them; unchanged without failover."""
-    if request.owner.spec.failover is None:
-        return tuple(fleet)
-    lost = request.watched.lost if request.watched else {}
+def situation(
+    request: Request[ModelDeployment],
+    clusters: tuple[scheduler.Cluster, ...],
+    deployment: scheduler.Deployment,
+) -> tuple[tuple[scheduler.Cluster, ...], scheduler.Deployment]:
+    """Return the clusters and the deployment as failover has them; unchanged where nothing is watched."""
+    watched = request.watched
+    if request.owner.spec.failover is None or watched is None:
+        return clusters, deployment
     said = {
-        item["metadata"]["name"]: condition_of(item, InferenceClusterCondition.REACHABLE) for item in found
+        item["metadata"]["name"]: condition_of(item, InferenceClusterCondition.REACHABLE)
+        for item in request.found("clusters")
     }
-    return tuple(seen(each, said.get(each.name, {}), lost.get(each.name)) for each in fleet)
+    as_seen = (seen(each, said.get(each.name, {}), watched.lost.get(each.name)) for each in clusters)
+    return tuple(as_seen), replace(deployment, failover=True)
 
 
 def seen(cluster: scheduler.Cluster, condition: Mapping[str, Any], lost: str | None) -> scheduler.Cluster:

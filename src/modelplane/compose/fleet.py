@@ -255,7 +255,6 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
         policy=placement.policy,
         most_per_hour=None if most is None else money.parts(most),
         currency=placement.currency or "",
-        failover=source.spec.failover is not None,
     )
 
 

@@ -81,8 +81,8 @@ def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, sched
     footprint, _ = _cache(request)
     replicas = _replicas(request)
     clusters = fleet.clusters(request.found("clusters"), replicas)
-    clusters = failover.clusters(request, request.found("clusters"), clusters)
-    return scheduler.Fleet(clusters, replicas), fleet.deployment(deployment, footprint)
+    clusters, wanted = failover.situation(request, clusters, fleet.deployment(deployment, footprint))
+    return scheduler.Fleet(clusters, replicas), wanted
 
 
 def placed(request: Request[ModelDeployment], placement: scheduler.Placement) -> Composition:

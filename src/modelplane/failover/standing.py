@@ -8,7 +8,7 @@ it was lost adds up, so a cluster that comes and goes is left in the end.
 from dataclasses import dataclass, replace
 from typing import Final
 
-from modelplane.failover.evidence import State, Witnesses, finding
+from modelplane.failover.evidence import Evidence, State, Witnesses, finding
 
 TRUSTED_AFTER_S: Final = 120.0
 LONGEST_S: Final = 1800.0
@@ -32,6 +32,8 @@ class Standing:
     losses: tuple[float, ...] = ()
     distrusted: bool = False
     """True from the time at which it was lost until it is trusted again."""
+    silent: bool = False
+    """True if its API server does not answer."""
 
     @property
     def trusted_after_s(self) -> float:
@@ -50,7 +52,8 @@ def advance(before: Standing, seen: Witnesses, now: float, passed_s: float) -> S
     if found is None:
         return before
     losses = tuple(at for at in before.losses if now - at < _RELAPSE_S)[-_COUNTED:]
-    after = replace(before, state=found, cause=seen.cause, answers_s=0.0, losses=losses)
+    is_silent = seen.api.evidence is Evidence.BAD
+    after = replace(before, state=found, cause=seen.cause, answers_s=0.0, losses=losses, silent=is_silent)
     if found is State.LOST:
         if before.state is State.LOST:
             return replace(after, lost_s=before.lost_s + passed_s)

@@ -64,7 +64,7 @@ def test_a_short_doubt_leaves_no_trace() -> None:
     [
         pytest.param(0, 120, id="two minutes"),
         pytest.param(1, 240, id="twice as long after a relapse"),
-        pytest.param(2, 480, id="and again"),
+        pytest.param(2, 480, id="four times after a second one"),
         pytest.param(7, 1800, id="thirty minutes at most"),
     ],
 )

@@ -76,7 +76,9 @@ def test_a_new_process_begins_anew() -> None:
 def located(lost: str, regions: str) -> dict[str, Located]:
     """Return clusters, each in the region at its place in a text; a dot is no region."""
     return {
-        name: Located(Standing(State.LOST if name in lost else State.REACHABLE), region.strip("."))
+        name: Located(
+            Standing(State.LOST if name in lost else State.REACHABLE, silent=name in lost), region.strip(".")
+        )
         for name, region in zip("abcdefghij", regions, strict=False)
     }
 
@@ -89,9 +91,13 @@ def located(lost: str, regions: str) -> dict[str, Located]:
         pytest.param("a", "xy", "", id="one of two"),
         pytest.param("abc", "xxxyyy", "", id="a whole region"),
         pytest.param("abcd", "xxxyyy", "", id="a whole region, and a third of the others"),
-        pytest.param("abcde", "xxxyyy", "2 of the 3 clusters outside x are lost too", id="two regions"),
-        pytest.param("ab", "xyz", "1 of the 2 clusters outside x are lost too", id="two of three"),
-        pytest.param("ab", "...", "1 of the 2 clusters outside cluster a are lost too", id="without regions"),
+        pytest.param(
+            "abcde", "xxxyyy", "2 of the 3 clusters outside x do not answer either", id="two regions"
+        ),
+        pytest.param("ab", "xyz", "1 of the 2 clusters outside x do not answer either", id="two of three"),
+        pytest.param(
+            "ab", "...", "1 of the 2 clusters outside cluster a do not answer either", id="without regions"
+        ),
         pytest.param(
             "a",
             "x",
@@ -102,6 +108,11 @@ def located(lost: str, regions: str) -> dict[str, Located]:
 )
 def test_the_breaker_lets_one_region_go(lost: str, regions: str, why: str) -> None:
     assert paused(located(lost, regions), "") == why
+
+
+def test_clusters_of_which_nothing_tells_whether_they_are_lost_count_for_the_breaker() -> None:
+    fleet = located("a", "xyz") | {"b": Located(Standing(State.SUSPECT, silent=True), "y")}
+    assert paused(fleet, "") == "1 of the 2 clusters outside x do not answer either"
 
 
 def test_a_control_plane_that_does_not_answer_judges_no_cluster() -> None:
