@@ -16,6 +16,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose import fleet
 from modelplane.compose.conditions import READY
+from modelplane.compose.memo import per_version
 from modelplane.compose.reachability import reported_by
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.clusters.connections import Clusters
@@ -111,8 +112,7 @@ class Failover(Runnable):
     def _deployments(self) -> dict[str, ModelDeployment]:
         """Return the deployments with failover, by uid."""
         found = (item for item in self._informers[_DEPLOYMENT] if "failover" in item["spec"])
-        read = (each for item in found if (each := _read(item)))
-        return {each.metadata.uid: each for each in read if each.spec.failover}
+        return {each.metadata.uid: each for item in found for each in _read(item) if each.spec.failover}
 
     def _moves(self, deployments: Mapping[str, ModelDeployment]) -> tuple[Move, ...]:
         """Return the replicas of the deployments, by cluster."""
@@ -176,11 +176,13 @@ def _shown(watched: Watched) -> tuple[object, ...]:
     return (standing and (standing.state, standing.cause), watched.paused)
 
 
-def _read(item: Object) -> ModelDeployment | None:
+@per_version
+def _read(item: Object) -> tuple[ModelDeployment, ...]:
+    """Return a deployment; nothing if it cannot be read, which its reconcile says."""
     try:
-        return decode_as(ModelDeployment, item)
+        return (decode_as(ModelDeployment, item),)
     except InvalidObject:
-        return None  # its reconcile says so
+        return ()
 
 
 def _moves(

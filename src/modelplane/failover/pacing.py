@@ -16,6 +16,9 @@ PER_MINUTE: Final = 10
 SHARE: Final = 10
 """One cluster in so many may be replaced at a time, and one in any case."""
 
+_LARGEST: Final = 5 * PER_MINUTE
+"""Replicas that a move counts for at most: a larger deployment delays others by five minutes."""
+
 _STUCK_S: Final = 600.0
 """Time after which a cluster whose replicas find no place makes room for the next one."""
 
@@ -68,7 +71,7 @@ class Pace:
         for move in sorted(due.values(), key=lambda each: (-standings[each.cluster].lost_s, each.key)):
             if move.key in admitted or len(moving | {move.cluster}) > max(1, len(standings) // SHARE):
                 continue
-            starting = 0 if move.replaced else move.replicas
+            starting = 0 if move.replaced else min(move.replicas, _LARGEST)
             if left < min(starting, PER_MINUTE):
                 break
             left -= starting

@@ -175,3 +175,10 @@ def test_a_deployment_with_more_replicas_than_the_pace_takes_its_whole_minute() 
     assert list(pace.admitted) == [("c0", "large")]
     assert list(admitted(moves, pace, 4, 90.0, 90.0).admitted) == [("c0", "large")]
     assert len(admitted(moves, pace, 4, 96.0, 96.0).admitted) == 2
+
+
+def test_a_very_large_deployment_delays_others_by_five_minutes_at_most() -> None:
+    moves = [Move("c0", "large", AFTER_S, 10_000), Move("c0", "small", AFTER_S, 1)]
+    pace = admitted(moves, Pace(), 4, 0.0)
+    assert len(admitted(moves, pace, 4, 240.0, 240.0).admitted) == 1
+    assert len(admitted(moves, pace, 4, 300.0, 300.0).admitted) == 2

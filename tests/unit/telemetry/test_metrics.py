@@ -19,6 +19,8 @@ OWN = re.compile(r"modelplane_\w+")
 STATE = State(
     queues={"decisions": Queue(0, 1), "work": Queue(3, 4)},
     reachable={"east": True},
+    cluster_states={"east": "Reachable"},
+    failover_paused=False,
     expiries={"models-tls": datetime(2027, 1, 1, tzinfo=UTC)},
     objects={
         "InferenceCluster": [cluster("east", pool("h200", 4))],

@@ -18,7 +18,8 @@ Address: TypeAlias = tuple[str, int]
 
 _ROUNDS: Final = 3
 _TIMEOUT_S: Final = 3.0
-_AT_A_TIME: Final = 32
+_AT_A_TIME: Final = 256
+"""Clusters that are tried at a time: a round over a thousand silent ones must not count as a stall."""
 _HTTP_PORT: Final = 80
 _HTTPS_PORT: Final = 443
 _MOST: Final = 8
