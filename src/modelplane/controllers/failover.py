@@ -173,7 +173,9 @@ class Failover(Runnable):
 def _shown(watched: Watched) -> tuple[object, ...]:
     """Return what the condition of a cluster shows."""
     standing = watched.standing
-    return (standing and (standing.state, standing.cause), watched.paused)
+    if standing is None:
+        return ()
+    return (standing.state, standing.cause, watched.paused if standing.state is State.LOST else "")
 
 
 @per_version
