@@ -13,7 +13,7 @@ import yaml
 
 from modelplane.api.decode import convert, decode_as
 from modelplane.api.inference_gateway import Backend
-from modelplane.autoscaling.state import State
+from modelplane.autoscaling import state as autoscaling
 from modelplane.compose.composition import (
     Blocked,
     Composition,
@@ -24,6 +24,7 @@ from modelplane.compose.composition import (
     Unknown,
 )
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.failover import Standing, State, Watched
 from modelplane.gateway.mutual_tls import Link
 from modelplane.install import crossplane_gateway
 from modelplane.install.options import Options
@@ -35,6 +36,7 @@ FIELDS = {
     *("reason", "owner", "observed", "required", "proxy", "silence", "credential", "keyProblem"),
     *("autoscaling", "gatewayPods", "gatewayHasTls", "envoyIsNeededBy", "knowsKeysInForce", "mutualTLS"),
     "now",
+    "watched",
     *("gatewayAddress", "gatewayProblem", "gatewayTlsProblem", "gatewayWithoutModule", "gatewayAsksForKeys"),
 }
 
@@ -65,12 +67,19 @@ def _compose(case: dict[str, Any]) -> Composition | Blocked:
         now=case.get("now", 0),
         silence=Silence(**case["silence"]) if "silence" in case else None,
         credential=Credential(**case["credential"]) if "credential" in case else None,
-        autoscaling=convert(case["autoscaling"], State) if "autoscaling" in case else None,
+        autoscaling=convert(case["autoscaling"], autoscaling.State) if "autoscaling" in case else None,
         mutual_tls=_link(case["mutualTLS"]) if "mutualTLS" in case else None,
+        watched=_watched(case["watched"]) if "watched" in case else None,
     )
     for requirement in kind.requirements(request.owner):
         required.setdefault(requirement.key, ())
     return kind.compose(request)
+
+
+def _watched(watched: dict[str, Any]) -> Watched:
+    standing = watched.get("standing")
+    told = Standing(State(standing["state"]), standing["cause"]) if standing else None
+    return Watched(told, watched.get("lost", {}), watched.get("paused", ""))
 
 
 def _link(link: dict[str, Any]) -> Link | Unknown:

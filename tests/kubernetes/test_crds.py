@@ -608,6 +608,18 @@ REFUSED = [
     ),
     pytest.param(
         "ModelDeployment",
+        {"spec.failover": {"after": "9s"}},
+        "after must be from 10s to 24h",
+        id="failover after a blink",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {"spec.failover": {"after": "25h"}},
+        "after must be from 10s to 24h",
+        id="failover after more than a day",
+    ),
+    pytest.param(
+        "ModelDeployment",
         {"spec.serving": {"connector": "NIXL"}},
         "connector belongs to mode PrefillDecode: set that mode or remove connector",
         id="a connector without prefill and decode",

@@ -214,6 +214,45 @@ def test_a_region_that_is_lost_under_load_is_not_asked_any_more_and_reported(tou
     assert 'cannot observe the replicas on cluster "us-west", which may still serve' in told
 
 
+def test_a_lost_region_is_replaced_where_the_deployment_asks_for_it(tourist: Tourist) -> None:
+    address = tourist.run("kubectl get ms qwen -n ml-team -o jsonpath='{.status.address}'")
+    ours = "-n ml-team -l modelplane.ai/deployment=qwen-west"
+    elsewhere = f"{ours},modelplane.ai/cluster!=us-west"
+    before = tourist.run(f"kubectl get mr {ours} -o name").strip()
+    change(tourist, {"failover": {"after": "10s"}, "clusterSelector": None})
+    with Load(address).flowing() as load:
+        load.until_answered(10)
+        lost_at = time.monotonic()
+        end_abruptly(tourist.fleet.home, "local-2")
+        tourist.run(f"kubectl wait --for=create mr {elsewhere} --timeout=240s")
+        tourist.run(f"kubectl wait --for=condition=Ready mr {elsewhere} --timeout=240s")
+        told = tourist.run("kubectl describe md qwen-west -n ml-team; kubectl describe ic us-west")
+        explained = tourist.run("modelplane explain md/qwen-west -n ml-team")
+        assert before in tourist.run(f"kubectl get mr {ours} -o name"), "it stays until it is seen again"
+        load.until_answered(20)
+        tourist.run("modelplane up")
+        tourist.run(f"kubectl wait --for=delete {before} -n ml-team --timeout=240s")
+        load.until_answered(20)
+    assert [(round(at - lost_at, 1), why) for at, why in load.failures if at > lost_at + EJECTED_S] == []
+    assert len(load.failures) <= 2, load.failures
+    assert re.search(r"Reason: +Replacing\s", told)
+    assert re.search(r"Reason: +Lost\s", told)
+    assert 'InferenceCluster "us-west" is lost: its API server does not answer' in explained
+    copies = "kubectl get deployments,pods -n ml-team -o name --context local-2"
+    assert tourist.run(copies) == "", "the old copy is gone"
+    # The next step loses the region again.
+    west = {"matchLabels": {"modelplane.ai/region": "us-west"}}
+    change(tourist, {"failover": None, "clusterSelector": west, "replicas": 0})
+    tourist.run(f"kubectl wait --for=delete mr {ours} --timeout=120s")
+    change(tourist, {"replicas": 1})
+    tourist.run("kubectl wait --for=condition=Ready md/qwen-west -n ml-team --timeout=240s")
+
+
+def change(tourist: Tourist, spec: dict[str, object]) -> None:
+    patch = shlex.quote(json.dumps({"spec": spec}))
+    tourist.run(f"kubectl patch md qwen-west -n ml-team --type=merge -p {patch}")
+
+
 def test_a_region_is_lost_and_replaced_and_comes_back_and_all_is_cleaned_up(tourist: Tourist) -> None:
     *story, clean_up = blocks("06-lose-a-region")
     told = "".join(map(tourist.run, story))

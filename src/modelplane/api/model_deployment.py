@@ -25,6 +25,7 @@ from modelplane.api.engines import (
     Serving,
     ServingMode,
 )
+from modelplane.api.failover import FailoverSettings, FailoverStatus
 from modelplane.api.fields import LABEL_VALUE, QUALIFIED_KEYS, QUALIFIED_NAME, LabelValue, Rule, about
 from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta, Status
@@ -253,6 +254,13 @@ class ModelDeploymentSpec(ReplicaSettings):
         about("Number of ModelReplicas across the fleet: the field to scale.", ge=0, le=10000),
     ]
     placement: Annotated[PlacementSettings, about("Choice between feasible places.")] | None = None
+    failover: (
+        Annotated[
+            FailoverSettings,
+            about("Replacement of replicas on lost clusters. Absent: they stay, and nothing replaces them."),
+        ]
+        | None
+    ) = None
     engines: Annotated[tuple[Engine, ...], _ENGINES] = ()
     template: (
         Annotated[
@@ -288,6 +296,9 @@ class ModelDeploymentStatus(Status):
     cost: (
         Annotated[DeploymentCost, about("Cost by the prices of pools. Absent: no pool has a price.")] | None
     ) = None
+    failover: Annotated[FailoverStatus, about("Failover in progress. Absent: no cluster is lost.")] | None = (
+        None
+    )
     selector: (
         Annotated[
             str,

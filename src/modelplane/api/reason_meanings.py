@@ -225,6 +225,20 @@ DOCUMENTED = (
         (False, _CLUSTER.AS_DECLARED, "Devices are as declared, or none was observed."),
         alarming=(_CLUSTER.DRIFTED,),
     ),
+    *_reasons(
+        "InferenceCluster",
+        InferenceClusterCondition.REACHABLE,
+        (True, _CLUSTER.REACHABLE, "No witness is bad. Absent while no ModelDeployment has failover."),
+        (
+            False,
+            _CLUSTER.SUSPECT,
+            "Its API server or its replicas do not answer. Deployments with failover get no new one there.",
+        ),
+        (False, _CLUSTER.ISOLATED, "Its API server does not answer, and its replicas do: they stay."),
+        (False, _CLUSTER.LOST, "Neither answers. Deployments with failover replace their replicas there."),
+        (False, _CLUSTER.RETURNING, "It was lost, and answers again, but not for long enough yet."),
+        alarming=(_CLUSTER.LOST,),
+    ),
     *(
         row
         for kind in CLUSTER_KINDS
@@ -391,6 +405,24 @@ DOCUMENTED = (
         (False, _DEPLOYMENT.MODEL_CACHE_UNRESOLVED, "The ModelCache has not been looked up yet."),
         (False, _DEPLOYMENT.MODEL_CACHE_NOT_FOUND, "The namespace has no ModelCache of that name."),
         alarming=(_DEPLOYMENT.MODEL_CACHE_NOT_FOUND,),
+    ),
+    *_reasons(
+        "ModelDeployment",
+        ModelDeploymentCondition.FAILOVER,
+        (True, _DEPLOYMENT.WATCHING, "Replicas are replaced if their cluster is lost."),
+        (True, _DEPLOYMENT.REPLACING, "Replicas on a lost cluster are being replaced, or have been."),
+        (True, _DEPLOYMENT.FAILOVER_OFF, "The deployment does not ask for failover any more."),
+        (
+            False,
+            _DEPLOYMENT.FAILOVER_PAUSED,
+            "Clusters are lost, and nothing is replaced: the fault may be the control plane's own.",
+        ),
+        (
+            False,
+            _DEPLOYMENT.NOT_SUPPORTED,
+            "Crossplane reconciles, and watches no clusters: nothing is replaced.",
+        ),
+        alarming=(_DEPLOYMENT.FAILOVER_PAUSED, _DEPLOYMENT.NOT_SUPPORTED),
     ),
     *_reasons(
         "ModelEndpoint",

@@ -82,6 +82,7 @@ class InferenceClusterCondition(StrEnum):
     CAPACITY_OBSERVED = "CapacityObserved"
     CAPACITY_OVERCOMMITTED = "CapacityOvercommitted"
     CAPACITY_DRIFTED = "CapacityDrifted"
+    REACHABLE = "Reachable"
 
 
 class InferenceClusterReason(StrEnum):
@@ -113,6 +114,11 @@ class InferenceClusterReason(StrEnum):
     OVERCOMMITTED = "Overcommitted"
     AS_DECLARED = "AsDeclared"
     DRIFTED = "Drifted"
+    REACHABLE = "Reachable"
+    SUSPECT = "Suspect"
+    ISOLATED = "Isolated"
+    LOST = "Lost"
+    RETURNING = "Returning"
 
 
 class InferenceGatewayCondition(StrEnum):
@@ -185,6 +191,7 @@ class ModelDeploymentCondition(StrEnum):
     REPLICAS_SCHEDULED = "ReplicasScheduled"
     REPLICAS_READY = "ReplicasReady"
     MODEL_CACHE_RESOLVED = "ModelCacheResolved"
+    FAILOVER = "Failover"
 
 
 class ModelDeploymentReason(StrEnum):
@@ -203,6 +210,11 @@ class ModelDeploymentReason(StrEnum):
     MODEL_CACHE_RESOLVED = "ModelCacheResolved"
     MODEL_CACHE_UNRESOLVED = "ModelCacheUnresolved"
     MODEL_CACHE_NOT_FOUND = "ModelCacheNotFound"
+    WATCHING = "Watching"
+    REPLACING = "Replacing"
+    FAILOVER_PAUSED = "FailoverPaused"
+    FAILOVER_OFF = "Off"
+    NOT_SUPPORTED = "NotSupported"
 
 
 class ModelEndpointCondition(StrEnum):

@@ -19,6 +19,7 @@ from modelplane.api.meta import Model, Object
 from modelplane.autoscaling.state import State
 from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
+from modelplane.failover import Watched
 from modelplane.gateway.budgets import KeyBudgets
 from modelplane.gateway.mutual_tls import Link
 from modelplane.gateway.table import Route
@@ -150,6 +151,11 @@ class Request(Generic[Owner]):
     """Mutual TLS to the cluster of the owner, an InferenceCluster or ServingStack.
 
     None where nothing issues certificates: under Crossplane, and offline.
+    """
+    watched: Watched | None = None
+    """Failover as it concerns the owner, an InferenceCluster or ModelDeployment.
+
+    None where nothing watches clusters: under Crossplane, and for clusters while no deployment has failover.
     """
 
     def found(self, key: str) -> tuple[Object, ...]:

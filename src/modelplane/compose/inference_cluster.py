@@ -24,7 +24,7 @@ from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.api.serving_stack import KEY as STACK_KEY
 from modelplane.api.stack_components import ServingProfile
-from modelplane.compose import cluster_stack, drain, guards, live_capacity, mutual_tls
+from modelplane.compose import cluster_stack, drain, failover, guards, live_capacity, mutual_tls
 from modelplane.compose.clouds import provisioned
 from modelplane.compose.composition import (
     Composition,
@@ -85,7 +85,14 @@ def compose(request: Request[InferenceCluster]) -> Composition:
     return Composition(
         children=children,
         status={**status, "gpuPools": capacity.pools, **drain.published(drained)},
-        conditions=(ready, backend, *mutual_tls.conditions(request), *drain_conditions, *capacity.conditions),
+        conditions=(
+            ready,
+            backend,
+            *mutual_tls.conditions(request),
+            *drain_conditions,
+            *capacity.conditions,
+            *failover.cluster_conditions(request),
+        ),
         ready=ready.holds and backend.holds,
         guards=guards.found(kind_name(InferenceCluster), request),
         again_s=capacity.again_s,

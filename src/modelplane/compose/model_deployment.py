@@ -31,7 +31,7 @@ from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.api.reasons import ModelReplicaCondition
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.cel import SelectorError
-from modelplane.compose import fleet
+from modelplane.compose import failover, fleet
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import condition_of, holds, is_true, when_condition
@@ -81,7 +81,8 @@ def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, sched
     footprint, _ = _cache(request)
     replicas = _replicas(request)
     clusters = fleet.clusters(request.found("clusters"), replicas)
-    return scheduler.Fleet(clusters, replicas), fleet.deployment(deployment, footprint)
+    clusters, wanted = failover.situation(request, clusters, fleet.deployment(deployment, footprint))
+    return scheduler.Fleet(clusters, replicas), wanted
 
 
 def placed(request: Request[ModelDeployment], placement: scheduler.Placement) -> Composition:
@@ -98,8 +99,13 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
     counts = {"total": len(staying), "ready": ready, "updated": len(rollout.updated)}
     return Composition(
         children=children,
-        status={"replicas": counts, "selector": _selector(deployment), **_cost(placement)},
-        conditions=(scheduled, ready_condition, *cache_conditions),
+        status={
+            "replicas": counts,
+            "selector": _selector(deployment),
+            **_cost(placement),
+            **failover.status(request),
+        },
+        conditions=(scheduled, ready_condition, *cache_conditions, *failover.conditions(request)),
         ready=scheduled.holds and ready_condition.holds,
         unsatisfied=len(staying) < deployment.spec.replicas
         or any(each.leaving or each.waits for each in placement.assignments),
@@ -182,6 +188,7 @@ def _invalid(request: Request[ModelDeployment], problem: str) -> Composition:
                 "replicas stay as they are until the node selector is corrected",
             ),
             *cache_conditions,
+            *failover.conditions(request),
         ),
         ready=False,
     )
@@ -386,9 +393,10 @@ def _ready(
 
 def _serving_until_replaced(request: Request[ModelDeployment], placement: scheduler.Placement) -> int:
     outside = fleet.outside(request.found("clusters"), request.owner.replica_template().regions)
+    lost = request.watched.lost if request.watched else {}
     leaving = (
         _key(each.cluster, each.index)
         for each in placement.assignments
-        if each.leaving and each.cluster not in outside
+        if each.leaving and each.cluster not in outside and each.cluster not in lost
     )
     return sum(key in request.observed and is_true(request.observed[key], READY) for key in leaving)

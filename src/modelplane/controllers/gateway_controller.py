@@ -116,6 +116,12 @@ class GatewayController(Runnable):
         if self._settings.credentials.concerns(item):
             self.touch()
 
+    def addresses(self, cluster: str) -> frozenset[tuple[str, int]]:
+        """Return where the proxy sends a cluster's requests, if it is the gateway of that cluster too."""
+        listener = self._workloads.get(cluster)
+        routes = listener.routes if listener else ()
+        return frozenset(host for route in routes for backend in route.backends for host in backend.hosts)
+
     def touch(self) -> None:
         """Look at the configuration again: one of its inputs may have changed."""
         self._touched.set()

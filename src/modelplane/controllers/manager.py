@@ -8,7 +8,7 @@ logged and retried; only a signal ends a controller.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from operator import attrgetter
 
@@ -30,9 +30,11 @@ from modelplane.controllers.budgets import Budgets
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.credentials import LIFETIME_S, Credentials
+from modelplane.controllers.clusters.data_path import Address, gateway_addresses
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.definition_check import Definitions
+from modelplane.controllers.failover import Failover
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.gateway_certificates import Certificates as GatewayCertificates
 from modelplane.controllers.gateway_certificates import library as issuing_library
@@ -129,6 +131,9 @@ class Manager:
         self._autoscaling = Autoscaling(client, self._informers, proxy, self._enqueue)
         self._admission = self._admission_by(proxy)
         self._mutual_tls = self._mutual_tls_by(proxy)
+        self._failover = Failover(
+            client, self._informers, self._clusters, addresses=self._data_path, changed=self._enqueue
+        )
         self._reconciler = self._reconciler_by(is_local)
         self._certificates = Certificates(self._inference_gateway, self._kubeconfigs.secret)
         self._gateway = self._gateway_by(proxy, dial, is_local)
@@ -148,6 +153,7 @@ class Manager:
             self._budgets,
             self._mutual_tls.of,
             self._autoscaling,
+            self._failover.of,
         )
 
     def _mutual_tls_by(self, proxy: Proxy | None) -> MutualTls:
@@ -208,6 +214,7 @@ class Manager:
             self._autoscaling,
             self._credentials,
             self._releases,
+            self._failover,
             Workers("decisions", self._decisions, self._reconciler.reconcile),
             Workers("work", self._work, self._reconciler.reconcile),
         )
@@ -230,6 +237,8 @@ class Manager:
             {name: not self._clusters.problem(name) for name in clusters},
             {kind: tuple(informer) for kind, informer in self._informers.items() if informer.synced},
             self._certificates.expiries,
+            self._failover.states,
+            self._failover.paused,
         )
 
     @property
@@ -341,6 +350,13 @@ class Manager:
     def _destinations(self, is_local: bool) -> Destinations | Blocked:
         gateway = self._inference_gateway()
         return fleet_gateway.destinations_of((gateway,) if gateway else (), is_local=is_local)
+
+    def _data_path(self, cluster: str) -> Collection[Address]:
+        """Return where the fleet's gateway sends the requests to a cluster."""
+        if self._routes:
+            return self._gateway.addresses(cluster)
+        item = self._informers[_CLUSTER].get(cluster)
+        return gateway_addresses(item) if item else ()
 
     def _services_changed(self, services: Iterable[Object]) -> None:
         for item in services:

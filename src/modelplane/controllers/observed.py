@@ -46,6 +46,10 @@ class State:
     objects: Mapping[str, Sequence[Object]] = field(default_factory=dict)
     expiries: Mapping[str, datetime] = field(default_factory=dict)
     """The time at which each certificate of the gateway expires, by the name of its Secret."""
+    cluster_states: Mapping[str, str] = field(default_factory=dict)
+    """The state of every cluster; empty while no deployment has failover."""
+    failover_paused: bool | None = None
+    """True while the breaker stops replacements; None while no deployment has failover."""
 
 
 def samples(state: State) -> Iterator[Sample]:
@@ -55,6 +59,10 @@ def samples(state: State) -> Iterator[Sample]:
         yield Sample(metric_definitions.QUEUE_RUNNING, (name,), queue.running)
     for name, reachable in state.reachable.items():
         yield Sample(metric_definitions.CLUSTER_REACHABLE, (name,), reachable)
+    for name, standing in state.cluster_states.items():
+        yield Sample(metric_definitions.CLUSTER_STATE, (name, standing), 1)
+    if state.failover_paused is not None:
+        yield Sample(metric_definitions.FAILOVER_PAUSED, (), state.failover_paused)
     for name, expires in state.expiries.items():
         yield Sample(metric_definitions.CERTIFICATE_EXPIRY, (name,), expires.timestamp())
     for kind, found in state.objects.items():

@@ -32,6 +32,7 @@ from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.routes import Composed
 from modelplane.controllers.writer import Writer
+from modelplane.failover import Watched
 from modelplane.gateway.mutual_tls import Link
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -62,6 +63,7 @@ class Reconciler:
         budgets: Budgets | None = None,
         links: Callable[[str], Link | Unknown | None] = lambda _cluster: None,
         autoscaling: Autoscaling | None = None,
+        watched: Callable[[Model], Watched | None] = lambda _owner: None,
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -72,6 +74,7 @@ class Reconciler:
         self._budgets = budgets
         self._links = links
         self._autoscaling = autoscaling
+        self._watched = watched
         self._gateway_is_local = gateway_is_local
         self._children = children.index
         self._releases = releases
@@ -179,6 +182,7 @@ class Reconciler:
             gateway_is_local=self._gateway_is_local,
             now=int(time.time()) if registered else 0,
             mutual_tls=self._links(linked) if linked else None,
+            watched=self._watched(owner),
         )
 
     def _find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:

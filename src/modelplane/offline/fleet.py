@@ -22,7 +22,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import InferenceClusterReason, ModelReplicaCondition, ModelReplicaReason
 from modelplane.cel import SelectorError
-from modelplane.compose import fleet, inference_cluster, model_deployment, workload_kinds
+from modelplane.compose import failover, fleet, inference_cluster, model_deployment, workload_kinds
 from modelplane.compose.composition import Desired, Request
 from modelplane.compose.conditions import READY
 from modelplane.compose.kinds import COMPOSERS
@@ -165,7 +165,7 @@ def _request(owner: Object, store: Store, observed: Mapping[str, Object]) -> Req
     composer = COMPOSERS[owner["kind"]]
     decoded = decode_as(composer.type, owner)
     required = {each.key: store.find(each) for each in composer.requirements(decoded)}
-    return Request(decoded, observed, required)
+    return Request(decoded, observed, required, watched=failover.reported(decoded))
 
 
 def place(files: Files, deployment: Object) -> Placed:

@@ -63,7 +63,7 @@ def _refusal(cluster: str, pool: str, engine: str, rejected: Rejected, detail: s
 
 def _notes(leaving: Iterable[Leaving]) -> Iterable[str]:
     return (
-        f'replica "{decision.replica.name}" stays until a replacement is ready: {decision.reason}'
+        f'replica "{decision.replica.name}" stays until {decision.until}: {decision.reason}'
         for decision in leaving
     )
 

@@ -3,7 +3,8 @@
 No replica is dropped on doubt. It is dropped at once only when its cluster does not exist, when a NoExecute
 taint evicts it, or when it is being deleted; one that no longer fits its cluster leaves when its replacement
 is ready. So does one outside the deployment's regions, to which services send no requests meanwhile, and one
-that a drain moves (``drain``).
+that a drain moves (``drain``). One on a lost cluster is replaced if the deployment asks for failover, and stays
+until it is seen again (``failover``).
 
 Retention does not check labels, the clusterSelector, the cache's footprint, readiness, the gateway, or free
 capacity (unless the replica is to grow). To relabel a cluster or narrow a selector moves no serving replica;
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from modelplane.scheduler import failover
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.filters.regions import outside
 from modelplane.scheduler.filters.taints import evicting
@@ -48,10 +50,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """The replica stays as it is until a replacement is ready."""
+    """The replica stays as it is until a replacement is ready, or as `until` says."""
 
     replica: Replica
     reason: str
+    until: str = "a replacement is ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,8 @@ def _decision(state: CycleState, replica: Replica) -> RetentionDecision:
         return Gone(replica, f'taint {taints[0]} of InferenceCluster "{cluster.name}" evicts it')
     if why := outside(state.deployment, cluster):
         return Leaving(replica, f'InferenceCluster "{cluster.name}" may not serve it: {why}')
+    if cluster.lost:
+        return Leaving(replica, cluster.lost, failover.until(cluster))
     return _refit(state, replica, cluster)
 
 

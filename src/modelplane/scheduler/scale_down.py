@@ -1,17 +1,17 @@
 """Scale-down: the choice of the replicas to remove.
 
-Replicas that do not serve are removed first; then those of the cluster with the most of them (the last by
-name on a tie), with the highest index.
+Replicas that do not serve, or that cannot be seen, are removed first; then those of the cluster with the most
+of them (the last by name on a tie), with the highest index.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from modelplane.scheduler.types import Replica
 
 
-def victims(replicas: Sequence[Replica], surplus: int) -> list[Replica]:
-    """Return `surplus` replicas to remove, in order."""
+def victims(replicas: Sequence[Replica], surplus: int, distrusted: Container[str] = ()) -> list[Replica]:
+    """Return `surplus` replicas to remove, in order; of two that serve, that on a `distrusted` cluster."""
     left = list(replicas)
     chosen: list[Replica] = []
     load = Counter(replica.cluster for replica in left)
@@ -19,7 +19,8 @@ def victims(replicas: Sequence[Replica], surplus: int) -> list[Replica]:
         victim = max(
             left,
             key=lambda replica: (
-                not replica.ready or replica.withdrawn,
+                not replica.serves,
+                replica.cluster in distrusted,
                 load[replica.cluster],
                 replica.cluster,
                 replica.index,

@@ -6,6 +6,7 @@ Existing replicas are inputs: none is moved to improve a placement.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from modelplane.scheduler import failover
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnose import diagnose
 from modelplane.scheduler.drain import drain
@@ -34,7 +35,7 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     leaving = [decision for decision in decisions if isinstance(decision, Leaving)]
     gone = [decision for decision in decisions if isinstance(decision, Gone)]
 
-    surplus = victims([decision.replica for decision in kept], len(kept) - deployment.replicas)
+    surplus = failover.surplus(state, [decision.replica for decision in kept])
     kept = [decision for decision in kept if decision.replica not in surplus]
     relieved = _relieved(state, kept, leaving)
     leaving = [decision for decision in leaving if decision.replica not in relieved]
@@ -67,9 +68,10 @@ def _waits_for_cache(deployment: Deployment) -> bool:
 
 def _relieved(state: CycleState, kept: Sequence[Kept], leaving: Sequence[Leaving]) -> list[Replica]:
     """Return the leaving replicas that are not needed: enough others are known to serve."""
-    serving = sum(each.replica.serves and state.clusters[each.replica.cluster].ready for each in kept)
+    serving = sum(failover.serves(state, decision.replica) for decision in kept)
     needed = max(state.deployment.replicas - serving, 0)
-    return victims([decision.replica for decision in leaving], len(leaving) - needed)
+    known = [decision.replica for decision in leaving if failover.is_known(state, decision.replica)]
+    return victims(known, len(known) - needed)
 
 
 def _stay(decision: Kept, indices: Indices) -> Assignment:

@@ -119,7 +119,9 @@ class Cluster:
 
     `cache_storage` is the StorageClass of volumes that many pods may mount; without it there are no caches.
     `region` is empty if the cluster is in no region, and None if its region is unknown. A drain of it, or of
-    its pools, moves at most `max_moving` replicas at a time, and none beyond `max_moving_in_fleet` of all.
+    its pools, moves at most `max_moving` replicas at a time, and none beyond `max_moving_in_fleet` of all. For
+    a deployment with failover, `lost` says why its replicas there are to be replaced, `doubt` why what they
+    report may not be true, and `returning` is true while the cluster answers again and is not trusted yet.
     """
 
     name: str
@@ -135,6 +137,9 @@ class Cluster:
     cordon: Cordon = Cordon.NONE
     max_moving: int = 2
     max_moving_in_fleet: int = 5
+    lost: str = ""
+    doubt: str = ""
+    returning: bool = False
 
 
 class Phase(StrEnum):
@@ -195,7 +200,7 @@ class Deployment:
     """One ModelDeployment. `cache` is None if it refers to none. `most_per_hour` is in billionths.
 
     `regions` are those that may serve it; empty allows all. `picks` is true if an endpoint picker chooses the
-    pod that serves a request.
+    pod that serves a request. With `failover`, replicas that are not seen are not counted on.
     """
 
     namespace: str
@@ -211,6 +216,7 @@ class Deployment:
     policy: PlacementPolicy | None = None
     most_per_hour: int | None = None
     currency: str = ""
+    failover: bool = False
 
 
 @dataclass(frozen=True, slots=True)

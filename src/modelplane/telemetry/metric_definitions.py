@@ -173,6 +173,20 @@ CLUSTER_REACHABLE = Metric(
     ("cluster",),
     observed=True,
 )
+CLUSTER_STATE = Metric(
+    "modelplane_cluster_state",
+    Type.GAUGE,
+    "1 for the present state of a cluster: `Reachable`, `Suspect`, `Isolated`, `Lost`, `Returning`, `Gone`. "
+    "Absent while no deployment has failover, as is the next one.",
+    ("cluster", "state"),
+    observed=True,
+)
+FAILOVER_PAUSED = Metric(
+    "modelplane_failover_paused",
+    Type.GAUGE,
+    "1 while clusters are lost and nothing is replaced, because the fault may be the control plane's own.",
+    observed=True,
+)
 CERTIFICATE_EXPIRY = Metric(
     "modelplane_certificate_expiry_timestamp_seconds",
     Type.GAUGE,
@@ -372,6 +386,8 @@ METRICS = (
     QUEUE_RUNNING,
     QUEUE_LATENCY,
     CLUSTER_REACHABLE,
+    CLUSTER_STATE,
+    FAILOVER_PAUSED,
     CERTIFICATE_EXPIRY,
     OBJECTS,
     REPLICAS,

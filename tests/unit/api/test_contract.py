@@ -290,6 +290,8 @@ ADDITIONS = {
     "ModelEndpoint spec.credential*": "credentials of providers",
     "ModelDeployment spec.placement*": "placement by cost",
     "ModelDeployment status.cost*": "placement by cost",
+    "ModelDeployment spec.failover*": "replacement of replicas on lost clusters",
+    "ModelDeployment status.failover*": "replacement of replicas on lost clusters",
     "InferenceClass spec.pricing*": "placement by cost",
     "InferenceCluster spec.nodePools[].pricing*": "placement by cost",
     "InferenceCluster status.gpuPools[].pricing*": "placement by cost",

@@ -27,12 +27,21 @@ def hardware(metric: str, clusters: list[Any], replicas: list[Any]) -> dict[tupl
 
 def test_queues_and_clusters_are_told_as_they_are() -> None:
     expires = datetime(2027, 1, 1, tzinfo=UTC)
-    state = State({"work": Queue(3, 1)}, {"east": True, "west": False}, {}, {"models-tls": expires})
+    state = State(
+        {"work": Queue(3, 1)},
+        {"east": True, "west": False},
+        {},
+        {"models-tls": expires},
+        {"west": "Lost"},
+        failover_paused=False,
+    )
     assert {(each.metric.name, each.labels): each.value for each in observed.samples(state)} == {
         ("modelplane_queue_depth", ("work",)): 3,
         ("modelplane_queue_running", ("work",)): 1,
         ("modelplane_cluster_reachable", ("east",)): 1,
         ("modelplane_cluster_reachable", ("west",)): 0,
+        ("modelplane_cluster_state", ("west", "Lost")): 1,
+        ("modelplane_failover_paused", ()): 0,
         ("modelplane_certificate_expiry_timestamp_seconds", ("models-tls",)): 1_798_761_600,
     }
 

@@ -22,6 +22,8 @@ EAST["status"]["conditions"].append(ready("True", "Observed", "CapacityObserved"
 STATE = State(
     queues={"decisions": Queue(0, 1), "work": Queue(3, 4)},
     reachable={"east": True},
+    cluster_states={"east": "Reachable"},
+    failover_paused=False,
     expiries={"models-tls": datetime(2027, 1, 1, tzinfo=UTC)},
     objects={
         "InferenceAutoscaler": [{"metadata": {"namespace": "ml-team", "name": "qwen"}}],

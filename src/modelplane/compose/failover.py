@@ -1,0 +1,118 @@
+"""Failover of a deployment's replicas, and the condition of clusters and deployments about it.
+
+The caller watches the clusters and says which are lost. The state of every other cluster is in its condition
+Reachable, which only keeps replicas away or as they are. A deployment without `spec.failover` is not
+concerned.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from modelplane import scheduler
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
+from modelplane.api.reasons import ModelDeploymentCondition as Type
+from modelplane.api.reasons import ModelDeploymentReason as Reason
+from modelplane.compose.composition import Request
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.readiness import condition_of
+from modelplane.failover import State, Watched
+
+_DOUBTED = (InferenceClusterReason.SUSPECT, InferenceClusterReason.ISOLATED, InferenceClusterReason.LOST)
+
+
+def situation(
+    request: Request[ModelDeployment],
+    clusters: tuple[scheduler.Cluster, ...],
+    deployment: scheduler.Deployment,
+) -> tuple[tuple[scheduler.Cluster, ...], scheduler.Deployment]:
+    """Return the clusters and the deployment as failover has them; unchanged where nothing is watched."""
+    watched = request.watched
+    if request.owner.spec.failover is None or watched is None:
+        return clusters, deployment
+    said = {
+        item["metadata"]["name"]: condition_of(item, InferenceClusterCondition.REACHABLE)
+        for item in request.found("clusters")
+    }
+    as_seen = (seen(each, said.get(each.name, {}), watched.lost.get(each.name)) for each in clusters)
+    return tuple(as_seen), replace(deployment, failover=True)
+
+
+def seen(cluster: scheduler.Cluster, condition: Mapping[str, Any], lost: str | None) -> scheduler.Cluster:
+    """Return a cluster as its condition Reachable shows it, and why it is lost, if it is."""
+    reason = condition.get("reason", InferenceClusterReason.REACHABLE)
+    if lost is None and reason == InferenceClusterReason.REACHABLE:
+        return cluster
+    message = lost or str(condition.get("message", ""))
+    return replace(
+        cluster,
+        ready=False,
+        not_ready=cluster.not_ready or message,
+        lost="" if lost is None else f'InferenceCluster "{cluster.name}" is lost: {lost}',
+        doubt=message if reason in _DOUBTED else "",
+        returning=reason == InferenceClusterReason.RETURNING,
+    )
+
+
+def cluster_conditions(request: Request[InferenceCluster]) -> tuple[Condition, ...]:
+    """Return the condition Reachable of a cluster; none if clusters are not watched."""
+    standing = request.watched.standing if request.watched else None
+    if standing is None or standing.state is State.GONE:
+        return ()
+    reason = InferenceClusterReason(standing.state)
+    if standing.state is State.REACHABLE:
+        return (true(InferenceClusterCondition.REACHABLE, reason, "no witness is bad"),)
+    message = standing.cause
+    if standing.state is State.ISOLATED:
+        message = f"{message}; its replicas answer, and stay"
+    if standing.state is State.LOST and request.watched and request.watched.paused:
+        message = f"{message}. Failover is paused: {request.watched.paused}"
+    return (false(InferenceClusterCondition.REACHABLE, reason, message),)
+
+
+def conditions(request: Request[ModelDeployment]) -> tuple[Condition, ...]:
+    """Return the condition Failover of a deployment; none if it never asked for failover."""
+    settings, watched = request.owner.spec.failover, request.watched
+    if settings is None:
+        # Crossplane keeps conditions that are gone.
+        was_asked = any(each.type == Type.FAILOVER for each in request.owner.status.conditions)
+        off = true(Type.FAILOVER, Reason.FAILOVER_OFF, "failover is not asked for")
+        return (off,) if was_asked and watched is None else ()
+    if watched is None:
+        message = (
+            "nothing watches clusters under Crossplane, so replicas on a lost cluster are not replaced: "
+            "remove spec.failover, or let Modelplane's controllers reconcile"
+        )
+        return (false(Type.FAILOVER, Reason.NOT_SUPPORTED, message),)
+    if watched.paused:
+        message = f"clusters are lost, and no replica is replaced: {watched.paused}"
+        return (false(Type.FAILOVER, Reason.FAILOVER_PAUSED, message),)
+    if watched.lost:
+        causes = "; ".join(f'"{name}": {cause}' for name, cause in sorted(watched.lost.items()))
+        message = f"lost for {settings.after}, so that replicas are replaced: {causes}"
+        return (true(Type.FAILOVER, Reason.REPLACING, message),)
+    message = f"replicas are replaced if their cluster is lost for {settings.after}"
+    return (true(Type.FAILOVER, Reason.WATCHING, message),)
+
+
+def status(request: Request[ModelDeployment]) -> dict[str, Any]:
+    """Return failover in progress, as part of a deployment's status."""
+    watched = request.watched
+    if request.owner.spec.failover is None or watched is None or not (watched.lost or watched.paused):
+        return {}
+    told: dict[str, Any] = {
+        "lostClusters": [{"name": name, "cause": cause} for name, cause in sorted(watched.lost.items())]
+    }
+    return {"failover": {**told, "paused": watched.paused} if watched.paused else told}
+
+
+def reported(owner: object) -> Watched | None:
+    """Return what a deployment's status says of failover, for a caller that watches nothing itself."""
+    if not isinstance(owner, ModelDeployment):
+        return None
+    known = owner.status.failover
+    if known is None:
+        return Watched()
+    return Watched(lost={each.name: each.cause for each in known.lost_clusters}, paused=known.paused or "")

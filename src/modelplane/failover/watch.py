@@ -1,0 +1,87 @@
+"""One step of watching the fleet: from what is seen at a time to states, the breaker and admitted moves.
+
+Time counts only while it is watched: after a gap of more than 30 seconds between two steps every window
+begins anew, as it does with an empty memory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from modelplane.failover.breaker import Located, paused
+from modelplane.failover.evidence import State, Witnesses
+from modelplane.failover.pacing import Move, Pace
+from modelplane.failover.standing import Standing, advance
+
+STALL_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """What is seen of one cluster. `gone`: its InferenceCluster is being deleted."""
+
+    witnesses: Witnesses
+    region: str = ""
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Every InferenceCluster, the replicas that may have to be replaced, and the control plane's problem."""
+
+    clusters: Mapping[str, ClusterSeen]
+    moves: tuple[Move, ...] = ()
+    own_problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What an owner is told of failover: its own standing if it is a cluster, or its lost clusters.
+
+    `lost` has the clusters whose replicas of a deployment are to be replaced, each with the cause; `paused`
+    is the reason if the breaker is open.
+    """
+
+    standing: Standing | None = None
+    lost: Mapping[str, str] = field(default_factory=dict)
+    paused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What one step leaves to the next; `paused` is the reason if the breaker is open."""
+
+    at: float | None = None
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+    pace: Pace = field(default_factory=Pace)
+    paused: str = ""
+
+    def of_cluster(self, name: str) -> Watched:
+        """Return what an InferenceCluster is told."""
+        return Watched(self.standings.get(name), paused=self.paused)
+
+    def of_deployment(self, name: str) -> Watched:
+        """Return what a ModelDeployment is told, by the name that its moves have."""
+        admitted = (cluster for cluster, deployment in self.pace.admitted if deployment == name)
+        lost = {cluster: self.standings[cluster].cause for cluster in sorted(admitted)}
+        return Watched(lost=lost, paused=self.paused)
+
+
+def step(memory: Memory, seen: Observation, now: float) -> Memory:
+    """Return the memory after an observation at a time, in seconds of any clock that only advances."""
+    passed_s = 0.0 if memory.at is None else now - memory.at
+    known = memory.standings
+    if not 0 <= passed_s <= STALL_S:
+        known, passed_s = {name: each.restarted() for name, each in known.items()}, 0.0
+    standings = {
+        name: Standing(State.GONE)
+        if each.gone
+        else advance(known.get(name, Standing()), each.witnesses, now, passed_s)
+        for name, each in seen.clusters.items()
+    }
+    located = {name: Located(each, seen.clusters[name].region) for name, each in standings.items()}
+    if why := paused(located, seen.own_problem):
+        # Once it may go on, the clusters are watched anew.
+        standings = {name: each.restarted() for name, each in standings.items()}
+        return Memory(now, standings, replace(memory.pace, admitted={}), why)
+    return Memory(now, standings, memory.pace.admit(seen.moves, standings, now, passed_s))
