@@ -30,6 +30,7 @@ from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta, Status
 from modelplane.api.picker import Picker
 from modelplane.api.regions import MOST_REGIONS, Region
+from modelplane.api.rollout import RolloutSettings, RolloutStatus
 
 
 class TolerationOperator(StrEnum):
@@ -253,6 +254,16 @@ class ModelDeploymentSpec(ReplicaSettings):
         about("Number of ModelReplicas across the fleet: the field to scale.", ge=0, le=10000),
     ]
     placement: Annotated[PlacementSettings, about("Choice between feasible places.")] | None = None
+    rollout: (
+        Annotated[
+            RolloutSettings,
+            about(
+                "Limits of rollouts, and revisions to return to. Absent: one serving replica at a time, and "
+                "no revisions."
+            ),
+        ]
+        | None
+    ) = None
     engines: Annotated[tuple[Engine, ...], _ENGINES] = ()
     template: (
         Annotated[
@@ -287,6 +298,9 @@ class ModelDeploymentStatus(Status):
     replicas: Annotated[ReplicaCounts, about("Numbers of replicas.")] | None = None
     cost: (
         Annotated[DeploymentCost, about("Cost by the prices of pools. Absent: no pool has a price.")] | None
+    ) = None
+    rollout: (
+        Annotated[RolloutStatus, about("Progress of the rollout. Absent without spec.rollout.")] | None
     ) = None
     selector: (
         Annotated[

@@ -147,6 +147,7 @@ class ModelDeploymentCondition(StrEnum):
     REPLICAS_SCHEDULED = "ReplicasScheduled"
     REPLICAS_READY = "ReplicasReady"
     MODEL_CACHE_RESOLVED = "ModelCacheResolved"
+    PROGRESSING = "Progressing"
 
 
 class ModelDeploymentReason(StrEnum):
@@ -165,6 +166,10 @@ class ModelDeploymentReason(StrEnum):
     MODEL_CACHE_RESOLVED = "ModelCacheResolved"
     MODEL_CACHE_UNRESOLVED = "ModelCacheUnresolved"
     MODEL_CACHE_NOT_FOUND = "ModelCacheNotFound"
+    ROLLOUT_COMPLETE = "RolloutComplete"
+    REPLICAS_UPDATING = "ReplicasUpdating"
+    ROLLOUT_PAUSED = "RolloutPaused"
+    PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
 
 
 class ModelEndpointCondition(StrEnum):

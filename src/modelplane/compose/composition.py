@@ -11,6 +11,7 @@ the offline commands build the same ``Request`` and read the same ``Composition`
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from modelplane.api.cluster_origin import KubeconfigSecret
@@ -129,6 +130,8 @@ class Request(Generic[Owner]):
     """The state of the budgets of the owner, a ModelKey; None where nothing counts what keys use."""
     tier_budgets: TierBudgets | None = None
     """The state of the budgets of the owner, a ModelService; None where nothing counts requests."""
+    now: datetime | None = None
+    """Time of the request; None offline."""
     gateway_is_local: bool = False
     """True if the fleet's gateway accepts requests on a loopback address only."""
     routed_by: str = ""
@@ -230,6 +233,8 @@ class Composition:
     """True if the owner got less than it asked for, and waits for more."""
     also_watch: tuple[Requirement, ...] = ()
     """Further objects whose changes trigger another composition."""
+    again_in_s: float | None = None
+    """Seconds after which to compose again, although nothing has changed; None if there is no need."""
     routes: tuple[Route, ...] = ()
     """Routes of the owner on the fleet's gateway, if Modelplane configures that itself: Envoy.
 

@@ -7,6 +7,7 @@ last, if it changed. All state is in the objects: after a crash the next control
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import filterfalse
 from typing import Any
 
@@ -123,7 +124,7 @@ class Reconciler:
         await self._reporter.composed(owner, observed, composition, problem)
         if problem:
             raise NotYet(problem)
-        return 0.0 if late else None
+        return 0.0 if late else composition.again_in_s
 
     def _loading(self, owner: Object, request: Request[Any]) -> bool:
         """Return True if requirements or Helm releases of an owner are being read for the first time."""
@@ -170,6 +171,7 @@ class Reconciler:
             tier_budgets=budgets.tiers(owner) if budgets and isinstance(owner, ModelService) else None,
             kubeconfig_problem=self._clusters.kubeconfig_problem(registered) if registered else "",
             credential=self._clusters.credential(registered) if registered else None,
+            now=datetime.now(UTC),
             gateway_is_local=self._gateway_is_local,
             mutual_tls=self._links(linked) if linked else None,
         )

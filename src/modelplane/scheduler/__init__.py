@@ -15,6 +15,7 @@ from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.diagnosis import Diagnosis, Refusal, Remedy
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.schedule import schedule
+from modelplane.scheduler.surge import with_surge
 from modelplane.scheduler.types import (
     CacheFootprint,
     Capabilities,
@@ -77,4 +78,5 @@ __all__ = [
     "alternatives",
     "schedule",
     "usage",
+    "with_surge",
 ]

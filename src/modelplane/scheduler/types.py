@@ -221,7 +221,7 @@ class Replica:
     """One observed ModelReplica. `deleting` is true if its deletion was requested.
 
     `created` is its creation time, as text that sorts by time. `unreachable` is the reason why its cluster
-    cannot be reached, and empty while it can.
+    cannot be reached, and empty while it can. `surge` is true if a rollout placed it in addition.
     """
 
     namespace: str
@@ -236,6 +236,7 @@ class Replica:
     deleting: bool = False
     created: str = ""
     unreachable: str = ""
+    surge: bool = False
 
 
 @dataclass(frozen=True, slots=True)
