@@ -192,7 +192,11 @@ def _type(value: Schema) -> str:
 
 def _form(value: Schema) -> Any:
     """Return one form of a value of several."""
-    return " \\| ".join(f"`{word}`" for word in value["enum"]) if "enum" in value else value.get("type", "object")
+    return (
+        " \\| ".join(f"`{word}`" for word in value["enum"])
+        if "enum" in value
+        else value.get("type", "object")
+    )
 
 
 _UNITS = {"Length": "characters", "Items": "items", "Properties": "keys"}

@@ -107,8 +107,10 @@ def surge_replicas(
         for key in desired
         if key in stale or key not in observed or not serves(observed[key]) or is_updating(observed[key])
     }
-    most = min(limits.surge, len(unfinished))
-    return most if stale and not limits.paused else min(standing, most)
+    if not unfinished:
+        return 0
+    wanted = len(unfinished) if stale and not limits.paused else 0
+    return min(limits.surge, max(wanted, standing))
 
 
 def is_updating(replica: Object) -> bool:

@@ -15,7 +15,9 @@ def with_surge(fleet: Fleet, deployment: Deployment, base: Placement, surge: int
     if not surge:
         return base
     asked = {(each.cluster, each.index) for each in base.assignments}
-    more = schedule(fleet, replace(deployment, replicas=deployment.replicas + surge))
+    # If one has to go, it is one that does not serve, surge or not.
+    alike = replace(fleet, replicas=tuple(replace(each, surge=False) for each in fleet.replicas))
+    more = schedule(alike, replace(deployment, replicas=deployment.replicas + surge))
     assignments = tuple(
         replace(each, surge=(each.cluster, each.index) not in asked) for each in more.assignments
     )
