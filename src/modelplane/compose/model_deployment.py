@@ -247,7 +247,7 @@ def _draining(replica: Object) -> Object:
 def _scheduled(request: Request[ModelDeployment], placement: scheduler.Placement) -> Condition:
     type_ = Type.REPLICAS_SCHEDULED
     wanted = request.owner.spec.replicas
-    staying = [assignment for assignment in placement.assignments if not assignment.leaving]
+    staying = [each for each in placement.assignments if not each.leaving and not each.surge]
     if wanted and not placement.diagnosis.clusters:
         return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
     problem = placement.diagnosis.sentence()

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from modelplane.api import labels
+from modelplane.api.engines import Serving
 from modelplane.api.meta import LocalReference, Object
 from modelplane.api.model_deployment import ModelDeployment, ReplicaSpec
 from modelplane.compose.composition import Desired, Keep, keep_all
@@ -76,10 +77,10 @@ def _manifest(owner: ModelDeployment, key: str, there: Mapping[str, Object]) -> 
 def _data(owner: ModelDeployment) -> dict[str, Any]:
     """Return the fields of the template that shape replicas, as they are written under ``spec``."""
     template = owner.replica_template()
-    cache = template.model_cache_name
+    cache, serving = template.model_cache_name, template.serving_settings
     shape = ReplicaSpec(
         engines=template.engines,
         model_cache_ref=LocalReference(name=cache) if cache else None,
-        serving=template.serving_settings,
+        serving=None if serving == Serving() else serving,
     )
-    return {"spec": msgspec.to_builtins(shape)}
+    return {"spec": msgspec.json.decode(msgspec.json.encode(shape))}
