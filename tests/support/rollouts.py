@@ -108,11 +108,10 @@ class SteppedRollout:
             metadata = {**manifest["metadata"], "uid": child.key, "generation": 1, "ownerReferences": owners}
             return {**manifest, "metadata": metadata}
         generation = there["metadata"]["generation"] + (manifest.get("spec") != there.get("spec"))
-        return {
-            **there,
-            **manifest,
-            "metadata": {**there["metadata"], **manifest["metadata"], "generation": generation},
-        }
+        # Server-side apply removes what the manifest no longer has.
+        annotations = manifest["metadata"].get("annotations", {})
+        own = {**manifest["metadata"], "annotations": annotations, "generation": generation}
+        return {**there, **manifest, "metadata": {**there["metadata"], **own}}
 
     def report(self, key: str, *, broken: bool = False) -> None:
         """Let a replica's cluster apply and report its present spec; a bad image does not serve."""

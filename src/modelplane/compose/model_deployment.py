@@ -16,9 +16,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, ReplicaCounts
-from modelplane.api.model_replica import (
-    ModelReplica,
-)
+from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.api.reasons import ModelReplicaCondition
@@ -236,6 +234,8 @@ def _withdrawn(replica: Object) -> bool:
 def _draining(replica: Object) -> Object:
     """Return an observed replica with the instruction to withdraw its endpoint."""
     metadata = {field: replica["metadata"].get(field) for field in ("name", "namespace", "labels")}
+    if is_surge(replica):
+        metadata["annotations"] = {labels.SURGE: "true"}
     return {
         "apiVersion": API_VERSION,
         "kind": kind_name(ModelReplica),
