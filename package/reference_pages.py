@@ -185,12 +185,18 @@ def _type(value: Schema) -> str:
         return f"map of {_type(value['additionalProperties'])}"
     if "enum" in value:
         return " \\| ".join(f"`{word}`" for word in value["enum"])
-    if "type" not in value and "anyOf" not in value:
-        return "any value"
     if "type" not in value:
-        words = next(form["enum"] for form in value["anyOf"] if "enum" in form)
-        return " \\| ".join([*(f"`{word}`" for word in words), "object"])
+        return " \\| ".join(dict.fromkeys(map(_form, value.get("anyOf", ())))) or "any value"
     return "time" if value.get("format") == "date-time" else str(value["type"])
+
+
+def _form(value: Schema) -> Any:
+    """Return one form of a value of several."""
+    return (
+        " \\| ".join(f"`{word}`" for word in value["enum"])
+        if "enum" in value
+        else value.get("type", "object")
+    )
 
 
 _UNITS = {"Length": "characters", "Items": "items", "Properties": "keys"}

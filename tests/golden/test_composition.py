@@ -4,6 +4,7 @@
 """
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ def _compose(case: dict[str, Any]) -> Composition | Blocked:
         gateway_has_tls=case.get("gatewayHasTls"),
         envoy_is_needed_by=case.get("envoyIsNeededBy", ""),
         knows_keys_in_force=case.get("knowsKeysInForce", True),
-        now=case.get("now", 0),
+        now=datetime.fromtimestamp(case["now"], UTC) if "now" in case else None,
+        observes_capacity="now" in case,
         silence=Silence(**case["silence"]) if "silence" in case else None,
         credential=Credential(**case["credential"]) if "credential" in case else None,
         autoscaling=convert(case["autoscaling"], autoscaling.State) if "autoscaling" in case else None,
@@ -102,8 +104,8 @@ def _written(composition: Composition | Blocked) -> dict[str, Any]:
     ]
     written["ready"] = composition.ready
     written["short"] = composition.unsatisfied
-    if composition.again_s is not None:
-        written["again"] = composition.again_s
+    if composition.again_in_s is not None:
+        written["again"] = composition.again_in_s
     if composition.guards:
         written["guards"] = [str(guard) for guard in composition.guards]
     if composition.routes:

@@ -602,6 +602,12 @@ REFUSED = [
     ),
     pytest.param(
         "ModelDeployment",
+        {"spec.rollout": {"maxUnavailable": "0%", "maxSurge": 0}},
+        "maxUnavailable and maxSurge must not both be zero: no replica could be updated",
+        id="a rollout that may do nothing",
+    ),
+    pytest.param(
+        "ModelDeployment",
         {"spec.placement": {"maxCostPerHour": "12.50"}},
         "currency is required with maxCostPerHour",
         id="a limit of cost without a currency",

@@ -137,16 +137,30 @@ class _Writer:
         return written
 
     def _union(self, members: list[inspect.Type]) -> Schema:
-        """Return the schema of an optional value, or of one that is a word or an object.
+        """Return the schema of an optional value, of a number or a text, or of a word or an object.
 
-        A structural schema gives each value one type, so the second has none, and its field says by
-        ``any_of`` which forms it has. The server keeps what it is given there, and fills in defaults.
+        A structural schema gives each value one type. A number or a text is Kubernetes' ``IntOrString``. A
+        word or an object has no type, and its field says by ``any_of`` which forms it has: the server keeps
+        what it is given there, and fills in defaults.
         """
         if len(members) == 1:
             return self.value(members[0])
+        if {type(_bare(each)) for each in members} == {inspect.IntType, inspect.StrType}:
+            forms = [self.value(each) for each in members]
+            limits = {key: form[key] for form in forms for key in _LIMITS & form.keys()}
+            kinds = [{"type": form["type"]} for form in forms]
+            return {"x-kubernetes-int-or-string": True, "anyOf": kinds, **limits}
         (struct,) = (member for member in members if isinstance(member, inspect.StructType))
         properties = self._struct(struct.cls)["properties"]
         return {"x-kubernetes-preserve-unknown-fields": True, "properties": properties}
+
+
+_LIMITS = {"minimum", "maximum", "pattern"}
+"""Limits that a value of one type ignores if they are those of the other."""
+
+
+def _bare(type_: inspect.Type) -> inspect.Type:
+    return type_.type if isinstance(type_, inspect.Metadata) else type_
 
 
 _RULES = "x-kubernetes-validations"

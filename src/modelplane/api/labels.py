@@ -27,6 +27,9 @@ REPLICA_INDEX = "modelplane.ai/replica-index"
 REVISION = "modelplane.ai/revision"
 """On ModelReplicas: hash of the template that they were made from."""
 
+SURGE = "modelplane.ai/surge"
+"""Annotation of ModelReplicas: "true" on one that a rollout placed in addition, and removes at its end."""
+
 SPEC_HASH = "modelplane.ai/spec-hash"
 """Annotation of an engine's workload: hash of the spec that it was given."""
 

@@ -31,6 +31,7 @@ from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta, Status
 from modelplane.api.picker import Picker
 from modelplane.api.regions import MOST_REGIONS, Region
+from modelplane.api.rollout import RolloutSettings, RolloutStatus
 
 
 class TolerationOperator(StrEnum):
@@ -261,6 +262,16 @@ class ModelDeploymentSpec(ReplicaSettings):
         ]
         | None
     ) = None
+    rollout: (
+        Annotated[
+            RolloutSettings,
+            about(
+                "Limits of rollouts, and revisions to return to. Absent: one serving replica at a time, and "
+                "no revisions."
+            ),
+        ]
+        | None
+    ) = None
     engines: Annotated[tuple[Engine, ...], _ENGINES] = ()
     template: (
         Annotated[
@@ -299,6 +310,9 @@ class ModelDeploymentStatus(Status):
     failover: Annotated[FailoverStatus, about("Failover in progress. Absent: no cluster is lost.")] | None = (
         None
     )
+    rollout: (
+        Annotated[RolloutStatus, about("Progress of the rollout. Absent without spec.rollout.")] | None
+    ) = None
     selector: (
         Annotated[
             str,

@@ -425,6 +425,23 @@ DOCUMENTED = (
         alarming=(_DEPLOYMENT.FAILOVER_PAUSED, _DEPLOYMENT.NOT_SUPPORTED),
     ),
     *_reasons(
+        "ModelDeployment",
+        ModelDeploymentCondition.PROGRESSING,
+        (True, _DEPLOYMENT.ROLLOUT_COMPLETE, "Every replica has got the current template and served."),
+        (
+            True,
+            _DEPLOYMENT.REPLICAS_UPDATING,
+            "Replicas get the current template. The message has the counts and what the rollout waits for.",
+        ),
+        (False, _DEPLOYMENT.ROLLOUT_PAUSED, "`spec.rollout.paused` is true."),
+        (
+            False,
+            _DEPLOYMENT.PROGRESS_DEADLINE_EXCEEDED,
+            "No progress for `progressDeadlineSeconds`. The message has the replica, its cluster and why.",
+        ),
+        alarming=(_DEPLOYMENT.PROGRESS_DEADLINE_EXCEEDED,),
+    ),
+    *_reasons(
         "ModelEndpoint",
         ModelEndpointCondition.ROUTING_READY,
         (True, _ENDPOINT.BACKEND_CONFIGURED, "The gateway can route to it."),

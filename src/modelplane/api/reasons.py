@@ -192,6 +192,7 @@ class ModelDeploymentCondition(StrEnum):
     REPLICAS_READY = "ReplicasReady"
     MODEL_CACHE_RESOLVED = "ModelCacheResolved"
     FAILOVER = "Failover"
+    PROGRESSING = "Progressing"
 
 
 class ModelDeploymentReason(StrEnum):
@@ -215,6 +216,10 @@ class ModelDeploymentReason(StrEnum):
     FAILOVER_PAUSED = "FailoverPaused"
     FAILOVER_OFF = "Off"
     NOT_SUPPORTED = "NotSupported"
+    ROLLOUT_COMPLETE = "RolloutComplete"
+    REPLICAS_UPDATING = "ReplicasUpdating"
+    ROLLOUT_PAUSED = "RolloutPaused"
+    PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
 
 
 class ModelEndpointCondition(StrEnum):

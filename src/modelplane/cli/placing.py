@@ -26,6 +26,13 @@ def all_option(command: F) -> F:
     return click.option("--all", "everything", is_flag=True, help="Show every row, however many.")(command)
 
 
+def tell_rollout(deployments: "Sequence[Deployment]") -> None:
+    """Print the progress of rollouts."""
+    for each in deployments:
+        if each.rollout:
+            click.echo(f"\n{each.name}: rollout: {each.rollout}")
+
+
 def tell_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything: bool) -> None:
     """Print the refusals of a deployment; of many, those closest to a fit."""
     from modelplane.cli import tables

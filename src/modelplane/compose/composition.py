@@ -11,6 +11,7 @@ the offline commands build the same ``Request`` and read the same ``Composition`
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from modelplane.api.cluster_origin import KubeconfigSecret
@@ -133,6 +134,8 @@ class Request(Generic[Owner]):
     """The state of the budgets of the owner, a ModelService; None where nothing counts requests."""
     autoscaling: State | None = None
     """What was decided for the owner, an InferenceAutoscaler; None where nothing scales."""
+    now: datetime | None = None
+    """Time of the request; None offline."""
     gateway_is_local: bool = False
     """True if the fleet's gateway accepts requests on a loopback address only."""
     routed_by: str = ""
@@ -145,8 +148,8 @@ class Request(Generic[Owner]):
     """The reason for which the kubeconfig of the owner, an InferenceCluster, cannot be used; else empty."""
     credential: Credential | None = None
     """The credential of the owner, an InferenceCluster; None if it is not known to expire."""
-    now: int = 0
-    """The present time in seconds since 1970, for an InferenceCluster; 0 where no cluster is watched."""
+    observes_capacity: bool = False
+    """True if the caller watches the nodes and devices of clusters: the controllers."""
     mutual_tls: Link | Unknown | None = None
     """Mutual TLS to the cluster of the owner, an InferenceCluster or ServingStack.
 
@@ -241,8 +244,8 @@ class Composition:
     """True if the owner got less than it asked for, and waits for more."""
     also_watch: tuple[Requirement, ...] = ()
     """Further objects whose changes trigger another composition."""
-    again_s: float | None = None
-    """Seconds after which the owner is composed again; the Crossplane function ignores it."""
+    again_in_s: float | None = None
+    """Seconds after which to compose again, although nothing has changed; None if there is no need."""
     routes: tuple[Route, ...] = ()
     """Routes of the owner on the fleet's gateway, if Modelplane configures that itself: Envoy.
 

@@ -23,6 +23,7 @@ from modelplane.compose.conditions import READY
 from modelplane.compose.memo import per_version
 from modelplane.compose.reachability import reported, reported_by
 from modelplane.compose.readiness import condition_of
+from modelplane.compose.rollout import is_surge
 
 
 @per_version
@@ -213,6 +214,7 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
         unreachable=f"unreachable: {silence.cause}" if (silence := reported_by(found)) else "",
         deleting=bool(source.metadata.deletion_timestamp),
         draining=bool(source.spec.draining),
+        surge=is_surge(found),
         created=source.metadata.creation_timestamp.isoformat() if source.metadata.creation_timestamp else "",
     )
 

@@ -95,7 +95,7 @@ def compose(request: Request[InferenceCluster]) -> Composition:
         ),
         ready=ready.holds and backend.holds,
         guards=guards.found(kind_name(InferenceCluster), request),
-        again_s=capacity.again_s,
+        again_in_s=capacity.again_in_s,
     )
 
 

@@ -46,7 +46,7 @@ class Report:
 
     pools: list[dict[str, Any]]
     conditions: tuple[Condition, ...] = ()
-    again_s: float | None = None
+    again_in_s: float | None = None
 
 
 def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
@@ -74,23 +74,20 @@ def report(request: Request[InferenceCluster], pools: Sequence[Mapping[str, Any]
     declared = [{key: value for key, value in pool.items() if key != "usable"} for pool in pools]
     if request.owner.spec.capacity_source is CapacitySource.DECLARED:
         return Report(declared)
-    if not request.now:
+    if request.now is None or not request.observes_capacity:
         message = (
             "the capacity of nodePools is used: only the controllers observe clusters, so set capacitySource "
             "to Declared"
         )
         return Report(declared, (false(Type.CAPACITY_OBSERVED, Reason.NOT_OBSERVED, message),))
+    now = int(request.now.timestamp())
     read = [convert(pool, GPUPool) for pool in declared]
     observed = _observed(request, read)
     before = {pool.name: pool.usable for pool in request.owner.status.gpu_pools}
     result = []
     for pool in read:
         found, known = observed[pool.name], before.get(pool.name)
-        usable = (
-            known
-            if isinstance(found, Unclear)
-            else capacity_status.published(pool, found, known, request.now)
-        )
+        usable = known if isinstance(found, Unclear) else capacity_status.published(pool, found, known, now)
         result.append(msgspec.structs.replace(pool, usable=usable))
     due = [pool.usable.rises_at.timestamp() for pool in result if pool.usable and pool.usable.rises_at]
     clear = [each for each in observed.values() if isinstance(each, Observation)]
@@ -100,7 +97,7 @@ def report(request: Request[InferenceCluster], pools: Sequence[Mapping[str, Any]
             for given, pool in zip(declared, result, strict=True)
         ],
         (_condition(result, observed), _overcommitted(request, result), _drifted(observed, bool(clear))),
-        max(min(due) - request.now, 1.0) if due else None,
+        max(min(due) - now, 1.0) if due else None,
     )
 
 

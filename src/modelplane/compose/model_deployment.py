@@ -7,35 +7,28 @@ send it no more requests, and then it is deleted.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from modelplane import scheduler
 from modelplane.api import labels, money
 from modelplane.api.decode import encode
-from modelplane.api.devices import DeviceSelector
-from modelplane.api.engines import Serving
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import API_VERSION, LocalReference, Object, ObjectMeta, kind_name
+from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
-from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaCounts, ReplicaTemplate
-from modelplane.api.model_replica import (
-    ModelReplica,
-    ModelReplicaSpec,
-    PlacedEngine,
-    PlacedMember,
-    ResolvedRequest,
-)
-from modelplane.api.names import replica_name
+from modelplane.api.model_deployment import ModelDeployment, ReplicaCounts
+from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.api.reasons import ModelReplicaCondition
-from modelplane.api.serving_backend import ServingBackend
 from modelplane.cel import SelectorError
 from modelplane.compose import failover, fleet
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import condition_of, holds, is_true, when_condition
-from modelplane.compose.rollout import Rollout, is_draining, plan, revision
+from modelplane.compose.revisions import is_revision, revisions
+from modelplane.compose.rollout import Rollout, is_draining, is_surge, limits, plan, surge_replicas
+from modelplane.compose.rollout_progress import progress
+from modelplane.compose.wanted_replicas import Wanted, replica_key, wanted_replicas
 
 
 def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
@@ -72,7 +65,20 @@ def place(request: Request[ModelDeployment]) -> scheduler.Placement:
 
     Raises ``SelectorError``, and ``InvalidObject`` for a replica that cannot be read.
     """
-    return scheduler.schedule(*situation(request))
+    there, deployment = situation(request)
+    placement = scheduler.schedule(there, deployment)
+    limit = limits(request.owner)
+    if not limit.surge:
+        return placement
+    wanted = wanted_replicas(request, request.owner.replica_template(), placement)
+    names = {each.replica for each in placement.assignments}
+    standing = [
+        child
+        for child in request.observed.values()
+        if is_surge(child) and child["metadata"]["name"] not in names
+    ]
+    surge = surge_replicas(wanted, request.observed, limit, len(standing))
+    return scheduler.with_surge(there, deployment, placement, surge)
 
 
 def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, scheduler.Deployment]:
@@ -90,9 +96,14 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
     deployment = request.owner
     template = deployment.replica_template()
     _, cache_conditions = _cache(request)
-    wanted = _wanted(request, template, placement)
-    rollout = plan(wanted, request.observed)
-    children = tuple(_children(request, placement, wanted, rollout))
+    wanted = wanted_replicas(request, template, placement)
+    surge = {replica_key(each.cluster, each.index) for each in placement.assignments if each.surge}
+    rollout = plan(wanted, request.observed, limits(deployment), surge)
+    reached = progress(request, placement, rollout)
+    children = (
+        *_children(request, placement, wanted, rollout),
+        *revisions(deployment, request.observed),
+    )
     scheduled = _scheduled(request, placement)
     ready, ready_condition = _ready(request, placement, rollout)
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
@@ -104,10 +115,19 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
             "selector": _selector(deployment),
             **_cost(placement),
             **failover.status(request),
+            **reached.status,
         },
-        conditions=(scheduled, ready_condition, *cache_conditions, *failover.conditions(request)),
+        conditions=(
+            scheduled,
+            ready_condition,
+            *cache_conditions,
+            *failover.conditions(request),
+            *reached.conditions,
+        ),
+        again_in_s=reached.again_in_s,
         ready=scheduled.holds and ready_condition.holds,
         unsatisfied=len(staying) < deployment.spec.replicas
+        or bool(placement.surge_problem)
         or any(each.leaving or each.waits for each in placement.assignments),
         also_watch=tuple(
             Requirement("", API_VERSION, kind_name(InferenceCluster), name=name)
@@ -194,31 +214,11 @@ def _invalid(request: Request[ModelDeployment], problem: str) -> Composition:
     )
 
 
-Wanted: TypeAlias = dict[str, ModelReplica]
-"""The replicas that are to exist, by key."""
-
-
-def _wanted(
-    request: Request[ModelDeployment], template: ReplicaTemplate, placement: scheduler.Placement
-) -> Wanted:
-    taken = {assignment.replica for assignment in placement.assignments if assignment.replica}
-    wanted: Wanted = {}
-    for assignment in placement.assignments:
-        if assignment.leaving:
-            continue
-        name = assignment.replica or _new_name(request.owner, assignment, taken)
-        taken.add(name)
-        key = _key(assignment.cluster, assignment.index)
-        backend = _backend(request, key, assignment.cluster)
-        wanted[key] = _replica(request.owner, template, assignment, name, backend)
-    return wanted
-
-
 def _children(
     request: Request[ModelDeployment], placement: scheduler.Placement, wanted: Wanted, rollout: Rollout
 ) -> Iterator[Desired | Keep]:
     for assignment in placement.assignments:
-        key = _key(assignment.cluster, assignment.index)
+        key = replica_key(assignment.cluster, assignment.index)
         if assignment.leaving or key in rollout.waiting:
             if (found := request.observed.get(key)) is not None:
                 told = Desired(key, _told(found, draining=False), when_condition(READY))
@@ -232,6 +232,8 @@ def _children(
     staying = {replica.metadata.name for replica in wanted.values()}
     staying |= {assignment.replica for assignment in placement.assignments if assignment.leaving}
     for key, child in sorted(request.observed.items()):
+        if is_revision(child):
+            continue
         if child["metadata"]["name"] not in staying and not _withdrawn(child):
             yield Desired(key, _told(child, draining=True), when_condition(READY))
 
@@ -247,6 +249,8 @@ def _withdrawn(replica: Object) -> bool:
 def _told(replica: Object, *, draining: bool) -> Object:
     """Return an observed replica with the instruction to withdraw its endpoint, or to have one again."""
     metadata = {field: replica["metadata"].get(field) for field in ("name", "namespace", "labels")}
+    if is_surge(replica):
+        metadata["annotations"] = {labels.SURGE: "true"}
     return {
         "apiVersion": API_VERSION,
         "kind": kind_name(ModelReplica),
@@ -255,91 +259,16 @@ def _told(replica: Object, *, draining: bool) -> Object:
     }
 
 
-def _key(cluster: str, index: int) -> str:
-    return f"replica-{cluster}-{index}"
-
-
-def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: set[str]) -> str:
-    # Five hex digits can collide within a large deployment; then the name grows by one.
-    digits = 5
-    while (name := replica_name(owner.metadata.name, assignment.cluster, assignment.index, digits)) in taken:
-        digits += 1
-    return name
-
-
-def _backend(request: Request[ModelDeployment], key: str, cluster: str) -> ServingBackend:
-    """Return what a replica runs with: what it has, or the choice of its cluster if it is new.
-
-    So a change of the choice replaces no replica that serves.
-    """
-    if there := request.observed.get(key):
-        return ServingBackend(there["spec"].get("backend", ServingBackend.MODELPLANE))
-    clusters = (each for each in request.found("clusters") if each["metadata"]["name"] == cluster)
-    return next(map(fleet.backend, clusters), ServingBackend.MODELPLANE)
-
-
-def _replica(
-    owner: ModelDeployment,
-    template: ReplicaTemplate,
-    assignment: scheduler.Assignment,
-    name: str,
-    backend: ServingBackend,
-) -> ModelReplica:
-    placed = {engine.name: engine for engine in assignment.engines}
-    cache = template.model_cache_name
-    serving = template.serving_settings
-    own = {
-        labels.DEPLOYMENT: owner.metadata.name,
-        labels.CLUSTER: assignment.cluster,
-        labels.REPLICA_INDEX: str(assignment.index),
-        labels.REVISION: revision(template),
-    }
-    return ModelReplica(
-        metadata=ObjectMeta(name=name, namespace=owner.metadata.namespace, labels={**template.labels, **own}),
-        spec=ModelReplicaSpec(
-            cluster_name=assignment.cluster,
-            model_cache_ref=LocalReference(name=cache) if cache else None,
-            serving=None if serving == Serving() else serving,
-            engines=tuple(_engine(engine, placed[engine.name]) for engine in template.engines),
-            # Absent where it is the default, so that replicas of earlier versions stay as they are.
-            backend=None if backend is ServingBackend.MODELPLANE else backend,
-        ),
-    )
-
-
-def _engine(engine: Engine, placed: scheduler.PlacedEngine) -> PlacedEngine:
-    members = (
-        PlacedMember(
-            role=member.role,
-            worker=member.worker,
-            template=member.template,
-            node_pool_name=place.pool,
-            device_requests=tuple(map(_claim, place.claims)),
-        )
-        for member, place in zip(engine.members, placed.members, strict=True)
-    )
-    return PlacedEngine(name=engine.name, copies=engine.copies, phase=engine.phase, members=tuple(members))
-
-
-def _claim(claim: scheduler.ResolvedRequest) -> ResolvedRequest:
-    return ResolvedRequest(
-        name=claim.name,
-        device_class_name=claim.device_class_name,
-        count=claim.count,
-        selectors=tuple(DeviceSelector(cel=selector) for selector in claim.selectors),
-    )
-
-
 def _scheduled(request: Request[ModelDeployment], placement: scheduler.Placement) -> Condition:
     type_ = Type.REPLICAS_SCHEDULED
     wanted = request.owner.spec.replicas
-    staying = [assignment for assignment in placement.assignments if not assignment.leaving]
+    staying = [each for each in placement.assignments if not each.leaving and not each.surge]
     if wanted and not placement.diagnosis.clusters:
         return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
     problem = placement.diagnosis.sentence()
     if len(staying) < wanted:
         return false(type_, Reason.INSUFFICIENT_CAPACITY, problem)
-    if wanted and not any(_key(a.cluster, a.index) in request.observed for a in staying):
+    if wanted and not any(replica_key(a.cluster, a.index) in request.observed for a in staying):
         return false(type_, Reason.SCHEDULING, f"{len(staying)} of {wanted} replicas are being created")
     on = ", ".join(sorted({assignment.cluster for assignment in staying}))
     message = f"{len(staying)} of {wanted} replicas placed" + (f", on {on}" if on else "")
@@ -352,7 +281,7 @@ def _ready(
     type_ = Type.REPLICAS_READY
     wanted = request.owner.spec.replicas
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
-    keys = [_key(each.cluster, each.index) for each in staying]
+    keys = [replica_key(each.cluster, each.index) for each in staying]
     observed = [request.observed.get(key) for key in keys]
     behind = sum(key in request.observed and key not in rollout.updated for key in keys)
     silent = fleet.unreachable(
@@ -395,7 +324,7 @@ def _serving_until_replaced(request: Request[ModelDeployment], placement: schedu
     outside = fleet.outside(request.found("clusters"), request.owner.replica_template().regions)
     lost = request.watched.lost if request.watched else {}
     leaving = (
-        _key(each.cluster, each.index)
+        replica_key(each.cluster, each.index)
         for each in placement.assignments
         if each.leaving and each.cluster not in outside and each.cluster not in lost
     )

@@ -144,6 +144,8 @@ class WorkloadKind:
     """True if the fleet's identity may read and write it only in namespaces with copies (``copy_access``)."""
     capability: str = ""
     """The capability of clusters that have it, in an InferenceCluster's status; empty if all have it."""
+    built_in: bool = False
+    """True if every API server serves it: there is no CustomResourceDefinition to wait for."""
     of_front: bool = False
     """True if the gateway of the fleet has one too: on the control plane, in the system's namespace."""
 
@@ -329,13 +331,19 @@ RELEASE = WorkloadKind(
     ready=Finished("Ready"),
 )
 
+CONTROLLER_REVISION = WorkloadKind(
+    "apps",
+    "v1",
+    "ControllerRevision",
+    "controllerrevisions",
+    "Earlier templates of ModelDeployments are kept, to return to them.",
+    place=Place.CONTROL_PLANE,
+    built_in=True,
+)
+
 _MANAGED = tuple(
     WorkloadKind(
-        kind.group,
-        kind.version,
-        kind.kind,
-        kind.plural,
-        why,
+        *(kind.group, kind.version, kind.kind, kind.plural, why),
         place=Place.CONTROL_PLANE,
         ready=Finished("Ready"),
     )
@@ -345,7 +353,7 @@ _MANAGED = tuple(
 """The managed resources of clouds."""
 
 ROWS: dict[tuple[str, str], WorkloadKind] = {
-    (row.api_version, row.kind): row for row in (*_ROWS, RELEASE, *_MANAGED)
+    (row.api_version, row.kind): row for row in (*_ROWS, RELEASE, CONTROLLER_REVISION, *_MANAGED)
 }
 """Every kind by its ``apiVersion`` and ``kind``. Read it at run time: a value derived at import does not
 include a row that is added later.

@@ -1,7 +1,8 @@
 """Children on the control plane: their index by owner, and their informers.
 
 Children of our own kinds are in the informers that every reconcile reads. A third-party kind that has a row
-for the control plane gets an informer as soon as its CustomResourceDefinition is installed.
+for the control plane gets an informer as soon as its CustomResourceDefinition is installed. A kind that every
+API server serves gets one at the start.
 """
 
 import asyncio
@@ -80,6 +81,9 @@ class ControlPlaneChildren(Runnable):
 
     async def start(self) -> None:
         """Wait for the children of every installed kind, so that none counts as missing."""
+        for row in ROWS.values():
+            if row.built_in:
+                self._watch(of_row(row), None)
         for informer in tuple(self._informers.values()):
             while not (informer.synced or informer.problem):
                 await asyncio.sleep(_POLL_S)

@@ -5,9 +5,9 @@ last, if it changed. All state is in the objects: after a crash the next control
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import filterfalse
 from typing import Any
 
@@ -131,7 +131,7 @@ class Reconciler:
         await self._reporter.composed(owner, observed, composition, problem)
         if problem:
             raise NotYet(problem)
-        return 0.0 if late else composition.again_s
+        return 0.0 if late else composition.again_in_s
 
     def _loading(self, owner: Object, request: Request[Any]) -> bool:
         """Return True if requirements or Helm releases of an owner are being read for the first time."""
@@ -179,8 +179,9 @@ class Reconciler:
             kubeconfig_problem=self._clusters.kubeconfig_problem(registered) if registered else "",
             credential=self._clusters.credential(registered) if registered else None,
             autoscaling=scaling.state(owner) if scaling and isinstance(owner, InferenceAutoscaler) else None,
+            now=datetime.now(UTC),
+            observes_capacity=True,
             gateway_is_local=self._gateway_is_local,
-            now=int(time.time()) if registered else 0,
             mutual_tls=self._links(linked) if linked else None,
             watched=self._watched(owner),
         )

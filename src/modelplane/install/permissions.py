@@ -196,6 +196,7 @@ SYSTEM = (
 """In the namespace of the installation."""
 
 _UNSEEN = "only a control plane that has the kinds of a cloud's provider gets such requests"
+_UNSEEN_OF_ROLLOUTS = "only a fleet with a deployment with spec.rollout gets such requests"
 _UNSEEN_OF_STACKS = "only a cluster with a serving stack gets such requests"
 
 
@@ -206,6 +207,8 @@ def _children(place: Place) -> Iterator[Rule]:
         if row.scoped:
             continue
         unseen = _UNSEEN if place is Place.CONTROL_PLANE else ""
+        if row.built_in:
+            unseen = _UNSEEN_OF_ROLLOUTS
         if row in workload_kinds.OF_STACKS:
             unseen = _UNSEEN_OF_STACKS
         shared.setdefault((row.group, row.why, unseen), []).append(row.plural)

@@ -20,7 +20,12 @@ from modelplane.api.meta import Model, Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.namespaces import reserved
-from modelplane.api.reasons import InferenceClusterReason, ModelReplicaCondition, ModelReplicaReason
+from modelplane.api.reasons import (
+    InferenceClusterReason,
+    ModelDeploymentCondition,
+    ModelReplicaCondition,
+    ModelReplicaReason,
+)
 from modelplane.cel import SelectorError
 from modelplane.compose import failover, fleet, inference_cluster, model_deployment, workload_kinds
 from modelplane.compose.composition import Desired, Request
@@ -68,6 +73,8 @@ class Placed:
 
     placement: scheduler.Placement
     files: Files
+    rollout: str = ""
+    """Progress of the rollout; empty without ``spec.rollout``."""
 
 
 def assemble(objects: Iterable[Object], *, live: bool = False) -> Files:
@@ -187,7 +194,9 @@ def place(files: Files, deployment: Object) -> Placed:
     for child in composition.children:
         if isinstance(child, Desired) and child.manifest["kind"] == kind_of(ModelReplica).name:
             store.add(_merged(observed.get(child.key), child, deployment))
-    return Placed(placement, replace(files, store=store))
+    type_ = ModelDeploymentCondition.PROGRESSING
+    rollout = next((each.message for each in composition.conditions if each.type == type_), "")
+    return Placed(placement, replace(files, store=store), rollout)
 
 
 def other_places(files: Files, deployment: Object) -> scheduler.Alternatives:

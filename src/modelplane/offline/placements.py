@@ -129,6 +129,8 @@ class Deployment(Output, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     cost: CostReport | None
     """Cost of all replicas that are there or new; null if no pool of the fleet has a price."""
+    rollout: str
+    """Progress of the rollout, and what it waits for; empty without ``spec.rollout``."""
 
 
 class Alternative(Output, frozen=True, kw_only=True):
@@ -271,6 +273,7 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
         ),
         notes=(*diagnosis.notes, *lost),
         cost=_cost(placement),
+        rollout=placed.rollout,
     )
 
 
@@ -285,6 +288,7 @@ def _cost(placement: scheduler.Placement) -> CostReport | None:
 
 
 _FITS: Final = "the cluster fits and has room"
+_SURGE: Final = "in addition during the rollout; the cluster fits and has room"
 
 
 def _replica(assignment: scheduler.Assignment) -> Replica:
@@ -294,7 +298,7 @@ def _replica(assignment: scheduler.Assignment) -> Replica:
         cluster=assignment.cluster,
         index=assignment.index,
         name=assignment.replica,
-        reason=assignment.reason or _FITS,
+        reason=assignment.reason or (_SURGE if assignment.surge else _FITS),
         engines=tuple(_engine(engine) for engine in assignment.engines),
         cost_per_hour=_price(assignment.cost),
     )

@@ -16,6 +16,7 @@ from modelplane.scheduler.diagnosis import Diagnosis, Refusal, Remedy
 from modelplane.scheduler.drain import drained, moving
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.schedule import schedule
+from modelplane.scheduler.surge import with_surge
 from modelplane.scheduler.types import (
     CacheFootprint,
     Capabilities,
@@ -83,4 +84,5 @@ __all__ = [
     "overcommitted",
     "schedule",
     "usage",
+    "with_surge",
 ]

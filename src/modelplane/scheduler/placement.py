@@ -29,6 +29,8 @@ class Assignment:
     waits: bool = False
     reason: str = ""
     cost: Cost | None = None
+    surge: bool = False
+    """True if it is in addition to the replicas that the deployment asks for, during a rollout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Placement:
     dropped: tuple[Dropped, ...] = ()
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
     currency: str = ""
+    surge_problem: str = ""
+    """The reason for which fewer surge replicas are placed than asked for; else empty."""
 
     @property
     def price(self) -> int:

@@ -3,8 +3,8 @@
 No replica is dropped on doubt. It is dropped at once only when its cluster does not exist, when a NoExecute
 taint evicts it, or when it is being deleted; one that no longer fits its cluster leaves when its replacement
 is ready. So does one outside the deployment's regions, to which services send no requests meanwhile, and one
-that a drain moves (``drain``). One on a lost cluster is replaced if the deployment asks for failover, and stays
-until it is seen again (``failover``).
+that a drain moves (`drain`). One on a lost cluster is replaced if the deployment asks for failover, and
+stays until it is seen again (`failover`).
 
 Retention does not check labels, the clusterSelector, the cache's footprint, readiness, the gateway, or free
 capacity (unless the replica is to grow). To relabel a cluster or narrow a selector moves no serving replica;

@@ -1,7 +1,7 @@
 """Scale-down: the choice of the replicas to remove.
 
-Replicas that do not serve, or that cannot be seen, are removed first; then those of the cluster with the most
-of them (the last by name on a tie), with the highest index.
+Surge replicas of a rollout are removed first; then replicas that do not serve, or that cannot be seen; then
+those of the cluster with the most of them (the last by name on a tie), with the highest index.
 """
 
 from collections import Counter
@@ -19,6 +19,7 @@ def victims(replicas: Sequence[Replica], surplus: int, distrusted: Container[str
         victim = max(
             left,
             key=lambda replica: (
+                replica.surge,
                 not replica.serves,
                 replica.cluster in distrusted,
                 load[replica.cluster],

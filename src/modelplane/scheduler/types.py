@@ -119,9 +119,10 @@ class Cluster:
 
     `cache_storage` is the StorageClass of volumes that many pods may mount; without it there are no caches.
     `region` is empty if the cluster is in no region, and None if its region is unknown. A drain of it, or of
-    its pools, moves at most `max_moving` replicas at a time, and none beyond `max_moving_in_fleet` of all. For
-    a deployment with failover, `lost` says why its replicas there are to be replaced, `doubt` why what they
-    report may not be true, and `returning` is true while the cluster answers again and is not trusted yet.
+    its pools, moves at most `max_moving` replicas at a time, and none beyond `max_moving_in_fleet` of all.
+    For a deployment with failover, `lost` says why its replicas there are to be replaced, `doubt` why what
+    they report may not be true, and `returning` is true while the cluster answers again and is not trusted
+    yet.
     """
 
     name: str
@@ -254,6 +255,7 @@ class Replica:
 
     `created` is its creation time, as text that sorts by time. `unreachable` is the reason why its cluster
     cannot be reached, and empty while it can. `draining` is true if it was told to withdraw its endpoint.
+    `surge` is true if a rollout placed it in addition.
     """
 
     namespace: str
@@ -269,6 +271,7 @@ class Replica:
     created: str = ""
     unreachable: str = ""
     draining: bool = False
+    surge: bool = False
 
     @property
     def withdrawn(self) -> bool:

@@ -288,6 +288,8 @@ ADDITIONS = {
     "InferenceCluster status.gateway.*": "mutual TLS between gateways",
     "ModelEndpoint spec.mutualTLS*": "mutual TLS between gateways",
     "ModelEndpoint spec.credential*": "credentials of providers",
+    "ModelDeployment spec.rollout*": "limits of rollouts",
+    "ModelDeployment status.rollout*": "limits of rollouts",
     "ModelDeployment spec.placement*": "placement by cost",
     "ModelDeployment status.cost*": "placement by cost",
     "ModelDeployment spec.failover*": "replacement of replicas on lost clusters",

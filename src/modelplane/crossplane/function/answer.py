@@ -4,6 +4,7 @@ Crossplane deletes each child that an answer leaves out. So an answer that decid
 names every observed child.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -120,7 +121,9 @@ def decided(
     children |= {key: Child(owned(observed[key])) for key in _kept_keys(composition, observation)}
     children |= {key: Child(owned(observed[key])) for key in _still_needed(children, observation)}
     answer = _report(owner, observation, composition, now)
-    return replace(answer, children=children, ttl_s=min(answer.ttl_s, look_in or answer.ttl_s))
+    again_in = math.ceil(composition.again_in_s or answer.ttl_s)
+    ttl_s = min(answer.ttl_s, look_in or answer.ttl_s, again_in)
+    return replace(answer, children=children, ttl_s=ttl_s)
 
 
 def _composed(kind: str, composition: Composition, observation: Observation) -> Iterator[tuple[str, Child]]:

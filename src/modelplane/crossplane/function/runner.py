@@ -142,6 +142,7 @@ class Runner:
             silence=reach.silence(composed),
             kubeconfig_problem=kubeconfig_problem,
             credential=credential,
+            now=self._now(),
         )
         about = gateway.requirements(decoded, composed)
         asked = gateway.with_gateway(asked, given.required(about, observation), self._gateway_pods)

@@ -112,6 +112,13 @@ COMPOSED = (
     Touched("v1", "ServiceAccount", "serviceaccounts", Grant.CHART, "the identities of the gateway's pods"),
     Touched(_APPS, "Deployment", "deployments", Grant.CHART, "the gateway's pods"),
     Touched(
+        _APPS,
+        "ControllerRevision",
+        "controllerrevisions",
+        Grant.PREREQUISITES,
+        "earlier templates of a ModelDeployment",
+    ),
+    Touched(
         _POLICY,
         "PodDisruptionBudget",
         "poddisruptionbudgets",

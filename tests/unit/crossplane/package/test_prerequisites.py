@@ -11,6 +11,7 @@ def test_crossplane_gets_the_permissions_that_it_lacks_and_no_other():
     assert (namespace["kind"], namespace["metadata"]) == ("Namespace", {"name": "modelplane-system"})
     assert role["metadata"]["labels"] == {"rbac.crossplane.io/aggregate-to-crossplane": "true"}
     assert role["rules"] == [
+        {"apiGroups": ["apps"], "resources": ["controllerrevisions"], "verbs": SEVEN},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": SEVEN},
         {
             "apiGroups": ["gateway.networking.k8s.io"],

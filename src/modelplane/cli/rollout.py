@@ -1,0 +1,260 @@
+"""``modelplane rollout``: show, pause, resume and undo rollouts of ModelDeployments."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from modelplane.cli import named
+from modelplane.cli.errors import UserError
+from modelplane.cli.live import Live, change, live_options, read
+
+if TYPE_CHECKING:
+    from modelplane.api.kinds import Kind
+    from modelplane.api.meta import Object
+    from modelplane.kube.client import Client
+    from modelplane.kube.resources import Resource
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_UNFINISHED: Final = 2
+"""Exit status of a rollout that is not complete."""
+
+_OWN_MANAGERS: Final = ("modelplane", "kubectl")
+"""Beginnings of the field managers of people and of Modelplane; any other one applies its own manifests."""
+
+
+@click.group()
+def rollout() -> None:
+    """Show, pause, resume and undo rollouts of ModelDeployments."""
+
+
+def _target(command: F) -> F:
+    namespace = click.option("-n", "--namespace", default="", help="Namespace, if the name is ambiguous.")
+    return click.argument("name", metavar="md/NAME")(namespace(live_options(command)))
+
+
+@rollout.command()
+@_target
+def status(*, name: str, namespace: str, live: Live) -> None:
+    """Show how far a rollout is, and what it waits for.
+
+    The exit status is 2 until it is complete.
+    """
+    from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
+    from modelplane.compose.readiness import condition_of
+
+    async def do(client: "Client") -> "Object":
+        return await _find(client, name, namespace)
+
+    item = read(live, "ModelDeployments", do)
+    _require_settings(item)
+    said = condition_of(item, ModelDeploymentCondition.PROGRESSING)
+    seen = said.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
+    click.echo(str(said["message"]) if said and seen else "the last change has not been observed yet")
+    if not seen or said.get("reason") != ModelDeploymentReason.ROLLOUT_COMPLETE:
+        raise click.exceptions.Exit(_UNFINISHED)
+
+
+@rollout.command()
+@_target
+def history(*, name: str, namespace: str, live: Live) -> None:
+    """List the revisions that are kept, the newest first."""
+    from modelplane.api import labels
+    from modelplane.cli import tables
+    from modelplane.compose.revisions import number_of
+
+    async def do(client: "Client") -> "tuple[Object, list[Object]]":
+        item = await _find(client, name, namespace)
+        return item, await _revisions(client, item)
+
+    item, found = read(live, "revisions", do)
+    _require_settings(item)
+    current = _current(item)
+    rows = []
+    for each in found:
+        hashed = each["metadata"].get("labels", {}).get(labels.REVISION, "")
+        note = "current" if hashed == current else ""
+        created = each["metadata"].get("creationTimestamp", "")
+        rows.append((str(number_of(each)), hashed, created, ", ".join(_images(each)), note))
+    tables.show("", ("REVISION", "HASH", "CREATED", "IMAGES", ""), rows)
+
+
+@rollout.command()
+@_target
+def pause(*, name: str, namespace: str, live: Live) -> None:
+    """Update no further replica until the rollout is resumed."""
+    _set_paused(name, namespace, live, paused=True)
+    click.echo(f"{name} is paused: replicas that have been edited already still restart")
+
+
+@rollout.command()
+@_target
+def resume(*, name: str, namespace: str, live: Live) -> None:
+    """Continue a paused rollout."""
+    _set_paused(name, namespace, live, paused=False)
+    click.echo(f"{name} is resumed")
+
+
+@rollout.command()
+@_target
+@click.option(
+    "--to-revision", type=click.IntRange(min=1), help="Number of the revision; by default the last."
+)
+def undo(*, name: str, namespace: str, to_revision: int | None, live: Live) -> None:
+    """Write an earlier template back to spec.
+
+    A tool that applies manifests, such as Argo CD or Flux, overwrites it: revert its source too.
+    """
+    from modelplane.compose.revisions import number_of
+
+    async def do(client: "Client") -> "tuple[Object, Object]":
+        item = await _find(client, name, namespace)
+        _require_settings(item)
+        chosen = _chosen(item, await _revisions(client, item), to_revision)
+        await _patch(client, item, {"spec": _spec_patch(item, chosen)})
+        return item, chosen
+
+    item, chosen = change(live, "the template", do)
+    click.echo(
+        f"{name} returns to the template of revision {number_of(chosen)}: {', '.join(_images(chosen))}"
+    )
+    for manager in _appliers(item):
+        click.echo(
+            f'warning: "{manager}" applies this object too, and may overwrite the change: revert its source',
+            err=True,
+        )
+
+
+def _chosen(item: "Object", found: "list[Object]", number: int | None) -> "Object":
+    """Return the revision to return to: that of a number, or the last one with another template."""
+    from modelplane.api import labels
+    from modelplane.compose.revisions import number_of
+
+    current = _current(item)
+    for each in found:
+        differs = each["metadata"].get("labels", {}).get(labels.REVISION) != current
+        if number_of(each) == number or (number is None and differs):
+            return each
+    there = ", ".join(str(number_of(each)) for each in found) or "none"
+    wanted = "an earlier revision" if number is None else f"revision {number}"
+    raise UserError(f"{_called(item)} has not kept {wanted}; there are: {there}")
+
+
+def _spec_patch(item: "Object", chosen: "Object") -> dict[str, Any]:
+    """Return the merge patch of spec that writes a revision's template, whichever way it is written."""
+    kept = chosen["data"].get("spec", {})
+    spec = item["spec"]
+    before = spec["template"]["spec"] if "template" in spec else spec
+    patch = {field: _replacing(before.get(field), kept.get(field)) for field in _FIELDS}
+    return {"template": {"spec": patch}} if "template" in spec else patch
+
+
+_FIELDS: Final = ("engines", "modelCacheRef", "serving")
+
+
+def _replacing(before: Any, after: Any) -> Any:
+    """Return a value for a merge patch that leaves nothing of the former one."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    absent = dict.fromkeys(before.keys() - after.keys())
+    return {**absent, **{key: _replacing(before.get(key), value) for key, value in after.items()}}
+
+
+def _set_paused(name: str, namespace: str, live: Live, *, paused: bool) -> None:
+    async def do(client: "Client") -> None:
+        item = await _find(client, name, namespace)
+        _require_settings(item)
+        await _patch(client, item, {"spec": {"rollout": {"paused": paused}}})
+
+    change(live, "spec.rollout", do)
+
+
+async def _patch(client: "Client", item: "Object", body: dict[str, Any]) -> None:
+    from modelplane.kube.errors import Conflict
+
+    metadata = item["metadata"]
+    guarded = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, **body}
+    try:
+        await client.patch(_resource(), metadata["name"], guarded, metadata["namespace"])
+    except Conflict as error:
+        raise UserError(f"{_called(item)} has just been changed: run the command again") from error
+
+
+async def _find(client: "Client", name: str, namespace: str) -> "Object":
+    kind = _kind()
+    meant = named.parse_object_name(name, [kind])
+    if meant is None:
+        raise click.BadParameter(f'"{name}" is not of the form {kind.short}/NAME', param_hint="md/NAME")
+    found = (await client.list(_resource(), namespace or None)).items
+    return named.find_one(found, kind.name, meant[1], namespace)
+
+
+async def _revisions(client: "Client", item: "Object") -> "list[Object]":
+    """Return the revisions that a deployment owns, the newest first."""
+    from modelplane.compose.revisions import number_of
+    from modelplane.compose.workload_kinds import CONTROLLER_REVISION
+    from modelplane.controllers.fleet_resources import of_row
+
+    uid = item["metadata"]["uid"]
+    found = (await client.list(of_row(CONTROLLER_REVISION), item["metadata"]["namespace"])).items
+    own = (
+        each
+        for each in found
+        if any(owner.get("uid") == uid for owner in each["metadata"].get("ownerReferences", ()))
+    )
+    return sorted(own, key=number_of, reverse=True)
+
+
+def _current(item: "Object") -> str:
+    """Return the hash of the template that spec has now, which the controllers may not have seen yet."""
+    from modelplane.api.decode import InvalidObject, decode_as
+    from modelplane.api.model_deployment import ModelDeployment
+    from modelplane.compose.rollout import revision
+
+    try:
+        return revision(decode_as(ModelDeployment, item).replica_template())
+    except InvalidObject as error:
+        raise UserError(f"{error}: correct it") from error
+
+
+def _images(each: "Object") -> list[str]:
+    """Return the images of a revision's containers, each once."""
+    return list(dict.fromkeys(_values_of(each.get("data", {}), "image")))
+
+
+def _values_of(value: Any, name: str) -> "list[str]":
+    if isinstance(value, dict):
+        own = [value[name]] if isinstance(value.get(name), str) else []
+        return own + [found for inner in value.values() for found in _values_of(inner, name)]
+    return [found for inner in value for found in _values_of(inner, name)] if isinstance(value, list) else []
+
+
+def _appliers(item: "Object") -> list[str]:
+    """Return the field managers of spec that are neither people's nor Modelplane's."""
+    entries = item["metadata"].get("managedFields", ())
+    names = {each.get("manager", "") for each in entries if "f:spec" in each.get("fieldsV1", {})}
+    return sorted(name for name in names if name and not name.startswith(_OWN_MANAGERS))
+
+
+def _require_settings(item: "Object") -> None:
+    if "rollout" not in item["spec"]:
+        raise UserError(f"{_called(item)} has no spec.rollout: set it, with {{}} for the defaults")
+
+
+def _called(item: "Object") -> str:
+    metadata = item["metadata"]
+    return f'ModelDeployment "{metadata["name"]}" in namespace "{metadata["namespace"]}"'
+
+
+def _kind() -> "Kind":
+    from modelplane.api.kinds import kind_of
+    from modelplane.api.model_deployment import ModelDeployment
+
+    return kind_of(ModelDeployment)
+
+
+def _resource() -> "Resource":
+    from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
+
+    return MODEL_DEPLOYMENTS
