@@ -42,9 +42,8 @@ _REFUSED_AGAIN_S = 60.0
 
 _OURS = f"{labels.MANAGED_BY}=modelplane"
 
-_ROUTE_KINDS = frozenset(
-    (resources.GATEWAYS, resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES)
-) | {resources.INFERENCE_POOLS, resources.PODS}
+_ROUTE_KINDS = {resources.GATEWAYS, resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES}
+_ROUTE_KINDS |= {resources.INFERENCE_POOLS, resources.PODS}
 
 Changed = Callable[[str, Object], None]
 """Called with a cluster's name and an object of it that changed."""
@@ -154,7 +153,7 @@ class Watches:
         if slot or not is_scoped(resource):
             informer = self._informers.get((resource, slot))
             return () if informer is None else (informer,)
-        return tuple(informer for (kind, _), informer in self._informers.items() if kind == resource)
+        return tuple(copy for (kind, _), copy in self._informers.items() if kind == resource)
 
     @property
     def routable(self) -> bool:
