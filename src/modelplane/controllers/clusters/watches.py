@@ -42,9 +42,8 @@ _REFUSED_AGAIN_S = 60.0
 
 _OURS = f"{labels.MANAGED_BY}=modelplane"
 
-_ROUTE_KINDS = frozenset(
-    (resources.GATEWAYS, resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES)
-) | {resources.INFERENCE_POOLS, resources.PODS}
+_SERVED = (resources.SERVICES, resources.ENDPOINT_SLICES, resources.INFERENCE_POOLS, resources.PODS)
+_ROUTE_KINDS = frozenset((resources.GATEWAYS, resources.HTTP_ROUTES, *_SERVED))
 
 Changed = Callable[[str, Object], None]
 """Called with a cluster's name and an object of it that changed."""
@@ -151,16 +150,15 @@ class Watches:
         )
 
     def _informers_of(self, resource: Resource, slot: str) -> tuple[Informer, ...]:
-        if slot or not is_scoped(resource):
-            informer = self._informers.get((resource, slot))
-            return () if informer is None else (informer,)
-        return tuple(informer for (kind, _), informer in self._informers.items() if kind == resource)
+        of_kind = ((place, copy) for (kind, place), copy in self._informers.items() if kind == resource)
+        every = not slot and is_scoped(resource)
+        return tuple(copy for place, copy in of_kind if every or place == slot)
 
     @property
     def routable(self) -> bool:
         """True if every object that routes are derived from has been read."""
-        copies = (copy for (kind, _), copy in self._informers.items() if kind in _ROUTE_KINDS)
-        return not self.looking and all(copy.synced for copy in copies)
+        copies = self._informers.items()
+        return not self.looking and all(each.synced for (kind, _), each in copies if kind in _ROUTE_KINDS)
 
     def expect(self, resource: Resource) -> None:
         """Record, before the first write of a kind, up to which version there was no object of it."""

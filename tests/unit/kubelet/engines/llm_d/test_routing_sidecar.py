@@ -84,7 +84,8 @@ async def engine(
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handle)
-    async with TestServer(app) as server:
+    server = TestServer(app)
+    async with server:
         yield server
 
 

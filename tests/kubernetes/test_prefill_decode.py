@@ -1,0 +1,102 @@
+"""Prefill and decode by two engines of one machine, as the example's page tells it."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import openai
+import psutil
+import pytest
+
+from modelplane.local.home import Home
+from support.fleets import Fleet
+from support.gateway_module import library
+
+pytestmark = pytest.mark.kubernetes
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "08-prefill-and-decode" / "model-deployment.yaml"
+IN_TEAM = ("-n", "ml-team")
+PICKER = "modelplane.kubelet.engines.llm_d.endpoint_picker"
+
+
+@pytest.fixture(scope="module")
+def divided(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A fleet whose one node has two devices, with the example on it."""
+    started = Fleet(Home(tmp_path_factory.mktemp("divided")), kubernetes_binary)
+    library()
+    try:
+        started.modelplane("up", "--cpu-devices", "2", "--container-engine", "none")
+        started.kubectl("apply", "-f", str(EXAMPLE))
+        started.kubectl("wait", "--for=condition=Ready", "ms/divided", *IN_TEAM, "--timeout=200s")
+        yield started
+    finally:
+        started.modelplane("down")
+
+
+@pytest.fixture
+def client(divided: Fleet) -> openai.OpenAI:
+    address = divided.kubectl("get", "ms/divided", *IN_TEAM, "-o", "jsonpath={.status.address}")
+    return openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.2)
+
+
+def say(client: openai.OpenAI) -> str:
+    """Stream an answer to its end, and return it."""
+    stream = client.chat.completions.create(
+        model="gemma",
+        messages=[{"role": "user", "content": "What is the capital of France?"}],
+        max_tokens=8,
+        stream=True,
+    )
+    return "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
+
+
+def picker_of(fleet: Fleet) -> psutil.Process | None:
+    """Return the process of the picker of a fleet's only pool."""
+    home = str(fleet.home.root)
+    for process in psutil.process_iter():
+        try:
+            command = process.cmdline()
+            if PICKER in command and process.environ().get("MODELPLANE_MODELS_DIR", "").startswith(home):
+                return process
+        except psutil.Error:
+            continue
+    return None
+
+
+def test_a_request_is_prefilled_then_decoded_and_streamed(divided: Fleet, client: openai.OpenAI) -> None:
+    assert say(client)
+    logs = divided.kubectl("logs", *IN_TEAM, "-l", "llm-d.ai/role=decode", "-c", "pd-sidecar")
+    steps = [line for line in logs.splitlines() if ": prefill at " in line or ": decode at " in line]
+    identities = [line.split(": ")[1] for line in steps[-2:]]
+    assert identities[0] == identities[1]
+    assert [": prefill at " in steps[-2], ": decode at " in steps[-1]] == [True, True]
+    assert steps[-2].endswith(": 200")
+
+
+def test_a_killed_picker_is_replaced_and_costs_no_service(divided: Fleet, client: openai.OpenAI) -> None:
+    before = picker_of(divided)
+    assert before is not None
+    os.kill(before.pid, signal.SIGKILL)
+
+    def answers() -> bool:
+        try:
+            return bool(say(client))
+        except openai.InternalServerError:
+            return False  # Envoy has sent the body to the process that ended
+
+    until(answers, "the pool fails open")
+    until(
+        lambda: (found := picker_of(divided)) is not None and found.pid != before.pid,
+        "the picker is started again",
+    )
+    divided.kubectl("wait", "--for=condition=Ready", "mr", "--all", *IN_TEAM, "--timeout=120s")
+    until(answers, "the pool answers with its new picker")
