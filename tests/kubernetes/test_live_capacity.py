@@ -235,11 +235,7 @@ async def says(client, status, text):
         found = condition_of(await client.get(fleet_resources.INFERENCE_CLUSTERS, "live"), "CapacityObserved")
         return found.get("status") == status and text in found.get("message", "")
 
-    try:
-        await eventually(reached, 60)
-    except TimeoutError:
-        found = await client.get(fleet_resources.INFERENCE_CLUSTERS, "live")
-        raise AssertionError(found["status"]) from None
+    await eventually(reached, 60)
 
 
 async def test_the_controllers_publish_what_they_observe_and_say_what_they_may_not_read(client, plane):
@@ -258,19 +254,14 @@ async def test_the_controllers_publish_what_they_observe_and_say_what_they_may_n
         await client.patch(resources.CLUSTER_ROLES, role["metadata"]["name"], {"rules": rules}, kind="merge")
         async with running_controllers(plane):
             await says(client, "False", 'pool "watched" keeps its last known capacity: cannot list')
-        cluster = await client.get(fleet_resources.INFERENCE_CLUSTERS, "live")
-        [pool] = cluster["status"]["gpuPools"]
-        assert pool["usable"]["missing"] == [{"nodes": 1, "devices": [{"name": "gpu", "count": 1}]}]
-        await client.apply(
-            {
-                **manifests_of(plane, world.pool, 1)[2],
-                "spec": {**manifests_of(plane, world.pool, 1)[2]["spec"], "capacitySource": "Declared"},
-            }
-        )
-        async with running_controllers(plane):
+            [pool] = (await client.get(fleet_resources.INFERENCE_CLUSTERS, "live"))["status"]["gpuPools"]
+            assert pool["usable"]["missing"] == [{"nodes": 1, "devices": [{"name": "gpu", "count": 1}]}]
 
-            async def declared():
+            declared = {"spec": {"capacitySource": "Declared"}}
+            await client.patch(fleet_resources.INFERENCE_CLUSTERS, "live", declared, kind="merge")
+
+            async def forgotten():
                 found = await client.get(fleet_resources.INFERENCE_CLUSTERS, "live")
                 return all("usable" not in each for each in found["status"]["gpuPools"])
 
-            await eventually(declared, 60)
+            await eventually(forgotten, 60)

@@ -89,8 +89,12 @@ def report(request: Request[InferenceCluster], pools: Sequence[Mapping[str, Any]
         found, known = observed[pool.name], before.get(pool.name)
         usable = known if isinstance(found, Unclear) else capacity_status.published(pool, found, known, now)
         result.append(msgspec.structs.replace(pool, usable=usable))
-    due = [pool.usable.rises_at.timestamp() for pool in result if pool.usable and pool.usable.rises_at]
-    clear = [each for each in observed.values() if isinstance(each, Observation)]
+    clear = {name for name, each in observed.items() if isinstance(each, Observation)}
+    due = [
+        pool.usable.rises_at.timestamp()
+        for pool in result
+        if pool.name in clear and pool.usable and pool.usable.rises_at
+    ]
     return Report(
         [
             {**given, **({"usable": msgspec.to_builtins(pool.usable)} if pool.usable else {})}

@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 from itertools import filterfalse
 from typing import Any
 
+from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import Model
+from modelplane.api.meta import Model, kind_name
 from modelplane.api.model_key import ModelKey
+from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.serving_stack import ServingStack
 from modelplane.compose import guards
@@ -23,6 +25,7 @@ from modelplane.compose.composition import Blocked, Composition, Request, Requir
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
 from modelplane.controllers.autoscaling import Autoscaling
 from modelplane.controllers.budgets import Budgets
+from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.finalizer import Finalizer
@@ -39,6 +42,8 @@ from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 from modelplane.proxy.interface import GatewayAddress
 from modelplane.telemetry import traces
+
+_REPLICA = kind_name(ModelReplica)
 
 
 class NotYet(Exception):
@@ -77,6 +82,9 @@ class Reconciler:
         self._watched = watched
         self._gateway_is_local = gateway_is_local
         self._children = children.index
+        # A cluster's own reconcile reads its replicas, however many the fleet has.
+        self._on_cluster = ChildIndex(lambda item: item["metadata"].get("labels", {}).get(labels.CLUSTER, ""))
+        self._on_cluster.follow(informers[_REPLICA])
         self._releases = releases
         self._reporter = Reporter(client, informers)
         self._writer = Writer(client, informers, clusters, children, releases, self._reporter)
@@ -192,6 +200,8 @@ class Reconciler:
         informer = self._informers.get(requirement.kind)
         if informer is None:
             return self._named.find(requirement)
+        if requirement.kind == _REPLICA and (cluster := requirement.labels.get(labels.CLUSTER)):
+            return tuple(filter(requirement.matches, self._on_cluster.of(cluster)))
         if requirement.name:
             named = informer.get(requirement.name, requirement.namespace)
             return () if named is None else (named,)

@@ -88,6 +88,12 @@ async def watches(server: Server, told: list[str]) -> AsyncIterator[CapacityWatc
     await client.close()
 
 
+def read(watches: CapacityWatches) -> tuple[dict[str, Any], ...]:
+    found = watches.find(resources.NODES)
+    assert not isinstance(found, Unknown)
+    return found
+
+
 async def test_the_first_look_begins_the_watch_and_its_answer_is_told(
     watches: CapacityWatches, server: Server, told: list[str]
 ) -> None:
@@ -97,7 +103,7 @@ async def test_the_first_look_begins_the_watch_and_its_answer_is_told(
     assert server.asked == []
     await asyncio.sleep(0.1)
     assert told == ["Node"]
-    [found] = watches.find(resources.NODES)
+    [found] = read(watches)
     assert set(found) == {"apiVersion", "kind", "metadata", FACTS}
     assert "modelplane.ai%2Fpool" in server.asked[0]
 
@@ -115,7 +121,7 @@ async def test_a_heartbeat_is_no_change_and_changes_are_gathered(
         server.watch.send(node(version, ready))
     await asyncio.sleep(5)
     assert told == ["Node"]
-    [found] = watches.find(resources.NODES)
+    [found] = read(watches)
     assert not found[FACTS].is_ready
 
 
