@@ -221,19 +221,19 @@ class ShownFleet:
 
 
 def small(now: datetime) -> ShownFleet:
-    """Return a fleet of eight clusters in three regions, of which one is silent."""
+    """Return a fleet of seven clusters in three regions, of which one is silent."""
     fleet = ShownFleet(now)
-    fleet.cluster("eu-north-a", "eu-north", {"h100": 4, "l4": 6})
-    fleet.cluster("eu-north-b", "eu-north", {"h100": 2})
+    fleet.cluster("eu-north-a", "eu-north", {"h100": 1, "l4": 6})
+    fleet.cluster("eu-north-b", "eu-north", {"h100": 1, "l40s": 3})
     fleet.cluster("eu-west-a", "eu-west", {"l40s": 6})
     fleet.cluster(
         "eu-west-b", "eu-west", {"l40s": 4}, "unreachable: no answer from its API server for 4 minutes"
     )
-    fleet.cluster("us-east-a", "us-east", {"h100": 6})
+    fleet.cluster("us-east-a", "us-east", {"h100": 1, "l40s": 4})
     fleet.cluster("us-east-b", "us-east", {"l4": 8, "l40s": 2})
     fleet.cluster("us-east-c", "us-east", {"h100": 1})
     fleet.deployment("llama-70b", "h100", 8, ["eu-north-a", "eu-north-b", "us-east-a", "us-east-c"], wanted=5)
-    fleet.deployment("qwen-14b", "l40s", 2, ["eu-west-a", "us-east-b"])
+    fleet.deployment("qwen-14b", "l40s", 4, ["eu-west-a", "us-east-b", "us-east-a", "eu-north-b"])
     fleet.deployment("gemma-4b", "l4", 1, ["eu-north-a", "us-east-b"])
     fleet.deployment("embeddings", "l4", 1, ["eu-north-a"], namespace="search")
     fleet.event(
@@ -254,7 +254,7 @@ def small(now: datetime) -> ShownFleet:
         minutes=4,
         namespace="default",
     )
-    fleet.event("ModelDeployment", "qwen-14b", "Scheduled", "2 of 2 replicas placed", minutes=31)
+    fleet.event("ModelDeployment", "qwen-14b", "Scheduled", "4 of 4 replicas placed", minutes=31)
     fleet.event("ModelService", "gemma-4b", "Available", "ready with 2 endpoints", minutes=44)
     return fleet
 

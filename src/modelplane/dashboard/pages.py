@@ -22,7 +22,7 @@ from modelplane.offline.statuses import conditions
 _MOST_CARDS: Final = 40
 """Number of clusters up to which the map shows their pools and devices; with more, a cell for each."""
 
-_MOST_ATTENTION: Final = 8
+_MOST_ATTENTION: Final = 6
 
 Query = Mapping[str, str]
 
@@ -113,7 +113,7 @@ def _fleet(view: View, query: Query) -> _Built:
         "attention": attention[:_MOST_ATTENTION],
         "more": max(len(attention) - _MOST_ATTENTION, 0),
         "cards": len(snapshot.clusters) <= _MOST_CARDS,
-        **_listed(snapshot.clusters, query),
+        **_listed(sorted(snapshot.clusters, key=lambda each: each.readiness.ready), query),
     }
     return "fleet.html", values
 

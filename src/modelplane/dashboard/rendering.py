@@ -55,7 +55,7 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.globals.update(fragment=_fragment, link=link, with_query=with_query)
-        self._environment.filters.update(age=_age, decimal=_decimal)
+        self._environment.filters.update(age=_age, decimal=_decimal, number="{:,}".format)
 
     def page(self, template: str, values: Mapping[str, Any], status: int = 200) -> Page:
         """Render a page."""

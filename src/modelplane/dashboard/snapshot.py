@@ -183,14 +183,8 @@ class Snapshot:
     @cached_property
     def services(self) -> tuple[Service, ...]:
         """All services, those that are not ready first."""
-        labels: defaultdict[str, list[Mapping[str, str]]] = defaultdict(list)
-        for item in self.of(kind_name(ModelEndpoint)):
-            metadata = item["metadata"]
-            labels[metadata.get("namespace", "")].append(metadata.get("labels") or {})
-        found = (
-            _service(item, labels[item["metadata"].get("namespace", "")])
-            for item in self.of(kind_name(ModelService))
-        )
+        endpoints = _Labeled(self.of(kind_name(ModelEndpoint)))
+        found = (_service(item, endpoints) for item in self.of(kind_name(ModelService)))
         return tuple(sorted(found, key=_urgency))
 
     @cached_property
@@ -252,9 +246,27 @@ def _deployment(item: Object) -> Deployment:
     )
 
 
-def _service(item: Object, endpoints: Iterable[Mapping[str, str]]) -> Service:
+class _Labeled:
+    """Objects by namespace and label, so that a selector is compared with few of them."""
+
+    def __init__(self, items: Iterable[Object]) -> None:
+        self._all: defaultdict[str, set[str]] = defaultdict(set)
+        self._having: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
+        for item in items:
+            namespace, name = _key(item)
+            self._all[namespace].add(name)
+            for key, value in (item["metadata"].get("labels") or {}).items():
+                self._having[namespace, key, value].add(name)
+
+    def names(self, namespace: str, wanted: Mapping[str, str]) -> set[str]:
+        """Return the names of the objects that have all labels."""
+        having = [self._having.get((namespace, *pair), set()) for pair in wanted.items()]
+        return set.intersection(*having) if having else self._all.get(namespace, set())
+
+
+def _service(item: Object, endpoints: _Labeled) -> Service:
     namespace, name = _key(item)
     wanted = [entry["selector"].get("matchLabels") or {} for entry in item["spec"].get("endpoints", ())]
-    selected = sum(any(each.items() <= carried.items() for each in wanted) for carried in endpoints)
+    selected = len(set().union(*(endpoints.names(namespace, each) for each in wanted)))
     address = str((item.get("status") or {}).get("address") or "")
     return Service(namespace, name, readiness(item), address, selected)
