@@ -67,18 +67,26 @@ class Tab:
         await self.send("Page.navigate", url=address)
         await self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
 
-    async def look(self, *, dark: bool = False, width: int = 1280, height: int = 800, touch: bool = False) -> None:
+    async def look(
+        self, *, dark: bool = False, width: int = 1280, height: int = 800, touch: bool = False
+    ) -> None:
         """Set the color scheme and the size of the window."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.send("Emulation.setEmulatedMedia", features=[scheme])
         await self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=touch,
         )
 
     async def press_tab(self) -> None:
         """Press the Tab key."""
         for kind in ("keyDown", "keyUp"):
-            await self.send("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+            await self.send(
+                "Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9
+            )
 
     async def picture(self, path: Path) -> None:
         """Write what the window shows."""
@@ -98,7 +106,13 @@ async def tab() -> AsyncIterator[Tab]:
     with tempfile.TemporaryDirectory() as profile:
         process = await asyncio.create_subprocess_exec(
             CHROMIUM,
-            *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
+            *(
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--hide-scrollbars",
+            ),
             *("--no-first-run", "--disable-extensions", "--disable-background-networking"),
             *("--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"),
             stdout=asyncio.subprocess.DEVNULL,
@@ -127,7 +141,9 @@ async def _port(profile: Path) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _connected(session: aiohttp.ClientSession, port: int) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+async def _connected(
+    session: aiohttp.ClientSession, port: int
+) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
     async with session.get(f"http://127.0.0.1:{port}/json") as answer:
         pages = [each for each in await answer.json() if each["type"] == "page"]
     async with session.ws_connect(pages[0]["webSocketDebuggerUrl"], max_msg_size=0) as socket:
