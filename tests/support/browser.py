@@ -135,7 +135,7 @@ async def tab() -> AsyncIterator[Tab]:
 async def _port(profile: Path) -> int:
     said = profile / "DevToolsActivePort"
     async with asyncio.timeout(_PATIENCE_S):
-        while not (said.exists() and said.read_text()):
+        while not (said.exists() and said.read_text()):  # noqa: ASYNC240 - a few bytes
             await asyncio.sleep(0.05)
     return int(said.read_text().splitlines()[0])
 

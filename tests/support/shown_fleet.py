@@ -15,8 +15,8 @@ from modelplane.gateway.usage import UsageRecord
 API = "modelplane.ai/v1alpha1"
 Object = dict[str, Any]
 
+_versions = itertools.count(1)
 _DEVICES = {"h100": (8, "81559Mi"), "l40s": (4, "46068Mi"), "l4": (2, "23034Mi")}
-_POOLS = {"h100": "h100.nvidia.com", "l40s": "l40s.nvidia.com", "l4": "l4.nvidia.com"}
 
 
 class ShownFleet:
@@ -24,7 +24,6 @@ class ShownFleet:
 
     def __init__(self, now: datetime) -> None:
         self.now = now
-        self._versions = itertools.count(1)
         self.objects: defaultdict[str, list[Object]] = defaultdict(list)
 
     def ago(self, **time: float) -> str:
@@ -45,7 +44,7 @@ class ShownFleet:
         metadata = {
             "name": name,
             "uid": f"{kind}/{namespace}/{name}",
-            "resourceVersion": str(next(self._versions)),
+            "resourceVersion": str(next(_versions)),
             "creationTimestamp": self.ago(days=5),
             **({"namespace": namespace} if namespace else {}),
             **parts.pop("metadata", {}),
@@ -92,12 +91,9 @@ class ShownFleet:
     ) -> None:
         """Add a deployment with one replica on each cluster of ``on``; ``wanted`` may be more."""
         template = {"spec": {"containers": [{"name": "engine", "image": "vllm/vllm-openai:v0.23.0"}]}}
-        cel = f'device.driver == "gpu.nvidia.com" && device.attributes["productName"].string.contains("{card.upper()}")'
-        claim = {
-            "name": "gpu",
-            "count": count,
-            "selectors": [{"cel": cel.replace('["productName"].string', '["gpu.nvidia.com"].productName')}],
-        }
+        name_of_card = 'device.attributes["gpu.nvidia.com"].productName'
+        cel = f'device.driver == "gpu.nvidia.com" && {name_of_card}.contains("{card.upper()}")'
+        claim = {"name": "gpu", "count": count, "selectors": [{"cel": cel}]}
         wanted = max(wanted, len(on))
         placed = len(on) == wanted
         why = f"{wanted - len(on)} of {wanted} replicas cannot be placed: no free {card}"
@@ -202,7 +198,7 @@ class ShownFleet:
         self.objects[EVENT].append(
             {
                 "metadata": {
-                    "name": f"{name}.{next(self._versions)}",
+                    "name": f"{name}.{next(_versions)}",
                     "namespace": namespace,
                     "creationTimestamp": at,
                 },
@@ -261,7 +257,7 @@ def small(now: datetime) -> ShownFleet:
 
 def traffic_of(fleet: ShownFleet) -> Traffic:
     """Return five minutes of requests to the services of the small fleet."""
-    chance, traffic = random.Random(7), Traffic()
+    chance, traffic = random.Random(7), Traffic()  # noqa: S311 - not a secret
     times = {"ml-team/llama-70b": (900, 310), "ml-team/qwen-14b": (1500, 120), "ml-team/gemma-4b": (2600, 60)}
     for service, (count, first_token_ms) in times.items():
         moments = sorted(chance.uniform(1, 299) for _ in range(count))
@@ -282,7 +278,7 @@ def traffic_of(fleet: ShownFleet) -> Traffic:
 
 def large(now: datetime, clusters: int) -> ShownFleet:
     """Return a fleet of many clusters in ten regions, with two replicas on each."""
-    fleet, chance = ShownFleet(now), random.Random(clusters)
+    fleet, chance = ShownFleet(now), random.Random(clusters)  # noqa: S311 - not a secret
     names = [f"cluster-{number:04}" for number in range(clusters)]
     for number, name in enumerate(names):
         why = "unreachable: no answer from its API server" if number % 97 == 5 else ""

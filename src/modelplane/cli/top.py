@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from modelplane.dashboard.snapshot import Readiness
 
 _EVERY_S: Final = 1.0
+_NOT_READY: Final = "not ready"
 _TABLES: Final = 3
 _LINES_OF_A_TABLE: Final = 4
 """Its title, its head, the count of what it leaves out, and an empty line."""
@@ -62,7 +63,7 @@ def screen(view: "View", most: int | None) -> "RenderableType":
     clusters = sorted(view.snapshot.clusters, key=lambda each: each.readiness.ready)
     parts += _table(
         "Clusters",
-        ("CLUSTER", "REGION", "READY", "SINCE", "USED", "FREE", "REPLICAS", "WHY NOT"),
+        ("CLUSTER", "REGION", "STATE", "SINCE", "USED", "FREE", "REPLICAS", "WHY NOT"),
         (
             (
                 each.name,
@@ -88,14 +89,14 @@ def screen(view: "View", most: int | None) -> "RenderableType":
         )
         for each in view.snapshot.deployments
     )
-    columns = ("DEPLOYMENT", "READY", "SINCE", "SERVING", "PLACED", "COST AN HOUR", "WHY NOT")
+    columns = ("DEPLOYMENT", "STATE", "SINCE", "SERVING", "PLACED", "COST AN HOUR", "WHY NOT")
     parts += _table("Deployments", columns, deployments, most)
     parts += _table("Services", _SERVICE_COLUMNS, _services(view), most)
     return Group(*parts)
 
 
 _SERVICE_COLUMNS: Final = (
-    *("SERVICE", "READY", "SINCE", "ENDPOINTS"),
+    *("SERVICE", "STATE", "SINCE", "ENDPOINTS"),
     *("REQUESTS/S", "ERRORS", "FIRST TOKEN P50", "P95", "LAST", "WHY NOT"),
 )
 
@@ -104,7 +105,7 @@ def _services(view: "View") -> Iterator[Sequence[str]]:
     for each in view.snapshot.services:
         name = f"{each.namespace}/{each.name}"
         rates = view.rates.get(name)
-        traffic = ("-",) * 5
+        traffic: tuple[str, ...] = ("-",) * 5
         if rates is not None:
             times = (rates.first_token_p50_ms, rates.first_token_p95_ms)
             traffic = (
@@ -118,7 +119,7 @@ def _services(view: "View") -> Iterator[Sequence[str]]:
 
 def _state(readiness: "Readiness", now: datetime) -> tuple[str, str]:
     since = datetime.fromisoformat(readiness.since) if readiness.since else None
-    return "yes" if readiness.ready else "NO", "-" if since is None else _age(since, now)
+    return "ready" if readiness.ready else _NOT_READY, "-" if since is None else _age(since, now)
 
 
 def _age(at: datetime, now: datetime) -> str:
@@ -141,7 +142,7 @@ def _table(
     for column in columns:
         table.add_column(column, no_wrap=True, overflow="ellipsis" if most else "fold")
     for row in found[:most]:
-        style = "red" if "NO" in row[1:3] else ""
+        style = "red" if _NOT_READY in row else ""
         table.add_row(*(Text(_printable(cell), style=style) for cell in row))
     yield Text(f"\n{title}", style="bold")
     yield table if found else Text("none", style="dim")
