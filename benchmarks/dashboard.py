@@ -2,10 +2,10 @@
 
     python benchmarks/dashboard.py --clusters 1000 --json
 
-Prints one JSON line. The fleet is objects in memory, with two replicas on each cluster and one deployment and
-one service for each ten clusters; nothing is read from a server. `after_a_change` is from a change of the
-fleet to the whole page, when every number is computed anew; `unchanged` is for a further page of the same
-fleet. Both are medians. `cpu_ms` is processor time, and `wall_ms` time that passes, which on a busy machine is
+Prints one JSON line. The fleet is objects in memory, with two replicas on each cluster, and a deployment and
+a service for each ten clusters. Nothing is read from a server. `after_a_change` is from a change of the fleet
+to the whole page, when every number is computed anew; `unchanged` is for a further page of the same fleet.
+Both are medians. `cpu_ms` is processor time, and `wall_ms` time that passes, which on a busy machine is
 longer. `page_kb` is the length of the page before compression.
 """
 
@@ -19,10 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from support import shown_fleet  # noqa: E402
-
-from modelplane.dashboard.pages import Pages, View  # noqa: E402
-from modelplane.dashboard.snapshot import Snapshot  # noqa: E402
+from modelplane.dashboard.pages import Pages, View
+from modelplane.dashboard.snapshot import Snapshot
+from support import shown_fleet
 
 SAMPLES = 9
 

@@ -36,8 +36,17 @@ async def test_only_events_of_the_controllers_are_watched(client: Client) -> Non
     }
     await Recorder(client).record(owner, Condition("ReplicasScheduled", True, "Scheduled", "1 of 1"))
     about = {"apiVersion": "v1", "kind": "Namespace", "name": "other"}
-    said = {"at": timestamps.now_micro(), "warning": False, "reason": "Other", "action": "Other", "note": ""}
-    await client.create(events.event(about, **said, controller="other.example/one", instance="one"))
+    other = events.event(
+        about,
+        at=timestamps.now_micro(),
+        warning=False,
+        reason="Other",
+        action="Other",
+        note="",
+        controller="other.example/one",
+        instance="one",
+    )
+    await client.create(other)
 
     watched = Watched(client, datetime.now(UTC))
     async with watched.running(30):

@@ -4,10 +4,12 @@ import io
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from html.parser import HTMLParser
+from typing import Any
 
 import aiohttp
 import pytest
 from rich.console import Console
+from yarl import URL
 
 from modelplane.cli.top import screen
 from modelplane.dashboard.pages import Pages
@@ -38,7 +40,7 @@ async def dashboard() -> AsyncIterator[Address]:
         yield Address(address)
 
 
-async def ask(method: str, url: str, **options) -> tuple[int, str, dict[str, str]]:
+async def ask(method: str, url: str | URL, **options: Any) -> tuple[int, str, dict[str, str]]:
     async with (
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session,
         session.request(method, url, allow_redirects=False, **options) as answer,
@@ -46,7 +48,7 @@ async def ask(method: str, url: str, **options) -> tuple[int, str, dict[str, str
         return answer.status, await answer.text(), dict(answer.headers)
 
 
-async def test_the_printed_address_admits_a_browser_and_leaves_no_key_in_it(dashboard):
+async def test_the_printed_address_admits_a_browser_and_leaves_no_key_in_it(dashboard: Address) -> None:
     status, _, headers = await ask("GET", dashboard.full)
     assert (status, headers["Location"]) == (303, "/")
     assert "HttpOnly" in headers["Set-Cookie"]
@@ -61,7 +63,7 @@ async def test_the_printed_address_admits_a_browser_and_leaves_no_key_in_it(dash
 @pytest.mark.parametrize(
     "path", ["/", "/live?page=/", "/static/page.js", "/services", "/?key=", "/?key=%C3%A9"]
 )
-async def test_another_user_of_the_machine_is_refused(dashboard, path):
+async def test_another_user_of_the_machine_is_refused(dashboard: Address, path: str) -> None:
     status, text, _ = await ask("GET", f"{dashboard.base}{path}")
 
     assert status == 403
@@ -71,7 +73,7 @@ async def test_another_user_of_the_machine_is_refused(dashboard, path):
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1", "localhost:1", "127.0.0.1.evil.example:{port}"]
 )
-async def test_a_name_that_was_rebound_to_loopback_is_refused(dashboard, host):
+async def test_a_name_that_was_rebound_to_loopback_is_refused(dashboard: Address, host: str) -> None:
     headers = {**dashboard.cookie, "Host": host.format(port=dashboard.port)}
     status, text, _ = await ask("GET", dashboard.base, headers=headers)
 
@@ -82,14 +84,14 @@ async def test_a_name_that_was_rebound_to_loopback_is_refused(dashboard, host):
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}", ""]
 )
-async def test_another_site_cannot_read_or_plan(dashboard, origin):
+async def test_another_site_cannot_read_or_plan(dashboard: Address, origin: str) -> None:
     headers = {**dashboard.cookie, "Origin": origin.format(port=dashboard.port)}
 
     assert (await ask("GET", dashboard.base, headers=headers))[0] == 403
     assert (await ask("POST", f"{dashboard.base}/plan", headers=headers, data={"manifest": "{}"}))[0] == 403
 
 
-async def test_a_plan_that_does_not_say_its_site_is_refused(dashboard):
+async def test_a_plan_that_does_not_say_its_site_is_refused(dashboard: Address) -> None:
     status, _, _ = await ask(
         "POST", f"{dashboard.base}/plan", headers=dashboard.cookie, data={"manifest": "{}"}
     )
@@ -98,7 +100,7 @@ async def test_a_plan_that_does_not_say_its_site_is_refused(dashboard):
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "POST"])
-async def test_there_is_nothing_that_writes(dashboard, method):
+async def test_there_is_nothing_that_writes(dashboard: Address, method: str) -> None:
     headers = {**dashboard.cookie, "Origin": dashboard.base}
     status, _, _ = await ask(method, f"{dashboard.base}/deployments/ml-team/llama-70b", headers=headers)
 
@@ -109,16 +111,14 @@ async def test_there_is_nothing_that_writes(dashboard, method):
     "path",
     ["/static/../server.py", "/static/%2e%2e/server.py", "/static/%2e%2e%2fserver.py", "/static/server.py"],
 )
-async def test_only_the_pages_own_files_are_served(dashboard, path):
-    from yarl import URL
-
+async def test_only_the_pages_own_files_are_served(dashboard: Address, path: str) -> None:
     status, text, _ = await ask("GET", URL(f"{dashboard.base}{path}", encoded=True), headers=dashboard.cookie)
 
     assert status == 404
     assert "aiohttp" not in text
 
 
-async def test_every_answer_forbids_scripts_of_others_and_frames(dashboard):
+async def test_every_answer_forbids_scripts_of_others_and_frames(dashboard: Address) -> None:
     for path in ("/", "/none", "/static/page.js"):
         _, _, headers = await ask("GET", f"{dashboard.base}{path}", headers=dashboard.cookie)
         policy = headers["Content-Security-Policy"]
@@ -129,7 +129,7 @@ async def test_every_answer_forbids_scripts_of_others_and_frames(dashboard):
         assert headers["Cache-Control"] == "no-store"
 
 
-async def test_a_manifest_that_is_too_long_is_refused(dashboard):
+async def test_a_manifest_that_is_too_long_is_refused(dashboard: Address) -> None:
     headers = {**dashboard.cookie, "Origin": dashboard.base}
     headers["Content-Type"] = "application/x-www-form-urlencoded"
     for length in (300_000, 3_000_000):
@@ -185,8 +185,6 @@ def poisoned() -> shown_fleet.ShownFleet:
         "/deployments/ml-team/llama-70b",
         "/services",
         "/services/ml-team/qwen-14b",
-    ]
-    + [
         "/replicas/ml-team/llama-70b-eu-north-a",
         "/events",
         "/plan",
@@ -194,7 +192,7 @@ def poisoned() -> shown_fleet.ShownFleet:
         f"/clusters/{EVIL.replace('/', '%2F')}",
     ],
 )
-def test_texts_of_tenants_are_texts(path):
+def test_texts_of_tenants_are_texts(path: str) -> None:
     view = poisoned().view(problems=(EVIL,), traffic_problem=EVIL)
     page = Pages(EVIL).render(path, {"q": EVIL}, view)
     parsed = _Parsed(page.html)
@@ -205,13 +203,13 @@ def test_texts_of_tenants_are_texts(path):
     assert "{{7*7}}" in page.html
 
 
-def test_a_planned_manifest_is_a_text():
+def test_a_planned_manifest_is_a_text() -> None:
     page = Pages("a test").plan(f"</textarea>{EVIL}", shown_fleet.small(NOW).view())
 
     assert _Parsed(page.html).scripts == ["/static/page.js"]
 
 
-def test_texts_of_tenants_do_not_change_the_terminal():
+def test_texts_of_tenants_do_not_change_the_terminal() -> None:
     view = poisoned().view(problems=(EVIL,))
     console = Console(width=400, color_system=None)
     with console.capture() as printed:

@@ -91,7 +91,7 @@ class Tab:
     async def picture(self, path: Path) -> None:
         """Write what the window shows."""
         shot = await self.send("Page.captureScreenshot", format="png")
-        path.write_bytes(base64.b64decode(shot["data"]))
+        path.write_bytes(base64.b64decode(shot["data"]))  # noqa: ASYNC240 - a small file
 
     async def accessible(self) -> list[dict[str, Any]]:
         """Return the nodes that a screen reader is given."""
@@ -135,7 +135,7 @@ async def tab() -> AsyncIterator[Tab]:
 async def _port(profile: Path) -> int:
     said = profile / "DevToolsActivePort"
     async with asyncio.timeout(_PATIENCE_S):
-        while not (said.exists() and said.read_text()):  # noqa: ASYNC240 - a few bytes
+        while not (said.exists() and said.read_text()):
             await asyncio.sleep(0.05)
     return int(said.read_text().splitlines()[0])
 
