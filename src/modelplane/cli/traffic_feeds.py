@@ -46,7 +46,13 @@ class _GatewayPods:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._records: deque[UsageRecord] = deque(maxlen=MOST_RECORDS)
-        self.problem = ""
+        self._no_pods = ""
+        self._unreadable = ""
+
+    @property
+    def problem(self) -> str:
+        """The reason why there are no records, or not all; empty while there are."""
+        return self._no_pods or self._unreadable
 
     def read(self) -> tuple[UsageRecord, ...]:
         """Return the records since the last call."""
@@ -66,12 +72,13 @@ class _GatewayPods:
         labels = identity.selector(gateway.COMPONENT)
         pods = await pod_logs.listed("", self._client, SYSTEM_NAMESPACE, labels)
         containers = tuple(each for each in pods if each.name == gateway.ENVOY)
-        self.problem = "" if containers else f'there is no pod of the gateway in "{SYSTEM_NAMESPACE}"'
+        self._no_pods = "" if containers else f'there is no pod of the gateway in "{SYSTEM_NAMESPACE}"'
         return Found(containers, ())
 
     def _add(self, _container: Container, line: bytes) -> None:
         if record := record_of(line):
             self._records.append(record)
+            self._unreadable = ""
 
     def _note(self, told: str) -> None:
-        self.problem = told
+        self._unreadable = told

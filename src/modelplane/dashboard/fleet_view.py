@@ -43,8 +43,8 @@ class FleetView:
         return View(
             snapshot,
             datetime.now(UTC),
-            f"{self._watched.began:%H%M%S}-{self._watched.version}-{self._rates_version}-"
-            f"{len(problems)}-{len(trouble)}",
+            f"{self._watched.began.timestamp()}-{self._watched.version}-{self._rates_version}-"
+            f"{hash((problems, trouble)):x}",
             problems,
             self._rates,
             trouble,
@@ -63,18 +63,18 @@ class FleetView:
 
     async def _follow(self) -> None:
         while True:
-            rates = await asyncio.to_thread(self._look)
+            tariff = _tariff_of(self._watched.snapshot())
+            rates = await asyncio.to_thread(self._look, tariff)
             if rates != self._rates:
                 self._rates, self._rates_version = rates, self._rates_version + 1
             await asyncio.sleep(_LOOK_EVERY_S)
 
-    def _look(self) -> dict[str, Rates]:
+    def _look(self, tariff: Tariff) -> dict[str, Rates]:
         try:
             self._traffic.add(self._feed())
             self._trouble = ""
         except OSError as error:
             self._trouble = f"the usage records cannot be read: {error.strerror}"
-        tariff = _tariff_of(self._watched.snapshot())
         return self._traffic.rates(datetime.now(UTC), tariff.of_record)
 
 

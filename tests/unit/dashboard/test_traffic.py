@@ -1,15 +1,19 @@
 """Traffic of services: rates over a window, and records read across rotations of their file."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
+from modelplane.cli import traffic_feeds
+from modelplane.cli.pod_logs import Container
 from modelplane.dashboard import traffic as module
 from modelplane.dashboard.traffic import Rates, Traffic
 from modelplane.dashboard.usage_tail import UsageTail
 from modelplane.gateway.costs import UNIT
 from modelplane.gateway.usage import UsageRecord
+from modelplane.install import gateway
 from modelplane.proxy.usage_files import USAGE_LOG
 
 NOW = datetime(2026, 7, 1, 12, 0, 0, tzinfo=UTC)
@@ -114,3 +118,23 @@ def test_a_file_that_is_not_there_yet_has_no_records(tmp_path):
     append(tmp_path, "a")
     assert ids(tail) == ["a"]
     tail.close()
+
+
+async def test_logs_that_cannot_be_read_stay_unknown_until_a_record_comes(monkeypatch):
+    client: Any = None
+    pods = traffic_feeds._GatewayPods(client)
+    container = Container("", client, "modelplane-system", "gateway-1", "u", gateway.ENVOY, True, 0, True)
+
+    async def listed(*_arguments):
+        return (container,)
+
+    monkeypatch.setattr("modelplane.cli.pod_logs.listed", listed)
+    pods._note("cannot read the log of gateway-1: forbidden")
+    await pods._look()
+    assert pods.problem == "cannot read the log of gateway-1: forbidden"
+
+    pods._add(container, b"[info] no record")
+    assert pods.problem != ""
+    pods._add(container, msgspec.json.encode(record(1)))
+    assert pods.problem == ""
+    assert len(pods.read()) == 1
