@@ -13,10 +13,10 @@ NETWORKS = $(shell unshare --net true 2>/dev/null && echo 4 || echo 0)
 LAST_RELEASE := 6c6ef00
 
 # Reading the modules of those folders, of which no test runs here, would take a third of the time for all.
-WITHOUT_SERVERS := --ignore=tests/kubernetes --ignore=tests/engines
+WITHOUT_SERVERS := --ignore=tests/kubernetes --ignore=tests/engines --ignore=tests/browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test coverage test-kubernetes scale engines chaos check contract takeover format generate golden \
+.PHONY: help setup up down test coverage test-kubernetes scale engines browser chaos check contract takeover format generate golden \
 	gateway-module check-gateway-module fuzz sanitize soak bench wheel audit clean
 
 help: ## Show the targets
@@ -30,7 +30,7 @@ $(READY): pyproject.toml
 			"Install one, or say where one is: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "Installing Modelplane and its dependencies into $(VENV) (about a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,function,otel,google,aws,nebius,mutual-tls,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,function,otel,google,aws,nebius,mutual-tls,dashboard,dev]'
 	@touch $@
 
 up: setup ## Start a fleet on this machine
@@ -58,6 +58,9 @@ scale: setup ## Run the tests of many replicas at once, which take minutes
 engines: setup ## Install real engines (some 6 GB) and run the tests against them
 	@$(BIN)/python tests/engines/install.py
 	@$(BIN)/python -m pytest -q -m engines tests/engines --durations=10
+
+browser: setup ## Look at the dashboard in Chromium; PICTURES=1 also writes the pictures of the docs
+	@MODELPLANE_PICTURES=$(PICTURES) $(BIN)/python -m pytest -q -m browser tests/browser --durations=5
 
 chaos: setup ## Kill processes at random during the tour, for thirty rounds
 	@mkdir -p build

@@ -26,6 +26,8 @@ COMMANDS = {
     "up": Entry("Start a whole fleet on this machine."),
     "down": Entry("Stop the fleet on this machine."),
     "status": Entry("Show the processes, addresses and problems of the fleet on this machine."),
+    "dashboard": Entry("Show a fleet as a web page on this machine."),
+    "top": Entry("Show a fleet in the terminal, live."),
     "logs": Entry("Print the log of a process of this machine, or of a model's engines on any cluster."),
     "chat": Entry("Chat with a model through its service."),
     "example": Entry("List the examples, print their manifests, or write them to files."),
@@ -57,6 +59,7 @@ COMMANDS = {
 """The commands, each the function of that name in ``modelplane.cli.NAME``."""
 
 _EXTRAS = {
+    "dashboard": ("jinja2", "markupsafe"),
     "local": (
         "aiohttp",
         "cryptography",

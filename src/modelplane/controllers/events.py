@@ -8,6 +8,7 @@ from typing import Any
 
 from modelplane.api.reason_meanings import ALARMING
 from modelplane.compose.conditions import Condition
+from modelplane.controllers.decisions import Decision
 from modelplane.kube import errors, events, timestamps
 from modelplane.kube.client import Client
 
@@ -17,14 +18,20 @@ CONTROLLER = "modelplane.ai/controller"
 
 
 class Recorder:
-    """Writes an event when a condition changed (``events.k8s.io/v1``)."""
+    """Writes an event when a condition changed, or replicas were decided (``events.k8s.io/v1``)."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._instance = f"{socket.gethostname()}-{os.getpid()}"[:128]
 
     async def record(self, owner: Mapping[str, Any], condition: Condition) -> None:
-        """Record that a condition changed; an event that cannot be written is not worth a retry."""
+        """Record that a condition changed."""
+        warning = not condition.holds and condition.reason in ALARMING
+        decision = Decision(condition.reason, condition.type, condition.message)
+        await self.tell(owner, decision, warning=warning)
+
+    async def tell(self, owner: Mapping[str, Any], said: Decision, *, warning: bool = False) -> None:
+        """Record what happened to an object; an event that cannot be written is not worth a retry."""
         metadata = owner["metadata"]
         about = {
             "apiVersion": owner["apiVersion"],
@@ -36,10 +43,10 @@ class Recorder:
         written = events.event(
             about,
             at=timestamps.now_micro(),
-            warning=not condition.holds and condition.reason in ALARMING,
-            reason=condition.reason,
-            action=condition.type,
-            note=condition.message,
+            warning=warning,
+            reason=said.reason,
+            action=said.action,
+            note=said.note,
             controller=CONTROLLER,
             instance=self._instance,
         )

@@ -129,7 +129,7 @@ class Reconciler:
         wider = any((each.kind, each.name) not in known for each in composition.also_watch)
         late = (wider or composition.unsatisfied) and self._changed_since(request, requirements)
         self._interests.set_unsatisfied(key, composition.unsatisfied)
-        problem = await self._writer.write(owner, observed, composition)
+        problem = await self._write(owner, observed, composition)
         written = self._observed(self._informers[key.kind].get(key.name, key.namespace) or owner, clusters)
         if not problem and written != observed:
             # Report the written children now, not first that they are being created.
@@ -140,6 +140,13 @@ class Reconciler:
         if problem:
             raise NotYet(problem)
         return 0.0 if late else composition.again_in_s
+
+    async def _write(self, owner: Object, observed: Mapping[str, Object], composition: Composition) -> str:
+        """Write a composition and record what it decided; return what could not be written."""
+        problem = await self._writer.write(owner, observed, composition)
+        if not problem:
+            await self._reporter.decided(owner, observed, composition)
+        return problem
 
     def _loading(self, owner: Object, request: Request[Any]) -> bool:
         """Return True if requirements or Helm releases of an owner are being read for the first time."""

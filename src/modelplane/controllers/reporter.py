@@ -11,6 +11,7 @@ from modelplane.compose import status
 from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import READY, SYNCED, Condition, false
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.controllers.decisions import decisions
 from modelplane.controllers.events import Recorder
 from modelplane.kube import timestamps
 from modelplane.kube.client import Client
@@ -39,6 +40,11 @@ class Reporter:
         await self.apply(owner, {**composition.status, "conditions": wire})
         for condition in status.transitions(own, before):
             await self._recorder.record(owner, condition)
+
+    async def decided(self, owner: Object, observed: Mapping[str, Object], composition: Composition) -> None:
+        """Record the decisions of a composition that has been written."""
+        for each in decisions(owner, observed, composition):
+            await self._recorder.tell(owner, each)
 
     async def blocked(self, owner: Object, cause: str) -> None:
         """Say why nothing was decided, and leave the rest of the status as it is."""

@@ -1,0 +1,184 @@
+"""Explanations and plans as titled tables: the texts of ``modelplane explain`` and ``modelplane plan``."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from modelplane.api.meta import Object, kind_name
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+from modelplane.dashboard.snapshot import EVENT, Snapshot
+from modelplane.offline import explanation_tables, placement_tables, placements, store
+from modelplane.offline.fleet import Files, Unplannable, assemble
+from modelplane.offline.placements import Deployment
+from modelplane.offline.replica_explanation import explain_replica
+from modelplane.offline.service_explanation import explain_service
+from modelplane.offline.sources import Source
+
+_MOST_ROWS: Final = 20
+"""Rows of one table; a note counts the others."""
+
+MOST_BYTES: Final = 256 * 1024
+"""Maximum of a manifest to plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; ``left_out`` counts the rows that it does not show."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A verdict in one line, tables, and notes."""
+
+    verdict: str
+    well: bool
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def explain(snapshot: Snapshot, item: Object) -> Explained:
+    """Explain a ModelDeployment, ModelService or ModelReplica."""
+    try:
+        return _EXPLAIN[item["kind"]](_files(snapshot), item)
+    except Unplannable as error:
+        return Explained(f"Cannot be explained: {error}", well=False)
+
+
+def plan(snapshot: Snapshot, text: str) -> Explained:
+    """Place the ModelDeployments of a manifest on the fleet, and write nothing."""
+    given = store.load([Source("manifest", text)])
+    if given.problems:
+        problems = tuple(str(each) for each in given.problems[:_MOST_ROWS])
+        return Explained("The manifest has errors", well=False, notes=problems)
+    wanted = {_identity(item) for item in given.objects if item["kind"] == kind_name(ModelDeployment)}
+    if not wanted:
+        return Explained("The manifest has no ModelDeployment to place: paste one that has one", well=False)
+    try:
+        files = assemble((*_objects(snapshot), *given.objects), live=True)
+        result = placements.plan(files, [item for item in files.deployments if _identity(item) in wanted])
+    except Unplannable as error:
+        return Explained(f"Cannot be planned: {error}", well=False)
+    rows = (row for each in result.deployments for row in placement_tables.replica_rows(each))
+    tables = [_table("Replicas", placement_tables.REPLICA_COLUMNS, rows)]
+    for each in result.deployments:
+        tables += [_refusals(f"Refused by: {each.name.name}", each), _remedies(each)]
+    notes = (
+        *(f"{each.name}: {each.diagnosis}" for each in result.deployments if each.diagnosis),
+        *filter(None, map(placement_tables.cost, result.deployments)),
+    )
+    return Explained(placement_tables.verdict(result.deployments), result.placed, _filled(tables), notes)
+
+
+def _identity(item: Object) -> tuple[str, str]:
+    metadata = item["metadata"]
+    return metadata.get("namespace") or "default", metadata["name"]
+
+
+def _objects(snapshot: Snapshot) -> tuple[Object, ...]:
+    return tuple(item for kind, found in snapshot.objects.items() if kind != EVENT for item in found)
+
+
+class _ById:
+    """A snapshot as a key of the cache: snapshots are compared by identity."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and other.snapshot is self.snapshot
+
+    def __hash__(self) -> int:
+        return id(self.snapshot)
+
+
+@lru_cache(maxsize=1)
+def _assembled(key: _ById) -> Files:
+    return assemble(_objects(key.snapshot), live=True)
+
+
+def _files(snapshot: Snapshot) -> Files:
+    """Return a snapshot as the explanations read it; assembled once for each snapshot."""
+    return _assembled(_ById(snapshot))
+
+
+def _deployment(files: Files, item: Object) -> Explained:
+    result = placements.explain(files, item)
+    deployment = result.deployment
+    tables = [
+        _table("Replicas", placement_tables.WHERE_COLUMNS, placement_tables.where_rows(deployment.replicas)),
+        _remedies(deployment),
+        _refusals("Refused by", deployment),
+    ]
+    if deployment.cost is not None:
+        rows = placement_tables.alternative_rows(result.alternatives)
+        tables.append(_table("One more replica would fit on", placement_tables.ALTERNATIVE_COLUMNS, rows))
+    pools = placement_tables.touched(result.pools, [deployment], _MOST_ROWS)
+    rows = placement_tables.pool_rows(pools)
+    tables.append(_table("What is left", placement_tables.POOL_COLUMNS, rows))
+    cost = placement_tables.cost(deployment)
+    verdict = deployment.diagnosis or placement_tables.verdict([deployment])
+    return Explained(verdict, result.placed, _filled(tables), (*deployment.notes, *([cost] if cost else [])))
+
+
+def _refusals(title: str, deployment: Deployment) -> Table:
+    told = placement_tables.closest(deployment.refusals, _MOST_ROWS)
+    rows = tuple(placement_tables.refusal_rows(told))
+    return Table(title, placement_tables.REFUSAL_COLUMNS, rows, len(deployment.refusals) - len(told))
+
+
+def _remedies(deployment: Deployment) -> Table:
+    rows = placement_tables.remedy_rows(deployment)
+    return _table("To place one more, one of", placement_tables.REMEDY_COLUMNS, rows)
+
+
+def _service(files: Files, item: Object) -> Explained:
+    result = explain_service(files, item)
+    chosen = explanation_tables.chosen(result.endpoints, everything=False)
+    tables = [
+        _table("Endpoints", explanation_tables.ENDPOINT_COLUMNS, explanation_tables.endpoint_rows(chosen)),
+        _table(
+            "Selected, but without an endpoint",
+            explanation_tables.ABSENT_COLUMNS,
+            explanation_tables.absent_rows(result.without_endpoint),
+        ),
+    ]
+    return Explained(explanation_tables.of_service(result), result.ready, _filled(tables), result.notes)
+
+
+def _replica(files: Files, item: Object) -> Explained:
+    result = explain_replica(files, item)
+    placed = () if result.placement is None else (result.placement,)
+    tables = [
+        _table("Where it is", placement_tables.WHERE_COLUMNS, placement_tables.where_rows(placed)),
+        _table(
+            "Services that select it",
+            explanation_tables.ROUTING_COLUMNS,
+            explanation_tables.routing_rows(result.services),
+        ),
+    ]
+    notes = (f"Endpoint: {result.endpoint or 'none'}", *result.notes)
+    return Explained(explanation_tables.of_replica(result), result.ready, _filled(tables), notes)
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    found = tuple(rows)
+    return Table(title, columns, found[:_MOST_ROWS], max(len(found) - _MOST_ROWS, 0))
+
+
+def _filled(tables: Iterable[Table]) -> tuple[Table, ...]:
+    return tuple(each for each in tables if each.rows)
+
+
+_EXPLAIN: Final[dict[str, Callable[[Files, Object], Explained]]] = {
+    kind_name(ModelDeployment): _deployment,
+    kind_name(ModelService): _service,
+    kind_name(ModelReplica): _replica,
+}

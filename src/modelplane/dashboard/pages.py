@@ -1,0 +1,218 @@
+"""Pages: what each path shows, rendered from a snapshot of the fleet. Nothing here is sent anywhere."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import unquote
+
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.meta import Object, kind_name
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+from modelplane.dashboard import explanations
+from modelplane.dashboard.rendering import Page, Renderer, link, paged
+from modelplane.dashboard.snapshot import Readiness, Snapshot, readiness
+from modelplane.dashboard.timeline import of_object, timeline
+from modelplane.dashboard.traffic import Rates
+from modelplane.offline.statuses import conditions
+
+_MOST_CARDS: Final = 40
+"""Number of clusters up to which the map shows their pools and devices; with more, a cell for each."""
+
+_MOST_ATTENTION: Final = 6
+
+Query = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class View:
+    """What a page is rendered from."""
+
+    snapshot: Snapshot
+    now: datetime
+    version: str = ""
+    """Identifies the state; a page of the same version has the same content."""
+    problems: tuple[str, ...] = ()
+    rates: Mapping[str, Rates] = field(default_factory=dict)
+    traffic_problem: str = ""
+    currency: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """An object that is not ready, and the page that explains it."""
+
+    kind: str
+    name: str
+    path: str
+    readiness: Readiness
+
+
+class Pages:
+    """The table of paths."""
+
+    def __init__(self, origin: str) -> None:
+        """``origin`` names the control plane, for the heading."""
+        self._origin = origin
+        self._renderer = Renderer()
+
+    def render(self, path: str, query: Query, view: View) -> Page:
+        """Render the page of a path."""
+        for pattern, build in _PATHS:
+            if match := pattern.fullmatch(path):
+                built = build(view, query, *map(unquote, match.groups()))
+                break
+        else:
+            built = None
+        if built is None:
+            return self._page("missing.html", {"title": "Not found", "path": path}, path, view, 404)
+        template, values = built
+        return self._page(template, values, path, view)
+
+    def plan(self, text: str, view: View) -> Page:
+        """Render the page of a manifest that was sent to be planned."""
+        planned = explanations.plan(view.snapshot, text)
+        return self._page("plan.html", _plan_values(text, planned), "/plan", view)
+
+    def _page(
+        self, template: str, values: Mapping[str, Any], path: str, view: View, status: int = 200
+    ) -> Page:
+        common = {"origin": self._origin, "view": view, "section": path.split("/")[1], "live": True}
+        return self._renderer.page(template, {**common, **values}, status)
+
+
+_Built = tuple[str, Mapping[str, Any]] | None
+"""A template and its values; None if there is no such object."""
+
+
+def _number(query: Query) -> int:
+    text = query.get("page", "1")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 1
+
+
+def _listed(rows: Sequence[Any], query: Query) -> Mapping[str, Any]:
+    """Return the rows whose name contains what is searched for, one page of them."""
+    wanted = query.get("q", "").strip().lower()[:100]
+    found = [each for each in rows if wanted in _label(each)] if wanted else rows
+    return {"rows": paged(found, _number(query)), "q": wanted}
+
+
+def _label(row: Any) -> str:
+    names = ("namespace", "region", "name", "note", "reason")
+    return "/".join(str(getattr(row, each, "")) for each in names).lower()
+
+
+def _fleet(view: View, query: Query) -> _Built:
+    snapshot = view.snapshot
+    attention = tuple(_attention(snapshot))
+    values = {
+        "title": "Fleet",
+        "attention": attention[:_MOST_ATTENTION],
+        "more": max(len(attention) - _MOST_ATTENTION, 0),
+        "cards": len(snapshot.clusters) <= _MOST_CARDS,
+        **_listed(sorted(snapshot.clusters, key=lambda each: each.readiness.ready), query),
+    }
+    return "fleet.html", values
+
+
+def _attention(snapshot: Snapshot) -> Iterator[Attention]:
+    for each in snapshot.services:
+        if not each.readiness.ready:
+            path = link("services", each.namespace, each.name)
+            yield Attention("Service", f"{each.namespace}/{each.name}", path, each.readiness)
+    for row in snapshot.deployments:
+        if not row.readiness.ready:
+            path = link("deployments", row.namespace, row.name)
+            why = row.diagnosis or row.readiness.why
+            said = Readiness(False, why, row.readiness.since)
+            yield Attention("Deployment", f"{row.namespace}/{row.name}", path, said)
+    for cluster in snapshot.clusters:
+        if not cluster.readiness.ready:
+            yield Attention("Cluster", cluster.name, link("clusters", cluster.name), cluster.readiness)
+
+
+def _cluster(view: View, query: Query, name: str) -> _Built:
+    snapshot = view.snapshot
+    item = snapshot.find(kind_name(InferenceCluster), "", name)
+    cluster = next((each for each in snapshot.clusters if each.name == name), None)
+    if item is None or cluster is None:
+        return None
+    there = [
+        (each["metadata"]["namespace"], each["metadata"]["name"], readiness(each))
+        for each in snapshot.of(kind_name(ModelReplica))
+        if each["spec"].get("clusterName") == name
+    ]
+    replicas = paged(sorted(there, key=lambda each: (each[2].ready, *each[:2])), _number(query))
+    return "cluster.html", {"title": name, "cluster": cluster, "replicas": replicas, **_about(view, item)}
+
+
+def _about(view: View, item: Object) -> Mapping[str, Any]:
+    return {
+        "conditions": conditions(item),
+        "entries": of_object(view.snapshot, item)[:50],
+        "readiness": readiness(item),
+    }
+
+
+def _deployments(view: View, query: Query) -> _Built:
+    return "deployments.html", {"title": "Deployments", **_listed(view.snapshot.deployments, query)}
+
+
+def _deployment(view: View, _query: Query, namespace: str, name: str) -> _Built:
+    return _explained(view, "deployment.html", kind_name(ModelDeployment), namespace, name)
+
+
+def _services(view: View, query: Query) -> _Built:
+    return "services.html", {"title": "Services", **_listed(view.snapshot.services, query)}
+
+
+def _service(view: View, _query: Query, namespace: str, name: str) -> _Built:
+    return _explained(view, "service.html", kind_name(ModelService), namespace, name)
+
+
+def _replica(view: View, _query: Query, namespace: str, name: str) -> _Built:
+    return _explained(view, "replica.html", kind_name(ModelReplica), namespace, name)
+
+
+def _explained(view: View, template: str, kind: str, namespace: str, name: str) -> _Built:
+    item = view.snapshot.find(kind, namespace, name)
+    if item is None:
+        return None
+    explained = explanations.explain(view.snapshot, item)
+    values = {
+        "title": f"{namespace}/{name}",
+        "explained": explained,
+        "rates": view.rates.get(f"{namespace}/{name}"),
+        "spec": item["spec"],
+    }
+    return template, {**values, **_about(view, item)}
+
+
+def _events(view: View, query: Query) -> _Built:
+    return "events.html", {"title": "Events", **_listed(timeline(view.snapshot), query)}
+
+
+def _plan(_view: View, _query: Query) -> _Built:
+    return "plan.html", _plan_values("", None)
+
+
+def _plan_values(text: str, planned: "explanations.Explained | None") -> Mapping[str, Any]:
+    return {"title": "Plan", "text": text, "planned": planned, "live": False}
+
+
+_NAME: Final = "([^/]{1,760})"
+
+_PATHS: Final[tuple[tuple[re.Pattern[str], Callable[..., _Built]], ...]] = (
+    (re.compile("/"), _fleet),
+    (re.compile(f"/clusters/{_NAME}"), _cluster),
+    (re.compile("/deployments"), _deployments),
+    (re.compile(f"/deployments/{_NAME}/{_NAME}"), _deployment),
+    (re.compile("/services"), _services),
+    (re.compile(f"/services/{_NAME}/{_NAME}"), _service),
+    (re.compile(f"/replicas/{_NAME}/{_NAME}"), _replica),
+    (re.compile("/events"), _events),
+    (re.compile("/plan"), _plan),
+)

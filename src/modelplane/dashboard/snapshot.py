@@ -1,0 +1,272 @@
+"""Snapshot: the rows of every page, computed from the objects of a fleet.
+
+Used devices are those of the scheduler's accounting, as in the metrics.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.meta import Object, kind_name
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+from modelplane.api.reasons import ModelDeploymentCondition
+from modelplane.compose import fleet
+from modelplane.compose.conditions import READY
+from modelplane.compose.memo import per_version
+from modelplane.compose.readiness import condition_of
+from modelplane.controllers import observed
+from modelplane.offline.statuses import why_not_ready
+from modelplane.telemetry import metric_definitions
+
+Objects = Mapping[str, Sequence[Object]]
+"""The objects of a fleet by kind."""
+
+EVENT = "Event"
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """Devices of one pool, or their sum; more may be used than exist."""
+
+    name: str
+    total: int = 0
+    used: int = 0
+
+    @property
+    def free(self) -> int:
+        """Free devices, at least 0."""
+        return max(self.total - self.used, 0)
+
+    @property
+    def percent(self) -> int:
+        """Used share, from 0 to 100."""
+        return min(round(100 * self.used / self.total), 100) if self.total else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A node pool."""
+
+    name: str
+    nodes: int
+    devices: tuple[Devices, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Readiness of an object, with the cause and the time of its last change (RFC 3339, or empty)."""
+
+    ready: bool
+    why: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """An InferenceCluster."""
+
+    name: str
+    region: str
+    readiness: Readiness
+    pools: tuple[Pool, ...]
+    replicas: int
+
+    @property
+    def devices(self) -> Devices:
+        """Sum over its pools."""
+        return added(each for pool in self.pools for each in pool.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A ModelDeployment; ``diagnosis`` says why replicas have no place."""
+
+    namespace: str
+    name: str
+    desired: int
+    placed: int
+    serving: int
+    readiness: Readiness
+    diagnosis: str
+    cost: str
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A ModelService."""
+
+    namespace: str
+    name: str
+    readiness: Readiness
+    address: str
+    endpoints: int
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The clusters of a region; an empty name is of those without one."""
+
+    name: str
+    clusters: tuple[Cluster, ...]
+
+    @property
+    def ready(self) -> int:
+        """Number of ready clusters."""
+        return sum(each.readiness.ready for each in self.clusters)
+
+    @property
+    def devices(self) -> Devices:
+        """Sum over its clusters."""
+        return added(each.devices for each in self.clusters)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A fleet at one moment."""
+
+    objects: Objects = field(default_factory=dict)
+
+    def of(self, kind: str) -> Sequence[Object]:
+        """Return the objects of a kind."""
+        return self.objects.get(kind, ())
+
+    def find(self, kind: str, namespace: str, name: str) -> Object | None:
+        """Return one object; None if there is none of that name."""
+        return next((item for item in self.of(kind) if _key(item) == (namespace, name)), None)
+
+    @cached_property
+    def _devices(self) -> Mapping[tuple[str, str], tuple[Devices, ...]]:
+        """The devices by cluster and pool; empty while a replica cannot be read."""
+        counted: defaultdict[tuple[str, str], dict[str, dict[str, int]]] = defaultdict(dict)
+        needed = (kind_name(InferenceCluster), kind_name(ModelReplica))
+        state = observed.State(objects={kind: self.of(kind) for kind in needed})
+        for sample in observed.samples(state):
+            if sample.metric is metric_definitions.DEVICES:
+                cluster, pool, device, what = sample.labels
+                counted[cluster, pool].setdefault(device, {})[what] = int(sample.value)
+        return {
+            pool: tuple(Devices(name, each["total"], each["used"]) for name, each in devices.items())
+            for pool, devices in counted.items()
+        }
+
+    @cached_property
+    def clusters(self) -> tuple[Cluster, ...]:
+        """All clusters by region and name."""
+        running = Counter(
+            str(item["spec"].get("clusterName", "")) for item in self.of(kind_name(ModelReplica))
+        )
+        found = (
+            _cluster(item, self._devices, running[item["metadata"]["name"]])
+            for item in self.of(kind_name(InferenceCluster))
+        )
+        return tuple(sorted(found, key=lambda each: (not each.region, each.region, each.name)))
+
+    @cached_property
+    def regions(self) -> tuple[Region, ...]:
+        """The regions by name; last, the clusters without one."""
+        grouped: defaultdict[str, list[Cluster]] = defaultdict(list)
+        for each in self.clusters:
+            grouped[each.region].append(each)
+        return tuple(Region(name, tuple(clusters)) for name, clusters in grouped.items())
+
+    @cached_property
+    def deployments(self) -> tuple[Deployment, ...]:
+        """All deployments, those that are not ready first."""
+        return tuple(sorted(map(_deployment, self.of(kind_name(ModelDeployment))), key=_urgency))
+
+    @cached_property
+    def services(self) -> tuple[Service, ...]:
+        """All services, those that are not ready first."""
+        endpoints = _Labeled(self.of(kind_name(ModelEndpoint)))
+        found = (_service(item, endpoints) for item in self.of(kind_name(ModelService)))
+        return tuple(sorted(found, key=_urgency))
+
+    @cached_property
+    def devices(self) -> Devices:
+        """Sum over all clusters."""
+        return added(each.devices for each in self.clusters)
+
+    @property
+    def countable(self) -> bool:
+        """False while the used devices are unknown, because a replica cannot be read."""
+        return bool(self._devices) or not any(each.pools for each in self.clusters)
+
+
+def added(devices: Iterable[Devices]) -> Devices:
+    """Return the sum of devices."""
+    found = tuple(devices)
+    return Devices("", sum(each.total for each in found), sum(each.used for each in found))
+
+
+def readiness(item: Object) -> Readiness:
+    """Return the readiness of an object, from its status."""
+    why = why_not_ready(item)
+    return Readiness(not why, why, str(condition_of(item, READY).get("lastTransitionTime") or ""))
+
+
+def _key(item: Object) -> tuple[str, str]:
+    return item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
+def _urgency(row: Deployment | Service) -> tuple[bool, str, str]:
+    return row.readiness.ready, row.namespace, row.name
+
+
+@per_version
+def _pools(item: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    return tuple((pool.name, pool.nodes) for pool in fleet.cluster(item).pools)
+
+
+def _cluster(item: Object, devices: Mapping[tuple[str, str], tuple[Devices, ...]], replicas: int) -> Cluster:
+    name = item["metadata"]["name"]
+    pools = tuple(Pool(pool, nodes, devices.get((name, pool), ())) for pool, nodes in _pools(item))
+    return Cluster(name, fleet.cluster(item).region or "", readiness(item), pools, replicas)
+
+
+def _deployment(item: Object) -> Deployment:
+    namespace, name = _key(item)
+    status = item.get("status") or {}
+    counts, cost = status.get("replicas") or {}, status.get("cost") or {}
+    scheduled = condition_of(item, ModelDeploymentCondition.REPLICAS_SCHEDULED)
+    return Deployment(
+        namespace,
+        name,
+        desired=item["spec"].get("replicas", 0),
+        placed=counts.get("total", 0),
+        serving=counts.get("ready", 0),
+        readiness=readiness(item),
+        diagnosis=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
+        cost=f"{cost['perHour']} {cost['currency']}" if cost else "",
+    )
+
+
+class _Labeled:
+    """Objects by namespace and label, so that a selector is compared with few of them."""
+
+    def __init__(self, items: Iterable[Object]) -> None:
+        self._all: defaultdict[str, set[str]] = defaultdict(set)
+        self._having: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
+        for item in items:
+            namespace, name = _key(item)
+            self._all[namespace].add(name)
+            for key, value in (item["metadata"].get("labels") or {}).items():
+                self._having[namespace, key, value].add(name)
+
+    def names(self, namespace: str, wanted: Mapping[str, str]) -> set[str]:
+        """Return the names of the objects that have all labels."""
+        having = [self._having.get((namespace, *pair), set()) for pair in wanted.items()]
+        return set.intersection(*having) if having else self._all.get(namespace, set())
+
+
+def _service(item: Object, endpoints: _Labeled) -> Service:
+    namespace, name = _key(item)
+    wanted = [entry["selector"].get("matchLabels") or {} for entry in item["spec"].get("endpoints", ())]
+    selected = len(set().union(*(endpoints.names(namespace, each) for each in wanted)))
+    address = str((item.get("status") or {}).get("address") or "")
+    return Service(namespace, name, readiness(item), address, selected)

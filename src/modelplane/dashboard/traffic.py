@@ -1,0 +1,75 @@
+"""Traffic: rates, errors, times and costs of services over the last minutes, from usage records."""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from modelplane.gateway.costs import UNIT
+from modelplane.gateway.usage import By, Usage, UsageRecord
+
+WINDOW: Final = timedelta(minutes=5)
+
+MOST_RECORDS: Final = 50_000
+"""Maximum of records that are kept; with more requests the window is shorter, and the rates stay right."""
+
+_SHORTEST: Final = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Traffic of one service; a time of None is unknown."""
+
+    service: str
+    per_second: float
+    errors_percent: float
+    tokens_per_second: float
+    first_token_p50_ms: int | None
+    first_token_p95_ms: int | None
+    duration_p95_ms: int | None
+    cost_per_hour: float | None
+    last: datetime
+    """Time of the last request."""
+
+
+class Traffic:
+    """The records of the last minutes."""
+
+    def __init__(self) -> None:
+        self._records: deque[UsageRecord] = deque(maxlen=MOST_RECORDS)
+
+    def add(self, records: Iterable[UsageRecord]) -> None:
+        """Add records, oldest first."""
+        self._records.extend(records)
+
+    def rates(
+        self, now: datetime, cost: Callable[[UsageRecord], int | None] = lambda _: None
+    ) -> dict[str, Rates]:
+        """Return the traffic of each service, by ``NAMESPACE/NAME``; a service without requests is absent."""
+        while self._records and self._records[0].time < now - WINDOW:
+            self._records.popleft()
+        kept = tuple(each for each in self._records if each.service and each.time >= now - WINDOW)
+        if not kept:
+            return {}
+        full = len(self._records) == MOST_RECORDS
+        seconds = max(now - kept[0].time if full else WINDOW, _SHORTEST).total_seconds()
+        sums = Usage(By.SERVICE, cost=cost)
+        last: dict[str, datetime] = {}
+        for each in kept:
+            sums.add(each)
+            last[each.service] = max(last.get(each.service, each.time), each.time)
+        return {
+            name: Rates(
+                name,
+                group.requests / seconds,
+                100 * group.errors / group.requests,
+                (group.prompt_tokens + group.completion_tokens) / seconds,
+                group.first_token.percentile(0.5),
+                group.first_token.percentile(0.95),
+                group.duration.percentile(0.95),
+                group.cost / UNIT * 3600 / seconds if group.cost else None,
+                last[name],
+            )
+            for name, group in sums.groups
+        }

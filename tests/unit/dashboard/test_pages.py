@@ -1,0 +1,150 @@
+"""Pages of the dashboard: the same numbers and sentences as the commands, and a page for every path."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from modelplane.dashboard import explanations
+from modelplane.dashboard.pages import Pages
+from modelplane.dashboard.snapshot import Devices
+from modelplane.offline import placements
+from modelplane.offline.fleet import assemble
+from support import shown_fleet
+from support.manifests import CLASS, DEPLOYMENT
+
+NOW = datetime(2026, 7, 1, 12, 0, 0, tzinfo=UTC)
+
+PATHS = (
+    "/",
+    "/clusters/eu-west-b",
+    "/deployments",
+    "/deployments/ml-team/llama-70b",
+    "/services",
+    "/services/ml-team/qwen-14b",
+    "/replicas/ml-team/llama-70b-eu-north-a",
+    "/events",
+    "/plan",
+)
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return Pages("a test")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_each_path_has_a_page_whose_fragments_are_parts_of_it(pages, path):
+    fleet = shown_fleet.small(NOW)
+    page = pages.render(path, {}, fleet.view(shown_fleet.traffic_of(fleet)))
+
+    assert page.status == 200
+    assert all(html in page.html for html in page.fragments.values())
+
+
+@pytest.mark.parametrize(
+    "path", ["/clusters/none", "/deployments/ml-team", "/services/a/b", "/%2e%2e/x", "/none"]
+)
+def test_what_does_not_exist_is_not_found(pages, path):
+    assert pages.render(path, {}, shown_fleet.small(NOW).view()).status == 404
+
+
+def test_used_devices_are_those_of_the_replicas_claims():
+    snapshot = shown_fleet.small(NOW).view().snapshot
+    cluster = next(each for each in snapshot.clusters if each.name == "eu-north-a")
+
+    assert [each.devices for each in cluster.pools] == [
+        (Devices("h100", 8, 8),),
+        (Devices("l4", 12, 2),),
+    ]
+
+
+def test_while_a_replica_cannot_be_read_the_used_devices_are_unknown(pages):
+    fleet = shown_fleet.small(NOW)
+    fleet.objects["ModelReplica"][0]["spec"] = {"clusterName": "eu-north-a", "engines": "?"}
+    view = fleet.view()
+
+    assert not view.snapshot.countable
+    assert "unknown <small>a replica cannot be read" in pages.render("/", {}, view).html
+
+
+def test_a_deployment_is_explained_in_the_words_of_the_command():
+    snapshot = shown_fleet.small(NOW).view().snapshot
+    deployment = snapshot.find("ModelDeployment", "ml-team", "llama-70b")
+    assert deployment is not None
+    objects = [item for kind, items in snapshot.objects.items() if kind != "Event" for item in items]
+
+    explained = explanations.explain(snapshot, deployment)
+
+    assert (
+        explained.verdict == placements.explain(assemble(objects, live=True), deployment).deployment.diagnosis
+    )
+    assert "add 1 node to pool h100" in explained.verdict
+    assert not explained.well
+
+
+def test_everything_that_is_not_ready_is_linked_to_its_explanation(pages):
+    html = pages.render("/", {}, shown_fleet.small(NOW).view()).html
+
+    assert '<a href="/deployments/ml-team/llama-70b"><span class="state bad">' in html
+    assert '<a href="/clusters/eu-west-b"><span class="state bad">' in html
+
+
+def test_a_large_fleet_is_a_cell_for_each_cluster_and_a_table_of_fifty(pages):
+    view = shown_fleet.large(NOW, 120).view()
+    html = pages.render("/", {"page": "3"}, view).html
+
+    assert html.count('class="cell f') == 120 + 3  # and the legend
+    assert html.count("<tr>") == 1 + 20
+    assert "Page 3 of 3" in html
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "99999999999", "x", "٣", ""])
+def test_an_impossible_page_of_a_table_is_one_that_exists(pages, number):
+    assert pages.render("/", {"page": number}, shown_fleet.large(NOW, 60).view()).status == 200
+
+
+def test_a_filter_leaves_what_contains_it(pages):
+    html = pages.render("/deployments", {"q": "QWEN"}, shown_fleet.small(NOW).view()).html
+
+    assert "ml-team/qwen-14b</a>" in html
+    assert "ml-team/llama-70b</a>" not in html
+
+
+def test_a_stale_copy_is_said_on_every_page(pages):
+    view = shown_fleet.small(NOW).view(problems=("modelreplicas: cannot be read: forbidden",))
+
+    for path in PATHS:
+        assert "modelreplicas: cannot be read: forbidden" in pages.render(path, {}, view).html
+
+
+def test_unknown_traffic_is_said_and_not_shown_as_none(pages):
+    html = pages.render("/services", {}, shown_fleet.small(NOW).view(traffic_problem="no permission")).html
+
+    assert "No rates: no permission" in html
+    assert "No request in the last 5 minutes" not in html
+
+
+PLAN = DEPLOYMENT.replace("name: qwen\n  namespace", "name: new\n  namespace")
+
+
+def test_a_manifest_is_planned_on_the_fleet_as_it_is(pages):
+    view = shown_fleet.small(NOW).view()
+    explained = explanations.plan(view.snapshot, PLAN)
+
+    assert explained.verdict == "1 of 1 replicas placed"
+    assert "1 of 1 replicas placed" in pages.plan(PLAN, view).html
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("{", "The manifest has errors"),
+        (CLASS, "The manifest has no ModelDeployment to place: paste one that has one"),
+        (PLAN.replace("ml-team", "modelplane-system"), "The manifest has errors"),
+    ],
+)
+def test_a_manifest_that_cannot_be_planned_says_why(text, verdict):
+    explained = explanations.plan(shown_fleet.small(NOW).view().snapshot, text)
+
+    assert explained.verdict.startswith(verdict)
+    assert not explained.well
