@@ -216,14 +216,12 @@ DOCUMENTED = (
         ),
         (False, _CLUSTER.WITHIN_CAPACITY, "Replicas hold no more than is usable."),
         (False, _CLUSTER.CAPACITY_STALE, "A replica cannot be read."),
-        alarming=(_CLUSTER.OVERCOMMITTED,),
     ),
     *_reasons(
         "InferenceCluster",
         InferenceClusterCondition.CAPACITY_DRIFTED,
         (True, _CLUSTER.DRIFTED, "Devices differ from what their InferenceClass declares."),
         (False, _CLUSTER.AS_DECLARED, "Devices are as declared, or none was observed."),
-        alarming=(_CLUSTER.DRIFTED,),
     ),
     *_reasons(
         "InferenceCluster",
