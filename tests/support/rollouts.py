@@ -76,13 +76,13 @@ class SteppedRollout:
             _image(each["spec"]) for each in self.replicas().values() if not each["spec"].get("draining")
         )
 
-    def reconcile(self) -> Composition:
-        """Compose and write once, as the controllers do."""
+    def reconcile(self, *, offline: bool = False) -> Composition:
+        """Compose and write once, as the controllers do; offline there is no clock."""
         owner = decode_as(ModelDeployment, self.owner)
         found: dict[str, Any] = {each.key: self._find(each) for each in model_deployment.requirements(owner)}
         found["replicas"] = tuple(self.replicas().values())
         composition = model_deployment.compose(
-            Request(owner, copy.deepcopy(self.children), found, now=self.now)
+            Request(owner, copy.deepcopy(self.children), found, now=None if offline else self.now)
         )
         assert isinstance(composition, Composition)
         before = self.children

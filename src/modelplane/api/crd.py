@@ -147,7 +147,7 @@ class _Writer:
             return self.value(members[0])
         if {type(_bare(each)) for each in members} == {inspect.IntType, inspect.StrType}:
             forms = [self.value(each) for each in members]
-            limits = {key: form[key] for form in forms for key in _LIMITS & form.keys()}
+            limits = {key: form[key] for form in forms for key in _LIMITS if key in form}
             kinds = [{"type": form["type"]} for form in forms]
             return {"x-kubernetes-int-or-string": True, "anyOf": kinds, **limits}
         (struct,) = (member for member in members if isinstance(member, inspect.StructType))
@@ -155,7 +155,7 @@ class _Writer:
         return {"x-kubernetes-preserve-unknown-fields": True, "properties": properties}
 
 
-_LIMITS = {"minimum", "maximum", "pattern"}
+_LIMITS = ("minimum", "maximum", "pattern")
 """Limits that a value of one type ignores if they are those of the other."""
 
 
