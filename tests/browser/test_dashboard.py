@@ -204,6 +204,7 @@ async def test_a_thousand_clusters_are_drawn_and_pictures_are_made(shown, tmp_pa
     await shown.tab.picture(folder / "dashboard-light.png")
     await shown.open("/deployments/ml-team/llama-70b")
     await shown.tab.picture(folder / "dashboard-deployment.png")
+    await shown.open("/plan")  # which has no stream that would load it anew
     shown.view = shown_fleet.large(shown.view.now, 1000).view(version="2")
     await shown.tab.look(dark=True, **wide)
     await shown.open("/")
