@@ -154,6 +154,16 @@ async def test_a_server_that_is_gone_is_not_shown_as_live(shown):
     assert "Not live" in await shown.tab.evaluate("document.getElementById('pulse').textContent")
 
 
+async def test_a_copy_that_may_be_stale_is_not_shown_as_live(shown):
+    await shown.open("/")
+    await shown.tab.until("document.querySelector('#pulse.live') !== null")
+
+    shown.view = replace(shown.view, problems=("modelreplicas: no answer",), version="2")
+
+    await shown.tab.until("document.getElementById('pulse').textContent === 'Out of date'")
+    assert await shown.tab.evaluate("document.querySelector('#problems').textContent.includes('no answer')")
+
+
 async def test_the_keyboard_reaches_the_content_first_and_shows_where_it_is(shown):
     await shown.open("/")
     await shown.tab.press_tab()
@@ -194,6 +204,7 @@ async def test_a_thousand_clusters_are_drawn_and_pictures_are_made(shown, tmp_pa
     await shown.tab.picture(folder / "dashboard-light.png")
     await shown.open("/deployments/ml-team/llama-70b")
     await shown.tab.picture(folder / "dashboard-deployment.png")
+    await shown.open("/plan")  # which has no stream that would load it anew
     shown.view = shown_fleet.large(shown.view.now, 1000).view(version="2")
     await shown.tab.look(dark=True, **wide)
     await shown.open("/")

@@ -57,9 +57,11 @@ class Tab:
         return answer["result"].get("value")
 
     async def until(self, expression: str) -> None:
-        """Wait until an expression is true in the page."""
+        """Wait until an expression is true in the page; between two pages it has no value."""
         async with asyncio.timeout(_PATIENCE_S):
-            while not await self.evaluate(expression):
+            while not await self.evaluate(
+                f"(() => {{ try {{ return {expression} }} catch {{ return false }} }})()"
+            ):
                 await asyncio.sleep(0.05)
 
     async def open(self, address: str) -> None:
@@ -103,7 +105,7 @@ class Tab:
 async def tab() -> AsyncIterator[Tab]:
     """Run the browser inside the block."""
     assert CHROMIUM is not None
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = await asyncio.create_subprocess_exec(
             CHROMIUM,
             *(

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from importlib import resources
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import msgspec
 from aiohttp import web
@@ -81,8 +81,8 @@ class Server:
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         """Send the changes of one page until its tab closes."""
-        asked = urlsplit(request.query.get("page", "/"))
-        path, query = asked.path or "/", dict(parse_qsl(asked.query))
+        path, _, asked = request.query.get("page", "/").partition("?")
+        query = dict(parse_qsl(asked))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         version, known, beat_at = request.query.get("version", ""), None, 0.0

@@ -29,10 +29,11 @@ function showPulse() {
   const pulse = document.getElementById("pulse");
   if (!document.body.hasAttribute("data-stream")) return;
   const silent = Date.now() - heard > SILENT_AFTER_MS;
-  const text = silent ? `Not live: last heard ${age(Date.now() - heard)}` : "Live";
+  const stale = document.querySelector("#problems .notice") !== null;
+  const text = silent ? `Not live: last heard ${age(Date.now() - heard)}` : stale ? "Out of date" : "Live";
   if (pulse.textContent !== text) pulse.textContent = text;
-  pulse.classList.toggle("silent", silent);
-  pulse.classList.toggle("live", !silent);
+  pulse.classList.toggle("silent", silent || stale);
+  pulse.classList.toggle("live", !silent && !stale);
 }
 
 function replace(id, html) {
@@ -62,6 +63,7 @@ function open() {
     for (const [id, html] of Object.entries(fragments)) replace(id, html);
     document.body.dataset.version = version;
     showAges();
+    showPulse();
   });
   stream.addEventListener("page", () => location.reload());
 }
