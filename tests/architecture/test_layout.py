@@ -16,6 +16,7 @@ LONG = {
     "src/modelplane/cel/checked.py": "the messages of one wire format, and their reader",
     "src/modelplane/cel/estimate.py": "the costs of one language, an entry for each operator and function",
     "src/modelplane/cel/evaluate.py": "the meaning of one language, an entry for each form of expression",
+    "src/modelplane/telemetry/metric_definitions.py": "one table, an entry for each metric",
 }
 """Files, or functions as ``path::name``, that hold one concept that is long, and which one."""
 

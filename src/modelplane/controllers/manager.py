@@ -122,12 +122,7 @@ class Manager:
         )
         self._releases = self._releases_by(helm, fence)
         is_local = proxy is not None and is_loopback(proxy.listens[0])
-        self._budgets = Budgets(
-            proxy,
-            tiers=Tiers(self._informers[_SERVICE], self._informers[_ENDPOINT], self._services_changed),
-            changed=self._keys_changed,
-            touch=self._touch_gateway,
-        )
+        self._budgets = self._budgets_by(proxy)
         self._autoscaling = Autoscaling(client, self._informers, proxy, self._enqueue)
         self._admission = self._admission_by(proxy)
         self._mutual_tls = self._mutual_tls_by(proxy)
@@ -154,6 +149,14 @@ class Manager:
             self._mutual_tls.of,
             self._autoscaling,
             self._failover.of,
+        )
+
+    def _budgets_by(self, proxy: Proxy | None) -> Budgets:
+        return Budgets(
+            proxy,
+            tiers=Tiers(self._informers[_SERVICE], self._informers[_ENDPOINT], self._services_changed),
+            changed=self._keys_changed,
+            touch=self._touch_gateway,
         )
 
     def _mutual_tls_by(self, proxy: Proxy | None) -> MutualTls:

@@ -15,7 +15,7 @@ from modelplane.compose.clouds.table import READ_ACCOUNTS
 from modelplane.compose.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.workload_kinds import Place
-from modelplane.install import capacity_permissions, gateway_permissions
+from modelplane.install import capacity_permissions, gateway_permissions, people_permissions
 from modelplane.install.identity import CONTROLLER, labels
 from modelplane.install.roles import RBAC, Role, Rule, account
 from modelplane.kube.resources import Object
@@ -24,7 +24,6 @@ _ESCALATION = "RBAC escalation prevention: the grantor must hold the permission"
 
 _READ = ("list", "watch")
 _WRITE = (*_READ, "create", "patch", "delete")
-_EDIT = ("create", "delete", "patch", "update")
 
 TEAM_OBJECTS = "modelplane-team-objects"
 """The role that reads the objects that models name, in their teams' namespaces."""
@@ -323,68 +322,6 @@ OWN_TOKEN = (
 """On an inference cluster, in the namespace of the system."""
 
 
-PEOPLE = {
-    "edit": (
-        Rule(
-            GROUP,
-            (
-                "inferenceautoscalers",
-                "modelcaches",
-                "modeldeployments",
-                "modeldeployments/scale",
-                "modelendpoints",
-                "modelkeys",
-                "modelservices",
-            ),
-            ("create", "delete", "deletecollection", "patch", "update"),
-            "Users who may edit a namespace may serve models in it.",
-        ),
-    ),
-    "view": (
-        Rule(
-            GROUP,
-            tuple(kind.plural for kind in COMPOSED if kind.namespaced and kind.group == GROUP),
-            ("get", *_READ),
-            "Users who may view a namespace may see its models.",
-        ),
-    ),
-    "platform": (
-        Rule(
-            GROUP,
-            ("inferenceclasses", "inferenceclusters"),
-            _EDIT,
-            "Platform teams publish hardware. Kubeconfigs are Secrets of one namespace, which this role "
-            "cannot name.",
-        ),
-        Rule(
-            INFRASTRUCTURE_GROUP,
-            _CLOUD_CLUSTERS,
-            ("get", *_READ),
-            "Platform teams follow the progress of provisioning.",
-        ),
-        Rule(
-            GROUP,
-            _KINDS,
-            ("get", *_READ),
-            "`modelplane explain` compares the fleet's models with its hardware.",
-        ),
-    ),
-    "gateway-operator": (
-        Rule(GROUP, ("inferencegateways",), _EDIT, "Operators of the gateway choose its destinations."),
-        Rule(
-            GROUP,
-            ("inferencegateways", "modelendpoints", "modelservices"),
-            ("get", *_READ),
-            "The addresses that the gateway serves, and those that it sends requests to.",
-        ),
-    ),
-}
-"""Rules of the roles for people, by the end of the role's name."""
-
-_INHERITORS = {"edit": ("edit", "admin"), "view": ("view", "edit", "admin")}
-"""Kubernetes' own roles that contain a role for people. An administrator binds the others."""
-
-
 def installed(team_namespaces: Iterable[str]) -> list[Object]:
     """Return the roles of an installation and their bindings."""
     controller = labels("controller")
@@ -395,11 +332,5 @@ def installed(team_namespaces: Iterable[str]) -> list[Object]:
         teams.manifest(),
         *(teams.binding(account(CONTROLLER), each) for each in tuple(team_namespaces) or ("",)),
         *gateway_permissions.installed(),
-        *(_for_people(name, rules) for name, rules in PEOPLE.items()),
+        *people_permissions.installed(),
     ]
-
-
-def _for_people(name: str, rules: tuple[Rule, ...]) -> Object:
-    """Return a role for people, which Kubernetes adds to its own roles of some names (aggregation)."""
-    inherited = {f"{RBAC}/aggregate-to-{role}": "true" for role in _INHERITORS.get(name, ())}
-    return Role("ClusterRole", f"modelplane-{name}", rules, labels() | inherited).manifest()

@@ -43,7 +43,7 @@ class Copy(dict[str, Any]):
     def __iter__(self) -> Iterator[Any]:
         return iter(tuple(self.values()))
 
-    def get(self, name: str, namespace: str = "") -> Any:  # type: ignore[override]
+    def get(self, name: str, namespace: str = "") -> Any:  # type: ignore[override]  # narrower than a dict's
         return self[name] if name in self.keys() and namespace == "ml" else None
 
     def in_namespace(self, namespace: str) -> tuple[Any, ...]:

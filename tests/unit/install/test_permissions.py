@@ -2,7 +2,7 @@ import pytest
 
 from modelplane.api.namespaces import reserved
 from modelplane.compose.kinds import COMPOSED
-from modelplane.install import gateway_permissions, permissions
+from modelplane.install import gateway_permissions, people_permissions, permissions
 from modelplane.install.roles import Role, Rule, account
 
 TABLES = {
@@ -11,7 +11,7 @@ TABLES = {
 }
 TABLES["on cluster"] = permissions.on_cluster()
 TABLES["own token"] = permissions.OWN_TOKEN
-TABLES |= {name: permissions.PEOPLE[name] for name in ("platform", "gateway-operator")}
+TABLES |= {name: people_permissions.PEOPLE[name] for name in ("platform", "gateway-operator")}
 RULES = {
     f"{name}: {', '.join(rule.verbs)} {', '.join(rule.resources)}": rule
     for name, table in TABLES.items()

@@ -1,0 +1,85 @@
+"""Permissions of people: the roles that an installation offers to users, platform teams and operators."""
+
+from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP
+from modelplane.compose.kinds import COMPOSED
+from modelplane.install.identity import labels
+from modelplane.install.roles import RBAC, Role, Rule
+from modelplane.kube.resources import Object
+
+_READ = ("get", "list", "watch")
+_EDIT = ("create", "delete", "patch", "update")
+
+_KINDS = tuple(kind.plural for kind in COMPOSED if kind.group == GROUP)
+_CLOUD_CLUSTERS = tuple(kind.plural for kind in COMPOSED if kind.group == INFRASTRUCTURE_GROUP)
+
+PEOPLE = {
+    "edit": (
+        Rule(
+            GROUP,
+            (
+                "inferenceautoscalers",
+                "modelcaches",
+                "modeldeployments",
+                "modeldeployments/scale",
+                "modelendpoints",
+                "modelkeys",
+                "modelservices",
+            ),
+            ("create", "delete", "deletecollection", "patch", "update"),
+            "Users who may edit a namespace may serve models in it.",
+        ),
+    ),
+    "view": (
+        Rule(
+            GROUP,
+            tuple(kind.plural for kind in COMPOSED if kind.namespaced and kind.group == GROUP),
+            _READ,
+            "Users who may view a namespace may see its models.",
+        ),
+    ),
+    "platform": (
+        Rule(
+            GROUP,
+            ("inferenceclasses", "inferenceclusters"),
+            _EDIT,
+            "Platform teams publish hardware. Kubeconfigs are Secrets of one namespace, which this role "
+            "cannot name.",
+        ),
+        Rule(
+            INFRASTRUCTURE_GROUP,
+            _CLOUD_CLUSTERS,
+            _READ,
+            "Platform teams follow the progress of provisioning.",
+        ),
+        Rule(
+            GROUP,
+            _KINDS,
+            _READ,
+            "`modelplane explain` compares the fleet's models with its hardware.",
+        ),
+    ),
+    "gateway-operator": (
+        Rule(GROUP, ("inferencegateways",), _EDIT, "Operators of the gateway choose its destinations."),
+        Rule(
+            GROUP,
+            ("inferencegateways", "modelendpoints", "modelservices"),
+            _READ,
+            "The addresses that the gateway serves, and those that it sends requests to.",
+        ),
+    ),
+}
+"""Rules of the roles for people, by the end of the role's name."""
+
+_INHERITORS = {"edit": ("edit", "admin"), "view": ("view", "edit", "admin")}
+"""Kubernetes' own roles that contain a role for people. An administrator binds the others."""
+
+
+def installed() -> list[Object]:
+    """Return the roles for people."""
+    return [_for_people(name, rules) for name, rules in PEOPLE.items()]
+
+
+def _for_people(name: str, rules: tuple[Rule, ...]) -> Object:
+    """Return a role for people, which Kubernetes adds to its own roles of some names (aggregation)."""
+    inherited = {f"{RBAC}/aggregate-to-{role}": "true" for role in _INHERITORS.get(name, ())}
+    return Role("ClusterRole", f"modelplane-{name}", rules, labels() | inherited).manifest()
