@@ -102,6 +102,13 @@ def model_key() -> Object:
     return _ours("ModelKey", "ci", {"hashes": [{"sha256": "ab" * 32}]})
 
 
+def inference_autoscaler() -> Object:
+    """Return an autoscaler of the deployment."""
+    targets = {"requestsPerReplica": 4}
+    spec = {"deploymentRef": {"name": "qwen"}, "minReplicas": 1, "maxReplicas": 4, "targets": targets}
+    return _ours("InferenceAutoscaler", "qwen", spec)
+
+
 def namespace(name: str) -> Object:
     """Return a namespace."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
