@@ -26,7 +26,7 @@ _TYPE = ModelDeploymentCondition.PROGRESSING
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a deployment reports about its rollout; nothing without ``spec.rollout``."""
+    """Report of a deployment about its rollout; nothing without ``spec.rollout``."""
 
     status: dict[str, Any]
     conditions: tuple[Condition, ...] = ()
