@@ -146,7 +146,8 @@ def _down(settings: Settings, evidence: Evidence, replicas: int) -> Decision:
     if evidence.lowered is not None and evidence.now - evidence.lowered < LOWER_EVERY_S:
         return Decision(replicas, Outcome.WAITING, f"{wait}; one step down each {_told(LOWER_EVERY_S)} s")
     count = max(needed, replicas - max(1, replicas // 10), 1)
-    message = f"from {replicas} to {count}: {needed} replicas did for {_told(settings.down_s)} s"
+    enough = number_of(needed, "replica")
+    message = f"from {replicas} to {count}: {enough} would have been enough for {_told(settings.down_s)} s"
     return Decision(count, Outcome.DOWN, message)
 
 
