@@ -230,8 +230,7 @@ DOCUMENTED = (
         (
             False,
             _CLUSTER.SUSPECT,
-            "Its API server or its replicas do not answer. Deployments with failover get no new replicas "
-            "there.",
+            "Its API server or its replicas do not answer. Deployments with failover place no replica there.",
         ),
         (False, _CLUSTER.ISOLATED, "Its API server does not answer, and its replicas do: they stay."),
         (False, _CLUSTER.LOST, "Neither answers. Deployments with failover replace their replicas there."),
