@@ -179,7 +179,7 @@ def test_a_held_request_starts_the_first_replica_and_silence_ends_the_last(
     served.kubectl("wait", measured, "ia/gemma", "-n", "ml-team", "--timeout=60s")
     _replicas(served, 0)
     described = served.kubectl("describe", "ia", "gemma", "-n", "ml-team")
-    assert re.search("ScaledUp .*from 0 to 1: .* requests on average need 1 replicas", described)
+    assert re.search("ScaledUp .*from 0 to 1: a load of .* on average needs 1 replica", described)
     assert re.search("ScaledDown .*from 1 to 0: no request for 5 s", described)
     served.kubectl("wait", "--for=condition=ScalingActive", "ia/gemma", "-n", "ml-team", "--timeout=60s")
     # Paused, it leaves the number to others.

@@ -10,7 +10,7 @@ from modelplane.api.meta import Model
 
 
 class Cordon(StrEnum):
-    """What a cluster or a pool is closed for; the values are words of sentences."""
+    """Degree to which a cluster or a pool is closed; the values are words of sentences."""
 
     NONE = ""
     CORDONED = "cordoned"
@@ -53,7 +53,7 @@ class PoolTaint(Model):
 
 
 class DrainSettings(Model):
-    """How many replicas a drain of the cluster, or of its pools, moves at a time."""
+    """Limits of the replicas that a drain of the cluster, or of its pools, moves at a time."""
 
     max_moving: Annotated[
         int, about("Most replicas of the cluster that move at a time.", ge=1, le=MOST_MOVING)

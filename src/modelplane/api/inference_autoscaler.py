@@ -15,7 +15,7 @@ _MOMENT = Meta(extra_json_schema={"maxLength": 35})
 
 
 class AutoscalerTargets(Model):
-    """What one replica is to have. The target that needs the most replicas decides."""
+    """Load of one replica. The target that needs the most replicas decides."""
 
     __rules__ = (
         Rule(
@@ -95,7 +95,10 @@ class InferenceAutoscalerSpec(Model):
         ),
     ] = 1
     max_replicas: Annotated[int, about("Most replicas.", ge=1, le=MOST_REPLICAS)]
-    targets: Annotated[AutoscalerTargets, about("What one replica is to have.")]
+    targets: Annotated[
+        AutoscalerTargets,
+        about("Load of one replica. Of two targets, that which needs more replicas decides."),
+    ]
     windows: Annotated[AutoscalerWindows, about("Times of steps down.")] = AutoscalerWindows()
     paused: Annotated[bool, about("True to leave the number of replicas as it is.")] = False
 

@@ -226,11 +226,11 @@ DOCUMENTED = (
     *_reasons(
         "InferenceCluster",
         InferenceClusterCondition.REACHABLE,
-        (True, _CLUSTER.REACHABLE, "No witness is bad. Absent while no ModelDeployment has failover."),
+        (True, _CLUSTER.REACHABLE, "No sign of a failure. Absent while no ModelDeployment has failover."),
         (
             False,
             _CLUSTER.SUSPECT,
-            "Its API server or its replicas do not answer. Deployments with failover get no new one there.",
+            "Its API server or its replicas do not answer. Deployments with failover place no replica there.",
         ),
         (False, _CLUSTER.ISOLATED, "Its API server does not answer, and its replicas do: they stay."),
         (False, _CLUSTER.LOST, "Neither answers. Deployments with failover replace their replicas there."),

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from modelplane.api.listing import number_of
 from modelplane.autoscaling.evidence import BURST_S, MEAN_S, Evidence, Sample
 
 TOLERANCE = 0.1
@@ -21,7 +22,7 @@ _MOST_FACTOR, _MOST_STEP = 2, 4
 
 
 class Outcome(StrEnum):
-    """What a decision came to."""
+    """Outcome of a decision."""
 
     STEADY = "Steady"
     """The number is as the load needs it."""
@@ -114,11 +115,22 @@ def _up(settings: Settings, evidence: Evidence, replicas: int, needed: int) -> D
     fewest = evidence.fewest()
     allowed = max(_MOST_FACTOR * fewest, fewest + _MOST_STEP, settings.least, replicas)
     count = min(needed, allowed)
-    load = f"{_told(evidence.load(MEAN_S))} requests on average"
+    load = f"a load of {_load(settings, evidence)} on average needs {number_of(needed, 'replica')}"
     if count == replicas:
-        message = f"{load} need {needed} replicas; the number grows to twice, or by 4, in a minute"
+        message = f"{load}; the number grows to twice, or by {_MOST_STEP}, in a minute"
         return Decision(replicas, Outcome.STEADY, message)
-    return Decision(count, Outcome.UP, f"from {replicas} to {count}: {load} need {needed} replicas")
+    return Decision(count, Outcome.UP, f"from {replicas} to {count}: {load}")
+
+
+def _load(settings: Settings, evidence: Evidence) -> str:
+    """Return the amounts that have a target, as part of a sentence."""
+    amounts = []
+    if settings.requests is not None:
+        requests = _told(evidence.load(MEAN_S))
+        amounts.append(f"{requests} request" if requests == "1" else f"{requests} requests")
+    if settings.tokens_per_second is not None:
+        amounts.append(f"{_told(evidence.tokens_per_second())} tokens/s")
+    return " and ".join(amounts)
 
 
 def _down(settings: Settings, evidence: Evidence, replicas: int) -> Decision:
@@ -134,7 +146,8 @@ def _down(settings: Settings, evidence: Evidence, replicas: int) -> Decision:
     if evidence.lowered is not None and evidence.now - evidence.lowered < LOWER_EVERY_S:
         return Decision(replicas, Outcome.WAITING, f"{wait}; one step down each {_told(LOWER_EVERY_S)} s")
     count = max(needed, replicas - max(1, replicas // 10), 1)
-    message = f"from {replicas} to {count}: {needed} replicas did for {_told(settings.down_s)} s"
+    enough = number_of(needed, "replica")
+    message = f"from {replicas} to {count}: {enough} would have been enough for {_told(settings.down_s)} s"
     return Decision(count, Outcome.DOWN, message)
 
 

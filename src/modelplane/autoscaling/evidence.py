@@ -44,7 +44,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known at the time of the last sample."""
+    """Evidence at the time of the last sample."""
 
     samples: tuple[Sample, ...] = ()
     """Those of the last ``MEAN_S``, oldest first."""

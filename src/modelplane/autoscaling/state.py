@@ -15,7 +15,7 @@ class Inert(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was counted at a time (RFC 3339)."""
+    """Counts of the gateway at a time (RFC 3339)."""
 
     time: str
     in_flight: int
@@ -28,7 +28,7 @@ class State:
     """The last decision on a deployment."""
 
     inert: Inert | None = None
-    """Why nothing is decided; None while decisions are made."""
+    """Reason for which nothing is decided; None while decisions are made."""
     problem: str = ""
     """The same as a sentence."""
     desired: int = 0

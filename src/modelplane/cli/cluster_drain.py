@@ -181,18 +181,14 @@ def _plan(live: Live, name: str, pool: str) -> "Plan":
 
 def _tell(result: "Plan", *, everything: bool, output: str) -> None:
     """Print the plan of a drain."""
-    from modelplane.cli import tables
     from modelplane.offline import output as documents
-    from modelplane.offline import placement_tables
 
     if output == "json":
         click.echo(documents.as_json(result))
     elif not result.deployments:
         click.echo("No replica would move")
     else:
-        click.echo(placement_tables.verdict(result.deployments))
-        rows = (row for each in result.deployments for row in placement_tables.replica_rows(each))
-        tables.show("Replicas:", placement_tables.REPLICA_COLUMNS, rows)
+        placing.tell_replicas(result.deployments)
         for each in result.deployments:
             if each.diagnosis:
                 click.echo(f"\n{each.name}: {each.diagnosis}")

@@ -26,6 +26,16 @@ def all_option(command: F) -> F:
     return click.option("--all", "everything", is_flag=True, help="Show every row, however many.")(command)
 
 
+def tell_replicas(deployments: "Sequence[Deployment]") -> None:
+    """Print how many replicas are placed, and where."""
+    from modelplane.cli import tables
+    from modelplane.offline import placement_tables
+
+    click.echo(placement_tables.verdict(deployments))
+    rows = (row for each in deployments for row in placement_tables.replica_rows(each))
+    tables.show("Replicas:", placement_tables.REPLICA_COLUMNS, rows)
+
+
 def tell_rollout(deployments: "Sequence[Deployment]") -> None:
     """Print the progress of rollouts."""
     for each in deployments:

@@ -30,9 +30,8 @@ def plan(paths: tuple[str, ...], fleet: tuple[str, ...], everything: bool, outpu
     """
     from modelplane.api.meta import kind_name
     from modelplane.api.model_deployment import ModelDeployment
-    from modelplane.cli import tables
     from modelplane.offline import output as documents
-    from modelplane.offline import placement_tables, placements
+    from modelplane.offline import placements
     from modelplane.offline.fleet import Unplannable, assemble
 
     there, given = load(fleet, paths)
@@ -48,9 +47,7 @@ def plan(paths: tuple[str, ...], fleet: tuple[str, ...], everything: bool, outpu
     if output == "json":
         click.echo(documents.as_json(result))
     else:
-        click.echo(placement_tables.verdict(result.deployments))
-        rows = (row for each in result.deployments for row in placement_tables.replica_rows(each))
-        tables.show("Replicas:", placement_tables.REPLICA_COLUMNS, rows)
+        placing.tell_replicas(result.deployments)
         for each in result.deployments:
             if each.diagnosis:
                 click.echo(f"\n{each.name}: {each.diagnosis}")

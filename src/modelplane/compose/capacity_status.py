@@ -43,7 +43,7 @@ _SHOWN: Final = 6
 
 _Vector: TypeAlias = tuple[int, ...]
 _Nodes: TypeAlias = list[_Vector]
-"""What each usable node of a pool lacks, by entry, those that lack least first."""
+"""Devices that each usable node of a pool lacks, by entry; nodes that lack least come first."""
 
 
 def published(pool: GPUPool, observed: Observation, known: UsableCapacity | None, now: int) -> UsableCapacity:

@@ -133,7 +133,7 @@ class Request(Generic[Owner]):
     tier_budgets: TierBudgets | None = None
     """The state of the budgets of the owner, a ModelService; None where nothing counts requests."""
     autoscaling: State | None = None
-    """What was decided for the owner, an InferenceAutoscaler; None where nothing scales."""
+    """Last decision for the owner, an InferenceAutoscaler; None where nothing scales."""
     now: datetime | None = None
     """Time of the request; None offline."""
     gateway_is_local: bool = False

@@ -63,7 +63,7 @@ def cluster_conditions(request: Request[InferenceCluster]) -> tuple[Condition, .
         return ()
     reason = InferenceClusterReason(standing.state)
     if standing.state is State.REACHABLE:
-        return (true(InferenceClusterCondition.REACHABLE, reason, "no witness is bad"),)
+        return (true(InferenceClusterCondition.REACHABLE, reason, "no sign of a failure"),)
     message = standing.cause
     if standing.state is State.ISOLATED:
         message = f"{message}; its replicas answer, and stay"

@@ -27,7 +27,7 @@ def compose(request: Request[InferenceAutoscaler]) -> Composition | Blocked:
     active = _active(request)
     state = request.autoscaling
     limited = (_limited(request.owner, state),) if state and state.inert is None else ()
-    # Paused is what the user asked for; every other reason needs somebody.
+    # Paused is what the user asked for; every other reason needs action.
     ready = active.holds or active.reason == Reason.PAUSED
     return Composition(status=_status(state), conditions=(active, *limited), ready=ready)
 

@@ -27,7 +27,7 @@ from modelplane.compose.capacity_facts import ClaimFacts, DeviceFacts, NodeFacts
 from modelplane.compose.device_drift import assign, drift
 
 _Terms: TypeAlias = Counter[tuple[Loss, str, str]]
-"""What is lost, by cause, name and detail."""
+"""Losses by cause, name and detail."""
 
 Held: TypeAlias = Mapping[tuple[str, str, str], ClaimFacts]
 """The claim that holds a device, by driver, pool of devices and name."""
@@ -42,7 +42,7 @@ class Unclear:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What new replicas may use of a pool, and the rest by cause.
+    """Part of a pool that new replicas may use, and the rest by cause.
 
     ``missing`` has, for each usable node that exists, the devices that it lacks, by entry of the class.
     ``terms`` counts what is lost by cause, name and detail. ``drift`` are differences from the declaration.

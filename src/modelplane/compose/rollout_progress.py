@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelplane import scheduler
+from modelplane.api.listing import number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
@@ -26,7 +27,7 @@ _TYPE = ModelDeploymentCondition.PROGRESSING
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a deployment reports about its rollout; nothing without ``spec.rollout``."""
+    """Report of a deployment about its rollout; nothing without ``spec.rollout``."""
 
     status: dict[str, Any]
     conditions: tuple[Condition, ...] = ()
@@ -160,7 +161,7 @@ def _waits_for(
         yield f"capacity for a surge replica, or a larger maxUnavailable: {placement.surge_problem}"
     missing = request.owner.spec.replicas - sum(not each.surge for each in staying)
     if missing > 0:
-        yield f"capacity for {missing} replicas"
+        yield f"capacity for {number_of(missing, 'replica')}"
 
 
 def _trouble(replica: Object) -> str:

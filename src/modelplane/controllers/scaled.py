@@ -1,4 +1,4 @@
-"""What is remembered of a deployment that is scaled: evidence, what was written, and who else writes."""
+"""Memory of an autoscaler: evidence, its last write, and the writes of others."""
 
 from collections import deque
 from dataclasses import dataclass, field, replace

@@ -29,7 +29,7 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True)
 class View:
-    """What a page is rendered from."""
+    """Input from which a page is rendered."""
 
     snapshot: Snapshot
     now: datetime

@@ -18,7 +18,7 @@ STALL_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeen:
-    """What is seen of one cluster. `gone`: its InferenceCluster is being deleted."""
+    """Evidence about one cluster. `gone`: its InferenceCluster is being deleted."""
 
     witnesses: Witnesses
     region: str = ""
@@ -36,7 +36,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What an owner is told of failover: its own standing if it is a cluster, or its lost clusters.
+    """Report of failover to an owner: its own standing if it is a cluster, or its lost clusters.
 
     `lost` has the clusters whose replicas of a deployment are to be replaced, each with the cause; `paused`
     is the reason if the breaker is open.
@@ -49,7 +49,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What one step leaves to the next; `paused` is the reason if the breaker is open."""
+    """Memory that one step leaves to the next; `paused` is the reason if the breaker is open."""
 
     at: float | None = None
     standings: Mapping[str, Standing] = field(default_factory=dict)

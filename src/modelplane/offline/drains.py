@@ -1,4 +1,4 @@
-"""What a drain would move, and where to: the placement of every deployment that it concerns.
+"""Plan of a drain: the placement of every deployment that it concerns.
 
 A drain is shown with the largest limits, whatever ``spec.drain`` lets move at a time: up to 1,000 replicas.
 """

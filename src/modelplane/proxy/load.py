@@ -25,7 +25,7 @@ _Counts = dict[str, dict[str, int]]
 
 
 class Source(Protocol):
-    """Where counts come from."""
+    """Source of counts."""
 
     @property
     def informers(self) -> tuple[Informer, ...]:

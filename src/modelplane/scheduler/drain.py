@@ -3,7 +3,7 @@
 A replica that moves leaves: its replacement is placed elsewhere, and it stays until that one serves. The
 moves in progress are derived from the replicas each time, so that nothing outlives the end of a drain: a
 replica moves while a replacement of its deployment is starting. One that is not ready needs no turn, because
-nobody loses it; so a deployment that never becomes ready delays no other.
+no request is lost with it; so a deployment that never becomes ready delays no other.
 """
 
 from collections import Counter

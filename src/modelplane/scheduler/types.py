@@ -63,7 +63,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Usable:
-    """What new replicas may use of a pool, as observed: `nodes` of its nodes, less devices on some of them.
+    """Part of a pool that new replicas may use, as observed: `nodes` nodes, less devices on some of them.
 
     `lacking` has vectors of devices that a node lacks, by entry of the pool, and how many nodes lack them.
     `why` is the cause in words that any user may read; empty if the pool is as declared.

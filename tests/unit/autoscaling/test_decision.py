@@ -119,6 +119,14 @@ def test_tokens_per_second_are_a_target_of_their_own() -> None:
     assert deployment.see(60, tokens=500) == 3
 
 
+def test_a_message_names_the_load_that_has_a_target() -> None:
+    deployment = Deployment(1, replace(SETTINGS, requests=None, tokens_per_second=100))
+    while deployment.outcome is not Outcome.UP:
+        deployment.see(tokens=500)
+    assert "tokens/s on average needs 3 replicas" in deployment.message
+    assert "request" not in deployment.message
+
+
 def test_load_within_the_tolerance_changes_nothing() -> None:
     deployment = Deployment(10)
     assert deployment.see(3600, in_flight=109) == 10

@@ -156,6 +156,12 @@ def test_a_surge_without_capacity_is_named() -> None:
     assert run.composition.unsatisfied
 
 
+def test_one_replica_without_capacity_is_counted_in_words_that_agree() -> None:
+    run = SteppedRollout(5, {}, nodes=2)
+    run.settle()
+    assert run.said()[2] == "4 of 5 replicas updated, waits for capacity for 1 replica"
+
+
 def test_a_revision_that_returns_gets_the_highest_number() -> None:
     run = settled()
     run.edit(BETTER)

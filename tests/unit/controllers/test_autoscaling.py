@@ -124,7 +124,7 @@ async def test_a_held_request_starts_the_first_replica_and_the_start_is_measured
     bench.load_ = Load({"a": Reading(held={"ml/qwen": 1, "ml/other": 50})})
     state = await bench.look()
     assert (bench.replicas, state.inert, state.desired) == (1, None, 1)
-    assert bench.events == ["qwen: ScaledUp: from 0 to 1: 1 requests on average need 1 replicas"]
+    assert bench.events == ["qwen: ScaledUp: from 0 to 1: a load of 1 request on average needs 1 replica"]
     await bench.look(40)
     bench.scale(1, ready=1)
     assert (await bench.look()).cold_start_s == 42

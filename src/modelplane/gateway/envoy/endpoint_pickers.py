@@ -3,7 +3,7 @@
 Protocol: Gateway API Inference Extension, "Endpoint Picker Protocol". Envoy sends the request's headers and
 body to the picker by external processing, and the picker answers with an address in a header. The address
 counts only if it is one of the backend's own instances, because Envoy looks it up among them: a picker
-cannot send a request to a pod of somebody else.
+cannot send a request to a pod of another tenant.
 
 Responses do not pass through the picker, so that its end cuts off none of them.
 """

@@ -44,7 +44,6 @@ _OF_ONE_HOP = frozenset(
 )
 """Headers that are not passed on (RFC 9110, "Connection"), and those that the client sets anew."""
 _MOST_BYTES = 64 << 20
-_CHUNK_BYTES = 64 << 10
 
 
 def of_prefill(body: Mapping[str, Any]) -> dict[str, Any]:
