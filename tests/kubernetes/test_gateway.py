@@ -158,7 +158,7 @@ class Pod:
     async def check(self) -> tuple[int, str]:
         """Return the status and the words of `modelplane envoy --check`."""
         asked = await self._commands.start("envoy", "--check", "--dir", str(self._directory))
-        return await asyncio.wait_for(asked.process.wait(), 10), asked.log.strip()
+        return await asyncio.wait_for(asked.process.wait(), PATIENCE_S), asked.log.strip()
 
 
 class Bench:

@@ -232,7 +232,7 @@ def test_an_installation_is_not_overwritten_unless_that_is_said(cluster: Shell) 
 @pytest.mark.usefixtures("fleet")
 def test_an_upgrade_says_what_it_waits_for_and_a_second_one_changes_nothing(cluster: Shell) -> None:
     said = cluster.run(f"{APPLY} --upgrade", check=False)
-    assert 'Deployment "modelplane-gateway": 0 of 2 replicas are available: pod "modelplane-gateway-' in said
+    assert 'Deployment "modelplane-gateway": 0 of 2 replicas are available' in said
     before = _versions(cluster)
     again = cluster.run(f"{APPLY} --upgrade", check=False)
     steps = [line.split("  ")[1].strip() for line in again.splitlines() if line.startswith("  ")]

@@ -76,7 +76,11 @@ spec:
 ---
 {SERVICE}"""
 
-NEW_KINDS: frozenset[str] = frozenset()
+NEW_KINDS = {
+    "inferenceautoscalers.modelplane.ai",
+    "inferencepools.inference.networking.k8s.io",
+    "v1.inference.networking.k8s.io",
+}
 """Definitions that the last release did not install."""
 
 NEW_FILES: frozenset[str] = frozenset()

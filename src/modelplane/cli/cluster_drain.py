@@ -10,6 +10,7 @@ from modelplane.cli.errors import UserError
 from modelplane.cli.files import output_option
 from modelplane.cli.live import Live, change, live_options, read
 from modelplane.cli.placing import NOT_PLACED
+from modelplane.cli.tables import printable
 
 if TYPE_CHECKING:
     from modelplane.api.drain import Cordon
@@ -82,7 +83,7 @@ def drain(
     if not problem:
         click.echo(f"{_called(name, pool)} is drained")
         return
-    click.echo(f"Error: {_called(name, pool)}: {problem}", err=True)
+    click.echo(f"Error: {_called(name, pool)}: {printable(problem)}", err=True)
     click.echo("The drain goes on; `modelplane cluster uncordon` ends it", err=True)
     raise click.exceptions.Exit(NOT_PLACED if _is_blocked(read(live, "the cluster", _getter(name))) else 1)
 
@@ -140,7 +141,7 @@ async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
             raise UserError(f'the drain of cluster "{name}" was ended by others')
         if said["message"] != told:
             told = said["message"]
-            click.echo(f"  {told}")
+            click.echo(f"  {printable(told)}")
         return "" if said["status"] == "True" else str(said["message"])
 
     try:
@@ -191,7 +192,7 @@ def _tell(result: "Plan", *, everything: bool, output: str) -> None:
         placing.tell_replicas(result.deployments)
         for each in result.deployments:
             if each.diagnosis:
-                click.echo(f"\n{each.name}: {each.diagnosis}")
+                click.echo(f"\n{each.name}: {printable(each.diagnosis)}")
         placing.tell_fleet(result, result.deployments, everything=everything)
     if not result.placed:
         raise click.exceptions.Exit(NOT_PLACED)

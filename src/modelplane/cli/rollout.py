@@ -8,6 +8,7 @@ import click
 from modelplane.cli import named
 from modelplane.cli.errors import UserError
 from modelplane.cli.live import Live, change, live_options, read
+from modelplane.cli.tables import printable
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
@@ -51,7 +52,7 @@ def status(*, name: str, namespace: str, live: Live) -> None:
     _require_settings(item)
     said = condition_of(item, ModelDeploymentCondition.PROGRESSING)
     seen = said.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
-    click.echo(str(said["message"]) if said and seen else "the last change has not been observed yet")
+    click.echo(printable(said["message"]) if said and seen else "the last change has not been observed yet")
     if not seen or said.get("reason") != ModelDeploymentReason.ROLLOUT_COMPLETE:
         raise click.exceptions.Exit(_UNFINISHED)
 

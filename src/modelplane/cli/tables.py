@@ -6,6 +6,11 @@ Names are never truncated: a terminal wraps wide rows, and a pipe gets each row 
 from collections.abc import Iterable, Sequence
 
 
+def printable(text: str) -> str:
+    """Return a text without what would change the terminal: tenants write some of them."""
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table below its title; nothing where it has no rows."""
     from rich.console import Console
@@ -22,7 +27,7 @@ def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> N
     for column in columns:
         table.add_column(column, no_wrap=not console.is_terminal, overflow="fold")
     for row in found:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     with console.capture() as printed:
         if title:
             console.print(Text(f"\n{title}"), style="bold")

@@ -10,6 +10,7 @@ import click
 
 from modelplane.cli.dashboard import viewing
 from modelplane.cli.live import Live, live_options
+from modelplane.cli.tables import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -59,7 +60,7 @@ def screen(view: "View", most: int | None) -> "RenderableType":
     from rich.text import Text
 
     parts: list[RenderableType] = [Text(f"As of {view.now:%H:%M:%S} UTC", style="dim")]
-    parts += [Text(_printable(each), style="bold red") for each in view.problems]
+    parts += [Text(printable(each), style="bold red") for each in view.problems]
     clusters = sorted(view.snapshot.clusters, key=lambda each: each.readiness.ready)
     parts += _table(
         "Clusters",
@@ -143,13 +144,8 @@ def _table(
         table.add_column(column, no_wrap=True, overflow="ellipsis" if most else "fold")
     for row in found[:most]:
         style = "red" if _NOT_READY in row else ""
-        table.add_row(*(Text(_printable(cell), style=style) for cell in row))
+        table.add_row(*(Text(printable(cell), style=style) for cell in row))
     yield Text(f"\n{title}", style="bold")
     yield table if found else Text("none", style="dim")
     if most and len(found) > most:
         yield Text(f"and {len(found) - most:,} more", style="dim")
-
-
-def _printable(text: str) -> str:
-    """Return a text without what would change the terminal: tenants write some of them."""
-    return "".join(each if each.isprintable() else " " for each in text)

@@ -202,7 +202,8 @@ def _moves(
     for name, count in sorted(there.items()):
         if settings is not None:
             replaced = serving >= deployment.spec.replicas
-            yield Move(name, deployment.metadata.uid, settings.after_s, count, replaced)
+            metadata = deployment.metadata
+            yield Move(name, metadata.uid, settings.after_s, count, replaced, metadata.namespace)
 
 
 async def _silence(client: Client) -> str:

@@ -146,6 +146,12 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
             id="a replica has no other place",
         ),
         pytest.param(
+            {"status": "False", "reason": "Draining", "message": "1 replica is left: \x1b[2Jgone"},
+            1,
+            ["  1 replica is left:  [2Jgone", "not done after 0 s: 1 replica is left:  [2Jgone"],
+            id="a tenant writes to the terminal",
+        ),
+        pytest.param(
             {"status": "True", "reason": "Drained", "message": "before", "observedGeneration": 1},
             1,
             ["the controllers have not reported on it yet"],

@@ -28,3 +28,8 @@ def test_a_terminal_folds_a_name_and_cuts_nothing(monkeypatch, capsys):
 def test_a_table_without_rows_is_not_shown(capsys):
     tables.show("Title:", ("NAME",), [])
     assert capsys.readouterr().out == ""
+
+
+def test_a_cell_changes_nothing_of_the_terminal(capsys):
+    tables.show("", ("WHY",), [("\x1b[2Jgone\x07",)])
+    assert capsys.readouterr().out.splitlines() == ["WHY", " [2Jgone"]

@@ -198,12 +198,31 @@ async def test_one_address_that_accepts_is_enough_and_three_rounds_without_are_n
 
 
 @pytest.mark.parametrize(
+    "hostile",
+    [
+        pytest.param(("a" * 64 + ".example", 80), id="a label that is too long"),
+        pytest.param(("a..b", 80), id="an empty label"),
+        pytest.param(("a\0b", 80), id="a zero byte"),
+        pytest.param(("127.0.0.1", 99999), id="no port"),
+    ],
+)
+async def test_an_address_that_cannot_be_dialed_hides_no_other_cluster(hostile: tuple[str, int]) -> None:
+    path = DataPath()
+    async with listening() as open_:
+        await path.look({"a": [hostile], "b": [open_]})
+    assert [path.of(name).evidence for name in "ab"] == [Evidence.UNKNOWN, Evidence.GOOD]
+
+
+@pytest.mark.parametrize(
     ("gateway", "addresses"),
     [
         pytest.param(None, (), id="no gateway yet"),
         pytest.param({"address": "gw.example"}, (("gw.example", 80),), id="plain HTTP"),
         pytest.param({"address": "gw.example", "serverName": "x"}, (("gw.example", 443),), id="mutual TLS"),
         pytest.param({"address": "[2001:db8::1]:8080"}, (("2001:db8::1", 8080),), id="an address and a port"),
+        pytest.param({"address": "[::1"}, (), id="half an address"),
+        pytest.param({"address": "gw.example:x"}, (), id="no number"),
+        pytest.param({"address": "gw.example:99999"}, (), id="no port"),
     ],
 )
 def test_the_address_of_a_gateway_is_that_of_its_status(

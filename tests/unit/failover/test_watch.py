@@ -182,3 +182,23 @@ def test_a_very_large_deployment_delays_others_by_five_minutes_at_most() -> None
     pace = admitted(moves, Pace(), 4, 0.0)
     assert len(admitted(moves, pace, 4, 240.0, 240.0).admitted) == 1
     assert len(admitted(moves, pace, 4, 300.0, 300.0).admitted) == 2
+
+
+def test_many_deployments_of_a_namespace_delay_others_by_no_more_than_one_does() -> None:
+    hostile = [Move("c0", f"a-{at:03}", AFTER_S, 10, namespace="hostile") for at in range(100)]
+    moves = [*hostile, Move("c0", "own", AFTER_S, 1, namespace="other")]
+    pace = admitted(moves, Pace(), 4, 0.0)
+    assert list(pace.admitted) == [("c0", "a-000")]
+    assert ("c0", "own") in admitted(moves, pace, 4, 60.0, 60.0).admitted
+
+
+def test_a_namespace_whose_replicas_find_no_place_keeps_the_next_cluster_waiting_once() -> None:
+    hostile = [Move("c0", f"a-{at:03}", AFTER_S, 10, namespace="hostile") for at in range(100)]
+    moves = [*hostile, Move("c1", "own", AFTER_S, 1, namespace="other")]
+    pace = Pace()
+    for minute in range(10):
+        pace = admitted(moves, pace, 4, minute * 60.0, 60.0)
+        assert ("c1", "own") not in pace.admitted
+    pace = admitted(moves, pace, 4, 600.0, 60.0)
+    assert ("c1", "own") in pace.admitted
+    assert len(admitted(moves, pace, 4, 660.0, 60.0).admitted) > len(pace.admitted), "both go on"

@@ -29,11 +29,18 @@ _BAD: Final = Witness(Evidence.BAD, "no address of its replicas accepts connecti
 
 
 def gateway_addresses(cluster: Object) -> tuple[Address, ...]:
-    """Return the address of an InferenceCluster's gateway, as its status has it; empty if it has none."""
+    """Return the address of an InferenceCluster's gateway, as its status has it.
+
+    Empty if it has none, or one that is malformed: a cluster tells it, and is not trusted.
+    """
     gateway = cluster.get("status", {}).get("gateway") or {}
-    parts = urlsplit(f"//{gateway.get('address', '')}")
     usual = _HTTPS_PORT if gateway.get("serverName") else _HTTP_PORT
-    return ((parts.hostname, parts.port or usual),) if parts.hostname else ()
+    try:
+        parts = urlsplit(f"//{gateway.get('address', '')}")
+        port = parts.port or usual
+    except ValueError:
+        return ()
+    return ((parts.hostname, port),) if parts.hostname else ()
 
 
 class DataPath:
@@ -78,7 +85,7 @@ async def _accepts(address: Address) -> bool:
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             _, writer = await asyncio.open_connection(*address)
-    except (OSError, TimeoutError):
+    except (OSError, TimeoutError, ValueError, OverflowError):  # the last two: no name, no port
         return False
     writer.close()
     with suppress(OSError):

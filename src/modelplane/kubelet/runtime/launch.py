@@ -122,7 +122,7 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     command = launchers.command_line(container, own, record.address, host_commands=trusted)
     _check_ports(container, record.address)
     mounted = await volumes.mounts_of(machine, pod, container, record, own, sources)
-    account = await _account(machine, pod, record, container["image"])
+    account = await account_of(machine, pod, record, container["image"])
     mounted, given = (*mounted, *account.mounts), {**given, **account.variables}
     prefix = await _walls(machine, pod, record, mounted, environment_of(command[0]))
     if prefix and "TMPDIR" not in passed:
@@ -132,9 +132,13 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     return Launch(prefix + command, variables, container["image"], mounted)
 
 
-async def _account(machine: Machine, pod: Object, record: PodRecord, image: str) -> Account:
-    """Return the service account of a pod whose program reads the API; nothing for another one."""
-    if machine.api_server is None or not launchers.reads_api(image):
+async def account_of(machine: Machine, pod: Object, record: PodRecord, image: str) -> Account:
+    """Return the service account of a pod whose program reads the API; nothing for another one.
+
+    A pod that declines the token gets none, such as that of an engine, whose author chooses the image.
+    """
+    declined = pod["spec"].get("automountServiceAccountToken") is False
+    if machine.api_server is None or declined or not launchers.reads_api(image):
         return Account()
     folder = volumes.of_pod(machine.directory.pod(record.uid)).account
     return await service_account.account(machine.client, machine.api_server, pod, folder)

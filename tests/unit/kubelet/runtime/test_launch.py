@@ -1,8 +1,14 @@
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from modelplane.kubelet.runtime.launch import environment_of
+from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.records import AgentDirectory, PodRecord
+from modelplane.kubelet.runtime.launch import account_of, environment_of
+from modelplane.kubelet.volumes.service_account import Account, ApiServer
+
+PICKER = "ghcr.io/llm-d/llm-d-router-endpoint-picker:v1"
 
 
 @pytest.mark.parametrize("is_environment", [True, False])
@@ -12,3 +18,42 @@ def test_a_pod_sees_the_environment_of_its_engine(tmp_path: Path, is_environment
         (tmp_path / "pyvenv.cfg").touch()
     expected = (tmp_path,) if is_environment else ()
     assert environment_of(str(tmp_path / "bin" / "vllm")) == expected
+
+
+class Tokens:
+    """A machine whose API server grants every token, and what it was asked for."""
+
+    api_server = ApiServer("127.0.0.1", 6443, b"")
+
+    def __init__(self, folder: Path) -> None:
+        self.directory = AgentDirectory(folder)
+        self.client = self
+        self.asked: list[str] = []
+
+    async def create_token(self, account: str, _namespace: str, _lifetime_s: int, **_bound: Any) -> str:
+        self.asked.append(account)
+        return "token"
+
+
+@pytest.mark.parametrize(
+    ("image", "spec", "asked"),
+    [
+        pytest.param(PICKER, {"serviceAccountName": "picker"}, ["picker"], id="a picker"),
+        pytest.param("ghcr.io/ggml-org/llama.cpp:server", {}, [], id="an engine"),
+        pytest.param(
+            PICKER,
+            {"serviceAccountName": "picker", "automountServiceAccountToken": False},
+            [],
+            id="a pod that declines it, whose author chooses the image",
+        ),
+    ],
+)
+async def test_only_a_program_that_reads_the_api_gets_a_token(
+    tmp_path: Path, image: str, spec: dict[str, Any], asked: list[str]
+) -> None:
+    machine = Tokens(tmp_path)
+    record = PodRecord("ml", "pod", "uid", "127.77.0.2")
+    pod = {"metadata": {"namespace": "ml", "name": "pod", "uid": "uid"}, "spec": spec}
+    account = await account_of(cast("Machine", machine), pod, record, image)
+    assert machine.asked == asked
+    assert (account != Account()) is bool(asked)

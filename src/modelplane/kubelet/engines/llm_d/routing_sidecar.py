@@ -100,8 +100,11 @@ class Sidecar:
             asked = json.loads(body)
             if not isinstance(asked, dict):
                 return body
-            async with self._session.post(url, json=of_prefill(asked), headers=headers) as response:
-                answered = await response.json(content_type=None) if response.status < 400 else None
+            # Not to where a pod redirects: that need not be a pod of this machine.
+            async with self._session.post(
+                url, json=of_prefill(asked), headers=headers, allow_redirects=False
+            ) as response:
+                answered = await response.json(content_type=None) if response.status < 300 else None
                 _say(f"{headers[_REQUEST_ID]}: prefill at {url}: {response.status}")
         except (aiohttp.ClientError, OSError, ValueError) as error:
             _say(f"{headers[_REQUEST_ID]}: prefill at {url} failed: {type(error).__name__}")

@@ -124,3 +124,26 @@ async def test_a_prefill_engine_that_fails_costs_no_answer(monkeypatch: pytest.M
 async def test_another_path_is_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     _, log = await ask(monkeypatch, path="/v1/embeddings")
     assert [name for name, _ in log] == ["decode"]
+
+
+async def test_a_redirect_of_a_prefill_engine_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A client can name any pod of the machine in the header, and that pod any address of the network.
+    monkeypatch.setattr(routing_sidecar, "is_pod", lambda _: True)
+    log: list[tuple[str, dict[str, Any]]] = []
+
+    async def redirect(_: web.Request) -> web.Response:
+        return web.Response(status=307, headers={"Location": str(elsewhere.make_url("/admin"))})
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", redirect)
+    async with (
+        engine("elsewhere", log, kv_transfer_params={"remote_host": "h"}) as elsewhere,
+        engine("decode", log) as second,
+        TestServer(app) as first,
+        aiohttp.ClientSession() as session,
+        TestClient(TestServer(application(str(second.make_url("")).rstrip("/"), session))) as client,
+    ):
+        headers = {"x-prefiller-host-port": f"{first.host}:{first.port}", "content-type": "application/json"}
+        async with client.post("/v1/completions", data=json.dumps(BODY), headers=headers) as response:
+            assert (await response.json())["by"] == "decode"
+    assert log == [("decode", BODY)]
