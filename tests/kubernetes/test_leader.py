@@ -228,7 +228,7 @@ class Bench:
         assert self.led(controller, since)[0].at - since <= within_s
 
     def led(self, controller: Controller, since: float = 0.0) -> list[Write]:
-        """Return the writes by which a controller took or renewed the lease; on a busy machine one expires."""
+        """Return the writes by which a controller took or renewed the lease."""
         own = self.proxy.by(controller.pid, since)
         return [write for write in own if write.path.startswith(LEASES) and write.status == 200]
 

@@ -290,7 +290,7 @@ def _waiting(found: Object) -> Object:
         pytest.param(
             python(SLEEP, livenessProbe={"exec": {"command": ["true"]}}),
             "UnsupportedPod",
-            "the livenessProbe uses exec, which a host process has not: use httpGet, tcpSocket or grpc, or run it",
+            "the livenessProbe uses exec, which a host process has not: use httpGet, tcpSocket or grpc",
             id="a probe that needs a container",
         ),
         pytest.param(
