@@ -200,3 +200,14 @@ def test_a_replica_that_waits_for_its_turn_is_the_one_in_addition() -> None:
 def test_a_surge_replica_that_starts_is_no_move(surge: bool, moves: int) -> None:
     replicas = (replica("r1", "a"), replica("r2", "b", ready=False, surge=surge))
     assert len(moving({"a": DRAINING, "b": cluster("b")}, replicas)) == moves
+
+
+def test_of_replicas_that_leave_those_that_serve_stay_longest() -> None:
+    replicas = (replica("r1", "a", surge=True), replica("r2", "a", ready=False, index=1))
+    placement = schedule(Fleet((DRAINING,), replicas), deployment())
+    assert [each.replica for each in placement.dropped] == ["r2"]
+
+
+def test_a_replica_that_an_edit_restarts_withdraws_nothing() -> None:
+    fleet = Fleet((DRAINING, cluster("b")), (replica("r1", "a"), replica("r2", "b", updating=True)))
+    assert not schedule(fleet, deployment()).dropped
