@@ -107,7 +107,9 @@ class SteppedRollout:
             owners = [{"apiVersion": "", "kind": "", "name": "", "uid": "u", "controller": True}]
             metadata = {**manifest["metadata"], "uid": child.key, "generation": 1, "ownerReferences": owners}
             return {**manifest, "metadata": metadata}
-        generation = there["metadata"]["generation"] + (manifest.get("spec") != there.get("spec"))
+        # A server fills in the default, so to leave it out later changes nothing.
+        before, after = ({"draining": False, **each.get("spec", {})} for each in (there, manifest))
+        generation = there["metadata"]["generation"] + (before != after)
         # Server-side apply removes what the manifest no longer has.
         annotations = manifest["metadata"].get("annotations", {})
         own = {**manifest["metadata"], "annotations": annotations, "generation": generation}

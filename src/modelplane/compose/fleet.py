@@ -22,8 +22,8 @@ from modelplane.compose import capacity_status
 from modelplane.compose.conditions import READY
 from modelplane.compose.memo import per_version
 from modelplane.compose.reachability import reported, reported_by
-from modelplane.compose.readiness import condition_of
-from modelplane.compose.rollout import is_surge
+from modelplane.compose.readiness import condition_of, holds
+from modelplane.compose.rollout import is_surge, is_updating
 
 
 @per_version
@@ -215,6 +215,7 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
         deleting=bool(source.metadata.deletion_timestamp),
         draining=bool(source.spec.draining),
         surge=is_surge(found),
+        updating=ready and (is_updating(found) or not holds(found, READY)),
         created=source.metadata.creation_timestamp.isoformat() if source.metadata.creation_timestamp else "",
     )
 

@@ -24,9 +24,9 @@ from modelplane.cel import SelectorError
 from modelplane.compose import failover, fleet
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
-from modelplane.compose.readiness import condition_of, holds, is_true, when_condition
+from modelplane.compose.readiness import condition_of, holds, when_condition
 from modelplane.compose.revisions import is_revision, revisions
-from modelplane.compose.rollout import Rollout, is_draining, is_surge, limits, plan, surge_replicas
+from modelplane.compose.rollout import Rollout, is_draining, is_surge, limits, plan, serves, surge_replicas
 from modelplane.compose.rollout_progress import progress
 from modelplane.compose.wanted_replicas import Wanted, replica_key, wanted_replicas
 
@@ -66,10 +66,10 @@ def place(request: Request[ModelDeployment]) -> scheduler.Placement:
     Raises ``SelectorError``, and ``InvalidObject`` for a replica that cannot be read.
     """
     there, deployment = situation(request)
-    placement = scheduler.schedule(there, deployment)
     limit = limits(request.owner)
     if not limit.surge:
-        return placement
+        return scheduler.schedule(scheduler.without_marks(there, deployment), deployment)
+    placement = scheduler.schedule(there, deployment)
     wanted = wanted_replicas(request, request.owner.replica_template(), placement)
     names = {each.replica for each in placement.assignments}
     standing = [
@@ -98,7 +98,8 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
     _, cache_conditions = _cache(request)
     wanted = wanted_replicas(request, template, placement)
     surge = {replica_key(each.cluster, each.index) for each in placement.assignments if each.surge}
-    rollout = plan(wanted, request.observed, limits(deployment), surge)
+    missing = _missing(request, placement)
+    rollout = plan(wanted, request.observed, limits(deployment), surge, missing)
     reached = progress(request, placement, rollout)
     children = (
         *_children(request, placement, wanted, rollout),
@@ -320,12 +321,20 @@ def _ready(
     return ready, false(type_, reason, f"{message}; {trouble}" if trouble else message)
 
 
+def _missing(request: Request[ModelDeployment], placement: scheduler.Placement) -> int:
+    """Return how many replicas leave, do not serve, and have no replacement yet."""
+    leaving = sum(each.leaving for each in placement.assignments)
+    there = sum(not (each.leaving or each.surge) for each in placement.assignments)
+    wanting = min(leaving, request.owner.spec.replicas - there)
+    return max(0, wanting - _serving_until_replaced(request, placement))
+
+
 def _serving_until_replaced(request: Request[ModelDeployment], placement: scheduler.Placement) -> int:
     outside = fleet.outside(request.found("clusters"), request.owner.replica_template().regions)
     lost = request.watched.lost if request.watched else {}
     leaving = (
-        replica_key(each.cluster, each.index)
+        request.observed.get(replica_key(each.cluster, each.index))
         for each in placement.assignments
         if each.leaving and each.cluster not in outside and each.cluster not in lost
     )
-    return sum(key in request.observed and is_true(request.observed[key], READY) for key in leaving)
+    return sum(replica is not None and serves(replica) for replica in leaving)

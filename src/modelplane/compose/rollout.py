@@ -2,7 +2,8 @@
 
 Replicas that the rollout has not reached stay as they are. A replica that does not serve is edited at once,
 because it has nothing to lose. A serving one is edited while enough others serve: by default all of them. So
-a bad edit takes down as many replicas as the limit allows, and the rest serve until it is corrected.
+a bad edit takes down as many replicas as the limit allows, and the rest serve until it is corrected. One on a
+cluster that does not answer may serve or not: it is neither edited nor counted on.
 
 Surge replicas are placed in addition, with the new template. They stand in for those that are edited, and
 are removed when all of those serve.
@@ -25,6 +26,7 @@ from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rollout import RolloutSettings
 from modelplane.compose.conditions import READY
+from modelplane.compose.reachability import reported_by
 from modelplane.compose.readiness import condition_of, holds
 
 _DIGITS = 10
@@ -74,10 +76,12 @@ def plan(
     observed: Mapping[str, Object],
     limits: Limits = Limits(),
     surge: Collection[str] = (),
+    missing: int = 0,
 ) -> Rollout:
     """Decide which replicas can be edited now, from the desired and the observed ones.
 
-    ``surge`` has the keys of those that are in addition.
+    ``surge`` has the keys of those that are in addition. ``missing`` more are asked for: they leave, do not
+    serve, and have no replacement yet.
     """
     there = {key: observed[key] for key in sorted(desired) if key in observed}
     same = {key for key, replica in there.items() if same_spec(desired[key], replica)}
@@ -88,9 +92,10 @@ def plan(
     if limits.paused:
         return Rollout(updated, frozenset(there.keys() - same))
     stale = [key for key in there if key in serving and key not in same | in_hand]
-    least = max(0, len(desired) - len(surge) - limits.unavailable)
+    unseen = {key for key, replica in there.items() if reported_by(replica)} - same
+    least = max(0, len(desired) - len(surge) + missing - limits.unavailable)
     spare = max(0, len(serving - in_hand) - least)
-    return Rollout(updated, frozenset(stale[spare:]))
+    return Rollout(updated, frozenset(stale[spare:]) | unseen)
 
 
 def surge_replicas(
@@ -130,8 +135,8 @@ def is_surge(replica: Object | None) -> bool:
 
 
 def serves(replica: Object) -> bool:
-    """Return True if a replica serves and takes requests."""
-    return holds(replica, READY) and not is_draining(replica)
+    """Return True if a replica is known to serve and takes requests."""
+    return holds(replica, READY) and not is_draining(replica) and reported_by(replica) is None
 
 
 def same_spec(desired: ModelReplica, observed: Object) -> bool:

@@ -16,7 +16,7 @@ from modelplane.scheduler.diagnosis import Diagnosis, Refusal, Remedy
 from modelplane.scheduler.drain import drained, moving
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.schedule import schedule
-from modelplane.scheduler.surge import with_surge
+from modelplane.scheduler.surge import with_surge, without_marks
 from modelplane.scheduler.types import (
     CacheFootprint,
     Capabilities,
@@ -85,4 +85,5 @@ __all__ = [
     "schedule",
     "usage",
     "with_surge",
+    "without_marks",
 ]

@@ -2,8 +2,9 @@
 
 A replica that moves leaves: its replacement is placed elsewhere, and it stays until that one serves. The
 moves in progress are derived from the replicas each time, so that nothing outlives the end of a drain: a
-replica moves while a replacement of its deployment is starting. One that is not ready needs no turn, because
-no request is lost with it; so a deployment that never becomes ready delays no other.
+replica moves while a replacement of its deployment is starting. A rollout's surge replica replaces none. One
+that is not ready needs no turn, because no request is lost with it; so a deployment that never becomes ready
+delays no other.
 """
 
 from collections import Counter
@@ -37,7 +38,7 @@ def moving(clusters: Mapping[str, Cluster], replicas: Iterable[Replica]) -> list
         if each.withdrawn:
             continue
         if each.cluster not in draining or not drained(clusters[each.cluster], each):
-            starting[each.deployment_uid] += not each.ready
+            starting[each.deployment_uid] += not (each.ready or each.surge)
         elif each.ready:
             there.setdefault(each.deployment_uid, []).append(each)
     return [each for uid, own in there.items() for each in own[: starting[uid]]]

@@ -67,11 +67,16 @@ def _waits_for_cache(deployment: Deployment) -> bool:
 
 
 def _relieved(state: CycleState, kept: Sequence[Kept], leaving: Sequence[Leaving]) -> list[Replica]:
-    """Return the leaving replicas that are not needed: enough others are known to serve."""
+    """Return the leaving replicas that are not needed: enough others are known to serve.
+
+    Those of them that serve stay longest, surge or not.
+    """
     serving = sum(failover.serves(state, decision.replica) for decision in kept)
     needed = max(state.deployment.replicas - serving, 0)
     known = [decision.replica for decision in leaving if failover.is_known(state, decision.replica)]
-    return victims(known, len(known) - needed)
+    going = victims([replace(each, surge=False) for each in known], len(known) - needed)
+    names = {each.name for each in going}
+    return [each for each in known if each.name in names]
 
 
 def _stay(decision: Kept, indices: Indices) -> Assignment:

@@ -10,17 +10,43 @@ from modelplane.scheduler.types import Deployment, Fleet
 def with_surge(fleet: Fleet, deployment: Deployment, base: Placement, surge: int) -> Placement:
     """Return a placement with this many replicas in addition, where there is capacity.
 
-    The diagnosis stays that of the replicas that the deployment asks for.
+    The diagnosis stays that of the replicas that the deployment asks for. So do the replicas that are no
+    longer needed elsewhere: a drain does not wait for surge replicas.
     """
     if not surge:
         return base
-    asked = {(each.cluster, each.index) for each in base.assignments}
-    # If one has to go, it is one that does not serve, surge or not.
-    alike = replace(fleet, replicas=tuple(replace(each, surge=False) for each in fleet.replicas))
-    more = schedule(alike, replace(deployment, replicas=deployment.replicas + surge))
-    assignments = tuple(
-        replace(each, surge=(each.cluster, each.index) not in asked) for each in more.assignments
+    asked = {(each.cluster, each.index) for each in base.assignments if not each.leaving}
+    more = schedule(
+        without_marks(fleet, deployment), replace(deployment, replicas=deployment.replicas + surge)
     )
+    relieved = {each.replica: each for each in base.dropped}
+    assignments = tuple(
+        each if each.leaving else replace(each, surge=(each.cluster, each.index) not in asked)
+        for each in more.assignments
+        if not (each.leaving and each.replica in relieved)
+    )
+    left = {each.replica for each in more.assignments} - {each.replica for each in assignments}
+    dropped = sorted((*more.dropped, *(relieved[name] for name in left)), key=lambda each: each.replica)
     placed = sum(each.surge for each in assignments)
     problem = more.diagnosis.sentence() if placed < surge else ""
-    return replace(more, assignments=assignments, diagnosis=base.diagnosis, surge_problem=problem)
+    return replace(
+        more,
+        assignments=assignments,
+        dropped=tuple(dropped),
+        diagnosis=base.diagnosis,
+        surge_problem=problem,
+    )
+
+
+def without_marks(fleet: Fleet, deployment: Deployment) -> Fleet:
+    """Return a fleet in which a deployment's surge replicas are like all others.
+
+    If one of its replicas has to go, it is one that does not serve, surge or not.
+    """
+    return replace(
+        fleet,
+        replicas=tuple(
+            replace(each, surge=False) if each.surge and each.deployment_uid == deployment.uid else each
+            for each in fleet.replicas
+        ),
+    )

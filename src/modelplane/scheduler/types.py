@@ -255,7 +255,7 @@ class Replica:
 
     `created` is its creation time, as text that sorts by time. `unreachable` is the reason why its cluster
     cannot be reached, and empty while it can. `draining` is true if it was told to withdraw its endpoint.
-    `surge` is true if a rollout placed it in addition.
+    `surge` is true if a rollout placed it in addition, `updating` if it is ready and an edit will restart it.
     """
 
     namespace: str
@@ -272,6 +272,7 @@ class Replica:
     unreachable: str = ""
     draining: bool = False
     surge: bool = False
+    updating: bool = False
 
     @property
     def withdrawn(self) -> bool:
@@ -280,8 +281,8 @@ class Replica:
 
     @property
     def serves(self) -> bool:
-        """True if it is known to get requests and to answer them."""
-        return self.ready and not self.withdrawn and not self.unreachable
+        """True if it is known to get requests and to answer them, and to go on with it."""
+        return self.ready and not (self.withdrawn or self.unreachable or self.updating)
 
 
 @dataclass(frozen=True, slots=True)

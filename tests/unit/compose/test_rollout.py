@@ -19,7 +19,13 @@ def replica(image: str, ready: str = "", accepted: str = "Accepted") -> dict[str
         "template": {"spec": {"containers": [container]}},
     }
     conditions = [
-        {"type": type_, "status": status, "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        {
+            "type": type_,
+            "status": status,
+            "reason": reason,
+            "message": 'cluster "c" is unreachable: timeout',
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
         for type_, status, reason in (("ModelAccepted", "True", accepted), ("Ready", ready, "R"))
     ]
     return {
@@ -68,6 +74,16 @@ OLD, NEW = "engine:1", "engine:2"
         pytest.param(
             {"a": (OLD, "False"), "b": (OLD, "False")}, ("", ""), id="all that does not serve goes at once"
         ),
+        pytest.param(
+            {"a": (NEW, "True", "ClusterUnreachable"), "b": (OLD, "True")},
+            ("a", "b"),
+            id="what cannot be seen is not counted on",
+        ),
+        pytest.param(
+            {"a": (OLD, "True", "ClusterUnreachable"), "b": (OLD, "True")},
+            ("", "ab"),
+            id="what cannot be seen is not edited",
+        ),
         pytest.param({"b": (OLD, "True")}, ("", "b"), id="one that is still to be made comes before"),
         pytest.param({}, ("", ""), id="nothing is there yet"),
     ],
@@ -79,6 +95,13 @@ def test_one_serving_replica_at_a_time(
     there = {key: replica(*said) for key, said in observed.items()}
     updated, waiting = expected
     assert plan(wanted, there) == Rollout(frozenset(updated), frozenset(waiting))
+
+
+def test_replicas_without_a_replacement_count_as_unavailable() -> None:
+    wanted = {"a": decode_as(ModelReplica, replica(NEW))}
+    there = {"a": replica(OLD, "True")}
+    assert not plan(wanted, there).waiting
+    assert plan(wanted, there, missing=1).waiting == {"a"}
 
 
 def test_what_a_server_fills_in_is_no_difference() -> None:

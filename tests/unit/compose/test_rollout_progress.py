@@ -142,6 +142,21 @@ def test_surge_replicas_stand_in_and_leave_at_the_end() -> None:
     assert run.images() == [BETTER] * 3
 
 
+def test_a_surge_that_is_given_up_takes_no_replica_that_serves() -> None:
+    run = SteppedRollout(1, {"maxUnavailable": 0, "maxSurge": 1})
+    run.settle()
+    (original,) = run.replicas()
+    run.edit(BETTER)
+    run.reconcile()
+    (surge,) = run.replicas().keys() - {original}
+    run.report(surge)
+    run.reconcile()
+    run.report(original, broken=True)
+    run.owner["spec"]["rollout"] = {"maxUnavailable": 1}
+    run.reconcile()
+    assert run.serving() == {surge}
+
+
 def test_a_surge_without_capacity_is_named() -> None:
     run = SteppedRollout(4, {"maxUnavailable": 0, "maxSurge": 1}, nodes=2)
     run.settle()

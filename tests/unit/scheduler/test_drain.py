@@ -23,7 +23,9 @@ from modelplane.scheduler import (
     ResolvedRequest,
     Role,
     Toleration,
+    moving,
     schedule,
+    with_surge,
 )
 
 GPU = (DeviceRequest("gpu"),)
@@ -174,3 +176,38 @@ def test_every_replica_that_is_not_ready_moves_at_once() -> None:
     draining = cluster("a", 3, cordon=Cordon.DRAINING, max_moving=1)
     placement = schedule(Fleet((draining, cluster("b", 3)), there), deployment(3))
     assert [each.leaving for each in placement.assignments] == [True, True, True, False, False, False]
+
+
+def test_a_drain_does_not_wait_for_surge_replicas() -> None:
+    fleet = Fleet((DRAINING, cluster("b", nodes=1)), (replica("r1", "a"), replica("r2", "b")))
+    base = schedule(fleet, deployment())
+    placement = with_surge(fleet, deployment(), base, 1)
+    assert [each.replica for each in placement.assignments] == ["r2"]
+    assert placement.dropped == base.dropped
+    assert placement.surge_problem
+
+
+def test_a_replica_that_waits_for_its_turn_is_the_one_in_addition() -> None:
+    clusters = (replace(DRAINING, max_moving=1), cluster("b"), cluster("c"))
+    other = (replica("o1", "a", "other"), replica("o2", "b", "other", ready=False))
+    own = (replica("r1", "a"), replica("r2", "c", surge=True))
+    fleet = Fleet(clusters, (*other, *own))
+    placement = with_surge(fleet, deployment(), schedule(fleet, deployment()), 1)
+    assert [(each.replica, each.surge) for each in placement.assignments] == [("r1", True), ("r2", False)]
+
+
+@pytest.mark.parametrize(("surge", "moves"), [(False, 1), (True, 0)])
+def test_a_surge_replica_that_starts_is_no_move(surge: bool, moves: int) -> None:
+    replicas = (replica("r1", "a"), replica("r2", "b", ready=False, surge=surge))
+    assert len(moving({"a": DRAINING, "b": cluster("b")}, replicas)) == moves
+
+
+def test_of_replicas_that_leave_those_that_serve_stay_longest() -> None:
+    replicas = (replica("r1", "a", surge=True), replica("r2", "a", ready=False, index=1))
+    placement = schedule(Fleet((DRAINING,), replicas), deployment())
+    assert [each.replica for each in placement.dropped] == ["r2"]
+
+
+def test_a_replica_that_an_edit_restarts_withdraws_nothing() -> None:
+    fleet = Fleet((DRAINING, cluster("b")), (replica("r1", "a"), replica("r2", "b", updating=True)))
+    assert not schedule(fleet, deployment()).dropped
