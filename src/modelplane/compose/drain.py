@@ -62,18 +62,23 @@ def progress(request: Request[InferenceCluster]) -> tuple[DrainStatus | None, tu
         replicas = tuple(map(fleet.replica, request.found(_REPLICAS)))
     except InvalidObject as error:
         return cluster.status.drain, (false(Type.DRAINED, Reason.DRAIN_UNKNOWN, str(error)),)
-    status = _status(fleet.described(cluster), replicas, request.found(_DEPLOYMENTS))
+    cluster_now = fleet.described(cluster)
+    moves = scheduler.moving({cluster.metadata.name: cluster_now}, replicas, fleet.stuck_before(request.now))
+    status = _status(cluster_now, replicas, request.found(_DEPLOYMENTS), moves)
     return status, (_condition(status),)
 
 
 def _status(
-    cluster: scheduler.Cluster, replicas: tuple[scheduler.Replica, ...], deployments: tuple[Object, ...]
+    cluster: scheduler.Cluster,
+    replicas: tuple[scheduler.Replica, ...],
+    deployments: tuple[Object, ...],
+    moved: list[scheduler.Replica],
 ) -> DrainStatus:
     left: dict[str, list[scheduler.Replica]] = {}
     for each in replicas:
         if each.cluster == cluster.name and scheduler.drained(cluster, each):
             left.setdefault(each.deployment_uid, []).append(each)
-    moves = Counter(each.deployment_uid for each in scheduler.moving({cluster.name: cluster}, replicas))
+    moves = Counter(each.deployment_uid for each in moved)
     owners = {each["metadata"].get("uid", ""): each for each in deployments}
     told, moving, blocked = [], 0, 0
     for uid, own in left.items():

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -24,6 +25,9 @@ from modelplane.compose.memo import per_version
 from modelplane.compose.reachability import reported, reported_by
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.compose.rollout import is_surge, is_updating
+
+_STARTS_WITHIN: Final = timedelta(minutes=30)
+"""Time within which a replica that ever becomes ready does: a cold start with a download."""
 
 
 @per_version
@@ -218,6 +222,11 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
         updating=ready and (is_updating(found) or not holds(found, READY)),
         created=source.metadata.creation_timestamp.isoformat() if source.metadata.creation_timestamp else "",
     )
+
+
+def stuck_before(now: datetime | None) -> str:
+    """Return the creation time before which a replica that is not ready is stuck; empty without a clock."""
+    return (now - _STARTS_WITHIN).isoformat() if now else ""
 
 
 def _index(source: ModelReplica) -> int:

@@ -88,7 +88,7 @@ def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, sched
     replicas = _replicas(request)
     clusters = fleet.clusters(request.found("clusters"), replicas)
     clusters, wanted = failover.situation(request, clusters, fleet.deployment(deployment, footprint))
-    return scheduler.Fleet(clusters, replicas), wanted
+    return scheduler.Fleet(clusters, replicas, fleet.stuck_before(request.now)), wanted
 
 
 def placed(request: Request[ModelDeployment], placement: scheduler.Placement) -> Composition:

@@ -4,7 +4,7 @@ A replica that moves leaves: its replacement is placed elsewhere, and it stays u
 moves in progress are derived from the replicas each time, so that nothing outlives the end of a drain: a
 replica moves while a replacement of its deployment is starting. A rollout's surge replica replaces none. One
 that is not ready needs no turn, because no request is lost with it; so a deployment that never becomes ready
-delays no other.
+delays no other. Nor does a replacement that has been starting for too long.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from dataclasses import replace
 from modelplane.api.drain import Cordon
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.retention import Kept, Leaving, RetentionDecision, leave
-from modelplane.scheduler.types import Cluster, Replica
+from modelplane.scheduler.types import Cluster, Fleet, Replica
 
 
 def drained(cluster: Cluster, replica: Replica) -> str:
@@ -27,8 +27,13 @@ def drained(cluster: Cluster, replica: Replica) -> str:
     return next((f"pool {pool.name} of {name}" for pool in closed), "")
 
 
-def moving(clusters: Mapping[str, Cluster], replicas: Iterable[Replica]) -> list[Replica]:
-    """Return the replicas that drains are moving: of each deployment as many as replacements are starting."""
+def moving(
+    clusters: Mapping[str, Cluster], replicas: Iterable[Replica], stuck_before: str = ""
+) -> list[Replica]:
+    """Return the replicas that drains are moving: of each deployment as many as replacements are starting.
+
+    A replacement that was created before `stuck_before` starts no more: it is stuck.
+    """
     draining = {name for name, each in clusters.items() if drains(each)}
     if not draining:
         return []
@@ -38,7 +43,8 @@ def moving(clusters: Mapping[str, Cluster], replicas: Iterable[Replica]) -> list
         if each.withdrawn:
             continue
         if each.cluster not in draining or not drained(clusters[each.cluster], each):
-            starting[each.deployment_uid] += not (each.ready or each.surge)
+            is_stuck = bool(each.created) and each.created < stuck_before
+            starting[each.deployment_uid] += not (each.ready or each.surge or is_stuck)
         elif each.ready:
             there.setdefault(each.deployment_uid, []).append(each)
     return [each for uid, own in there.items() for each in own[: starting[uid]]]
@@ -49,9 +55,7 @@ def drains(cluster: Cluster) -> bool:
     return Cordon.DRAINING in (cluster.cordon, *(each.cordon for each in cluster.pools))
 
 
-def drain(
-    state: CycleState, decisions: Sequence[RetentionDecision], replicas: Iterable[Replica]
-) -> list[RetentionDecision]:
+def drain(state: CycleState, decisions: Sequence[RetentionDecision], fleet: Fleet) -> list[RetentionDecision]:
     """Let kept replicas of draining places leave, as many as may move at a time."""
     kept = [each for each in decisions if isinstance(each, Kept)]
     places = {each.replica.name: drained(state.clusters[each.replica.cluster], each.replica) for each in kept}
@@ -61,8 +65,8 @@ def drain(
     )
     if not there:
         return list(decisions)
-    others = (each for each in replicas if each.deployment_uid != state.deployment.uid)
-    load = Counter(each.cluster for each in moving(state.clusters, others))
+    others = (each for each in fleet.replicas if each.deployment_uid != state.deployment.uid)
+    load = Counter(each.cluster for each in moving(state.clusters, others, fleet.stuck_before))
     waits: dict[str, str] = {}
     for replica in there:
         if replica.draining or not replica.ready:

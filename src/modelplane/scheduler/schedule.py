@@ -29,7 +29,7 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
 
     decisions = retain(state, ours)
     decisions = yielding(state, decisions, fleet.replicas)
-    decisions = drain(state, decisions, fleet.replicas)
+    decisions = drain(state, decisions, fleet)
     hold(decisions, state.ledger)
     kept = [decision for decision in decisions if isinstance(decision, Kept)]
     leaving = [decision for decision in decisions if isinstance(decision, Leaving)]

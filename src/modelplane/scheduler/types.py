@@ -289,11 +289,13 @@ class Replica:
 class Fleet:
     """Every InferenceCluster, and every ModelReplica of every deployment, in any order.
 
-    A replica that was decided and is not observed yet belongs here too: its capacity is taken.
+    A replica that was decided and is not observed yet belongs here too: its capacity is taken. One that was
+    created before `stuck_before` (text like `created`) and is not ready holds up no drain of others.
     """
 
     clusters: tuple[Cluster, ...] = ()
     replicas: tuple[Replica, ...] = ()
+    stuck_before: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -202,6 +202,25 @@ def test_a_surge_replica_that_starts_is_no_move(surge: bool, moves: int) -> None
     assert len(moving({"a": DRAINING, "b": cluster("b")}, replicas)) == moves
 
 
+@pytest.mark.parametrize(
+    ("created", "leaves"),
+    [
+        pytest.param("2026-01-01T11:00:00+00:00", True, id="it has been starting for too long"),
+        pytest.param("2026-01-01T12:00:00+00:00", False, id="it has just begun"),
+        pytest.param("", False, id="when it began is unknown"),
+    ],
+)
+def test_a_replacement_that_is_stuck_holds_up_no_other_drain(created: str, leaves: bool) -> None:
+    other = (replica("o1", "a", "other"), replace(replica("o2", "b", "other", ready=False), created=created))
+    fleet = Fleet(
+        (replace(DRAINING, max_moving=1), cluster("b"), cluster("c")),
+        (*other, replica("r1", "a")),
+        stuck_before="2026-01-01T11:30:00+00:00",
+    )
+    [own] = [each for each in schedule(fleet, deployment()).assignments if each.replica == "r1"]
+    assert own.leaving is leaves
+
+
 def test_of_replicas_that_leave_those_that_serve_stay_longest() -> None:
     replicas = (replica("r1", "a", surge=True), replica("r2", "a", ready=False, index=1))
     placement = schedule(Fleet((DRAINING,), replicas), deployment())
