@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -344,7 +344,17 @@ def _object(api_version: str, kind: str, name: str, namespace: str = "") -> Obje
 
 
 def test_nothing_that_was_asked_for_is_refused(everything_asked: tuple[Asked, ...]) -> None:
-    assert sorted({each for each in everything_asked if each.code == 403}) == []
+    refused = {each for each in everything_asked if each.code == 403}
+    # The access to copies is given back with the last of them, while a list of others may be on its way.
+    copied = {plural for rule in permissions.copies() for plural in rule.resources}
+    given_back = {
+        each
+        for each in refused
+        if (each.account, each.namespace, each.verb) == (INFERENCE_CLUSTER, TEAM, "list")
+        and each.resource in copied
+        and replace(each, code=200) in everything_asked
+    }
+    assert sorted(refused - given_back) == []
 
 
 EVERYWHERE = "everywhere"
