@@ -9,7 +9,6 @@ from itertools import chain
 
 import msgspec
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.listing import listing
@@ -24,7 +23,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.compose import fleet_gateway, hold, region_rules, tier_budgets, unsupported_settings
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.memo import per_version
+from modelplane.compose.readable import readable
 from modelplane.compose.readiness import accepted, exists, refusal
 from modelplane.gateway import balancing, gateway_api, regions, route_tree
 from modelplane.gateway.implementations import OTHER, implementation
@@ -56,7 +55,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     gateways = request.found(fleet_gateway.KEY)
     host = gateways[0].get("status", {}).get("address", "") if gateways else ""
     address = _address(service, host, tls=fleet_gateway.takes_tls(gateways))
-    endpoints = tuple(chain.from_iterable(map(_readable, request.found("endpoints"))))
+    endpoints = tuple(chain.from_iterable(map(readable(ModelEndpoint), request.found("endpoints"))))
     admitted = region_rules.admitted(request, endpoints)
     if isinstance(admitted, Blocked):
         return admitted
@@ -172,15 +171,6 @@ def _routes(
         route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {tier_budgets.SPENT}')
     held = hold.settings(request, has_endpoints=bool(matched)).hold
     return (replace(route, settings=msgspec.structs.replace(route.settings, hold=held)),)
-
-
-@per_version
-def _readable(endpoint: Object) -> tuple[ModelEndpoint, ...]:
-    """Return an endpoint; nothing if it cannot be read, which its own conditions report."""
-    try:
-        return (decode_as(ModelEndpoint, endpoint),)
-    except InvalidObject:
-        return ()
 
 
 def _path_taken(service: ModelService) -> str:

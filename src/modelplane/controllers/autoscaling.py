@@ -8,15 +8,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import kind_name
 from modelplane.autoscaling.decision import Settings, decide
 from modelplane.autoscaling.state import Counts, Inert, State
 from modelplane.compose.conditions import true
-from modelplane.compose.memo import per_version
+from modelplane.compose.readable import readable
 from modelplane.controllers.deployment_load import DeploymentLoad
 from modelplane.controllers.events import Recorder
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
@@ -88,7 +86,7 @@ class Autoscaling(Runnable):
         self._before = load.after(self._before)
         owners: dict[tuple[str, str], str] = {}
         for item in items:
-            for autoscaler in _readable(item):
+            for autoscaler in readable(InferenceAutoscaler)(item):
                 before = self._scaled.setdefault(_uid(item), Scaled.of(autoscaler)).state
                 target = autoscaler.metadata.namespace, autoscaler.spec.deployment_ref.name
                 owner = owners.setdefault(target, autoscaler.metadata.name)
@@ -168,12 +166,3 @@ def _uid(item: Object) -> str:
 
 def _age(item: Object) -> tuple[str, str]:
     return item["metadata"].get("creationTimestamp", ""), item["metadata"]["name"]
-
-
-@per_version
-def _readable(item: Mapping[str, Any]) -> tuple[InferenceAutoscaler, ...]:
-    """Return an autoscaler; nothing if it cannot be read, which its Synced condition tells."""
-    try:
-        return (decode_as(InferenceAutoscaler, item),)
-    except InvalidObject:
-        return ()

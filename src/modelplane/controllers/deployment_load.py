@@ -1,16 +1,14 @@
 """Load of deployments: what gateways count of the requests to their endpoints, and what services hold."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.meta import kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.autoscaling.evidence import Sample
 from modelplane.compose import hold
-from modelplane.compose.memo import per_version
+from modelplane.compose.readable import readable
 from modelplane.gateway.load import Load
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
@@ -63,14 +61,5 @@ class DeploymentLoad:
         """Yield the services that select a deployment's replicas, as ``NAMESPACE/NAME``."""
         namespace = deployment["metadata"]["namespace"]
         for item in self._informers[_SERVICE].in_namespace(namespace):
-            if any(hold.selects(service, deployment) for service in _readable(item)):
+            if any(hold.selects(service, deployment) for service in readable(ModelService)(item)):
                 yield f"{namespace}/{item['metadata']['name']}"
-
-
-@per_version
-def _readable(item: Mapping[str, Any]) -> tuple[ModelService, ...]:
-    """Return a service; nothing if it cannot be read, when its routes are unknown."""
-    try:
-        return (decode_as(ModelService, item),)
-    except InvalidObject:
-        return ()

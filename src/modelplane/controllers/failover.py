@@ -9,15 +9,14 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model, Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose import fleet
 from modelplane.compose.conditions import READY
-from modelplane.compose.memo import per_version
 from modelplane.compose.reachability import reported_by
+from modelplane.compose.readable import readable
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.data_path import Address, DataPath
@@ -112,7 +111,12 @@ class Failover(Runnable):
     def _deployments(self) -> dict[str, ModelDeployment]:
         """Return the deployments with failover, by uid."""
         found = (item for item in self._informers[_DEPLOYMENT] if "failover" in item["spec"])
-        return {each.metadata.uid: each for item in found for each in _read(item) if each.spec.failover}
+        return {
+            each.metadata.uid: each
+            for item in found
+            for each in readable(ModelDeployment)(item)
+            if each.spec.failover
+        }
 
     def _moves(self, deployments: Mapping[str, ModelDeployment]) -> tuple[Move, ...]:
         """Return the replicas of the deployments, by cluster."""
@@ -176,15 +180,6 @@ def _shown(watched: Watched) -> tuple[object, ...]:
     if standing is None:
         return ()
     return (standing.state, standing.cause, watched.paused if standing.state is State.LOST else "")
-
-
-@per_version
-def _read(item: Object) -> tuple[ModelDeployment, ...]:
-    """Return a deployment; nothing if it cannot be read, which its reconcile says."""
-    try:
-        return (decode_as(ModelDeployment, item),)
-    except InvalidObject:
-        return ()
 
 
 def _moves(

@@ -2,14 +2,13 @@
 
 import asyncio
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import Any
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.compose.memo import per_version
+from modelplane.compose.readable import readable
 from modelplane.gateway.costs import Tariff
 from modelplane.gateway.ledger import Ledger
 from modelplane.gateway.tier_budgets import ServiceUse, TierBudgets, has_budgets, service_use
@@ -42,7 +41,7 @@ class Tiers:
         if self._use is None:
             return TierBudgets(problem=problem)
         found = self._endpoints.in_namespace(service.metadata.namespace)
-        return self._use.of(service, chain.from_iterable(map(_readable, found)))
+        return self._use.of(service, chain.from_iterable(map(readable(ModelEndpoint), found)))
 
     async def compare(self, ledger: Ledger, tariff: Tariff, now: dt.datetime) -> None:
         """Compare what was used with the budgets."""
@@ -67,12 +66,3 @@ class Tiers:
 
 def _name(item: Object) -> str:
     return f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-
-
-@per_version
-def _readable(endpoint: Mapping[str, Any]) -> tuple[ModelEndpoint, ...]:
-    """Return an endpoint; nothing if it cannot be read, when it gets no requests."""
-    try:
-        return (decode_as(ModelEndpoint, endpoint),)
-    except InvalidObject:
-        return ()
