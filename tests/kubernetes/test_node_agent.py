@@ -21,11 +21,10 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.discovery import discover
-from modelplane.kubelet.pods import pods
 from modelplane.kubelet.runtime.processes import Process
 from modelplane.local.certificate_files import Pki
 from modelplane.local.control_plane import NODE
-from support.node_agent import IMAGE, Agent, is_ready, is_running, pod, python, status_of, until
+from support.node_agent import IMAGE, Agent, is_ready, is_running, pod, python, running, status_of, until
 
 pytestmark = pytest.mark.kubernetes
 
@@ -43,15 +42,8 @@ http.server.HTTPServer((os.environ["MODELPLANE_POD_IP"], 8000), Handler).serve_f
 
 @pytest.fixture
 async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
-    started = Agent(control_plane.home, control_plane.binary, client)
-    await started.start()
-    try:
+    async with running(control_plane.home, control_plane.binary, client) as started:
         yield started
-    finally:
-        for item in (await client.list(resources.PODS, "default")).items:
-            await client.delete(resources.PODS, item["metadata"]["name"], "default", grace_period_s=0)
-        started.end()
-        pods.stop_all(control_plane.home.agent, 2)
 
 
 @pytest.mark.usefixtures("agent")

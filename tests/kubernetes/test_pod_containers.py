@@ -15,10 +15,9 @@ from modelplane.host import addresses
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.pods import pods
 from modelplane.kubelet.records import Attempt
 from support.fleets import Fleet
-from support.node_agent import IMAGE, Agent, is_ready, pod, python, until
+from support.node_agent import IMAGE, Agent, is_ready, pod, python, running, until
 
 pytestmark = pytest.mark.kubernetes
 
@@ -89,15 +88,8 @@ def threefold(name: str, evidence: Path, **spec: Any) -> Object:
 
 @pytest.fixture
 async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
-    started = Agent(control_plane.home, control_plane.binary, client)
-    await started.start()
-    try:
+    async with running(control_plane.home, control_plane.binary, client) as started:
         yield started
-    finally:
-        for item in (await client.list(resources.PODS, "default")).items:
-            await client.delete(resources.PODS, item["metadata"]["name"], "default", grace_period_s=0)
-        started.end()
-        pods.stop_all(control_plane.home.agent, 2)
 
 
 def statuses(found: Object) -> dict[str, Object]:

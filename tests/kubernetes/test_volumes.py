@@ -16,14 +16,13 @@ import pytest
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.pods import pods
 from modelplane.kubelet.runtime.processes import Process
 from modelplane.kubelet.runtime.shim import TIMESTAMP_WIDTH, identity
 from modelplane.kubelet.volumes import storage_class, volumes
 from modelplane.local import permissions
 from support import ordinary_user
 from support.fleets import ControlPlane
-from support.node_agent import Agent, is_running, pod, python, status_of, until
+from support.node_agent import Agent, is_running, pod, python, running, status_of, until
 
 pytestmark = pytest.mark.kubernetes
 
@@ -52,17 +51,10 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
-    started = Agent(control_plane.home, control_plane.binary, client)
     for manifest in (*permissions.of_a_cluster(), *storage_class.manifests()):
         await client.apply(manifest)
-    await started.start()
-    try:
+    async with running(control_plane.home, control_plane.binary, client) as started:
         yield started
-    finally:
-        for item in (await client.list(resources.PODS, "default")).items:
-            await client.delete(resources.PODS, item["metadata"]["name"], "default", grace_period_s=0)
-        started.end()
-        pods.stop_all(control_plane.home.agent, 2)
 
 
 @pytest.fixture

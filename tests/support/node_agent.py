@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
+from modelplane.kubelet.pods import pods
 from modelplane.kubelet.records import AgentDirectory, Attempt
 from modelplane.local import settings
 from modelplane.local.certificate_files import Pki
@@ -139,6 +141,20 @@ class Agent:
             check=False,
         )
         return done.stdout + done.stderr
+
+
+@asynccontextmanager
+async def running(home: Home, binary: Path, client: Client) -> AsyncIterator[Agent]:
+    """Run an agent; in the end, delete the pods and stop what they ran."""
+    agent = Agent(home, binary, client)
+    await agent.start()
+    try:
+        yield agent
+    finally:
+        for item in (await client.list(resources.PODS, "default")).items:
+            await client.delete(resources.PODS, item["metadata"]["name"], "default", grace_period_s=0)
+        agent.end()
+        pods.stop_all(home.agent, 2)
 
 
 async def until(holds: Callable[[], Any], timeout_s: float = PATIENCE_S) -> None:
