@@ -17,7 +17,7 @@ WITHOUT_SERVERS := --ignore=tests/kubernetes --ignore=tests/engines --ignore=tes
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down test coverage test-kubernetes scale engines browser chaos check contract takeover format generate golden \
-	gateway-module check-gateway-module fuzz sanitize soak bench wheel audit clean
+	docs gateway-module check-gateway-module fuzz sanitize soak bench wheel audit clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ $(READY): pyproject.toml
 			"Install one, or say where one is: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "Installing Modelplane and its dependencies into $(VENV) (about a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,function,otel,google,aws,nebius,mutual-tls,dashboard,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,function,otel,google,aws,nebius,mutual-tls,dashboard,docs,dev]'
 	@touch $@
 
 up: setup ## Start a fleet on this machine
@@ -59,7 +59,7 @@ engines: setup ## Install real engines (some 6 GB) and run the tests against the
 	@$(BIN)/python tests/engines/install.py
 	@$(BIN)/python -m pytest -q -m engines tests/engines --durations=10
 
-browser: setup ## Look at the dashboard in Chromium; PICTURES=1 also writes the pictures of the docs
+browser: setup ## Look at the dashboard and the site in Chromium; PICTURES=1 also writes the pictures of the docs
 	@MODELPLANE_PICTURES=$(PICTURES) $(BIN)/python -m pytest -q -m browser tests/browser --durations=5
 
 chaos: setup ## Kill processes at random during the tour, for thirty rounds
@@ -89,6 +89,10 @@ generate: setup ## Write the CRDs and reference pages anew from the types
 
 golden: setup ## Write the expected files of the golden tests anew; review the difference
 	@MODELPLANE_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden tests/examples tests/unit/offline
+
+docs: setup ## Build the site of the documentation into build/site; needs npm, for diagrams
+	@$(BIN)/python package/site/build.py
+	@PYTHONPATH=tests $(BIN)/python -m support.shown_blocks
 
 gateway-module: setup ## Build the library that the gateway's Envoy loads, with Rust's cargo
 	@$(BIN)/python package/gateway_module.py

@@ -1,0 +1,61 @@
+"""Build the site: stage the pages, run Sphinx, and add the Markdown of every page. ``make docs`` runs it."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Final
+
+import contents
+import npm
+import stage
+
+HERE: Final = Path(__file__).resolve().parent
+
+_MERMAID: Final = "mermaid@12.3.0"
+"""Draws the diagrams in the browser. The site carries it, so that pages need no other host."""
+
+_MODULES: Final = r"dist/(mermaid\.esm\.min\.mjs|chunks/mermaid\.esm\.min/[\w.-]+\.mjs)"
+
+
+def main() -> int:
+    """Build the site into a folder, and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=stage.ROOT / "build" / "site")
+    parser.add_argument("--no-diagrams", action="store_true", help="leave diagrams as text; needs no npm")
+    arguments = parser.parse_args()
+    output: Path = arguments.output
+    work = output.with_name(f"{output.name}-work")
+    shutil.rmtree(output, ignore_errors=True)
+    shutil.rmtree(work, ignore_errors=True)
+    places = stage.paths()
+    site = stage.collect(places)
+    stage.write(stage.Site(contents.with_contents(site.pages), site.files), work / "source")
+    shutil.copytree(HERE / "static", work / "static")
+    if not arguments.no_diagrams:
+        npm.extract(_MERMAID, _MODULES, work / "static" / "mermaid")
+    if status := _sphinx(work, output):
+        return status
+    markdown = stage.collect({source: stage.published(path) for source, path in places.items()})
+    stage.write(stage.Site({**markdown.pages, **contents.lists(markdown.pages)}, markdown.files), output)
+    print(f"{len(site.pages)} pages: open {output / 'index.html'}, or serve the folder")
+    return 0
+
+
+def _sphinx(work: Path, output: Path) -> int:
+    version = tomllib.loads((stage.ROOT / "pyproject.toml").read_text())["project"]["version"]
+    environment = os.environ | {
+        "MODELPLANE_VERSION": version,
+        "MODELPLANE_SITE_STATIC": str(work / "static"),
+        "MODELPLANE_SITE_TEMPLATES": str(HERE / "templates"),
+    }
+    options = ["-b", "dirhtml", "-W", "--keep-going", "-q", "-c", str(HERE), "-d", str(work / "doctrees")]
+    command = [sys.executable, "-m", "sphinx", *options, str(work / "source"), str(output)]
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

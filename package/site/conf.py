@@ -1,0 +1,31 @@
+"""Configuration of Sphinx for the site. ``build.py`` stages the pages and runs it."""
+
+import os
+
+project = "Modelplane"
+author = "the Modelplane authors"
+copyright = author
+html_title = "Modelplane"
+version = release = os.environ["MODELPLANE_VERSION"]
+
+extensions = ["myst_parser", "sphinx_copybutton", "sphinxcontrib.mermaid"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["files/**"]
+
+# Anchors of headings are those of Git hosts, to which the pages link.
+myst_heading_anchors = 4
+myst_fence_as_directive = ["mermaid"]
+
+html_theme = "furo"
+html_static_path = [os.environ["MODELPLANE_SITE_STATIC"]]
+templates_path = [os.environ["MODELPLANE_SITE_TEMPLATES"]]
+html_css_files = ["page-menu.css"]
+html_js_files = [(name, {"defer": "defer"}) for name in ("page-menu.js", "scrollable.js")]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {"top_of_page_buttons": []}
+
+# Nothing is loaded from another host: the site works without the internet.
+mermaid_use_local = "mermaid/mermaid.esm.min.mjs"
+mermaid_fullscreen = False
+copybutton_prompt_text = "$ "

@@ -1,0 +1,159 @@
+"""Blocks of code on the pages: what a reader copies is accepted by the program that it is for."""
+
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from modelplane.api.kinds import KINDS
+from modelplane.cli.main import main
+from modelplane.offline import validation
+from modelplane.offline.diagnostics import Severity
+from modelplane.offline.sources import Source
+from support import shown_blocks
+from support.shell_lines import commands
+from support.shown_blocks import EXECUTED, ROOT, VALIDATED, Block, is_offline
+
+SHELL = list(shown_blocks.blocks("bash"))
+MANIFESTS = list(shown_blocks.blocks("yaml"))
+
+
+def names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+ORDINARY = names(
+    "cat cd crossplane curl export grep helm hf jq ls make pip python python3 read seq skopeo sleep "
+    "source ssh true wait xargs"
+)
+"""Programs that pages use beside Modelplane's and kubectl."""
+
+ELIDED = "# engines: ..."
+"""Stands on a page for engines that matter not there."""
+
+VERBS = names(
+    "annotate apply config create delete describe edit events explain get label logs patch port-forward "
+    "rollout scale set wait"
+)
+KUBERNETES = names(
+    "all apiservice clusterrole clusterrolebinding compositeresourcedefinition configmap crd deployment "
+    "deviceclasse endpointslice event gateway gatewayclass hpa httproute ingress job lease namespace node "
+    "ns persistentvolumeclaim pod pvc resourceclaim resourceslice role rolebinding sa secret service "
+    "serviceaccount storageclass svc xrd"
+)
+OTHERS = names(
+    "composition configuration function functionrevision managedresourcedefinition modelplane object "
+    "provider release usage volumeattributesclass"
+)
+
+
+@pytest.mark.parametrize("block", SHELL, ids=str)
+def test_every_command_of_a_block_would_be_accepted(block: Block) -> None:
+    refused = [" ".join(words) for words in commands(block.text) if _refused(words)]
+    assert refused == []
+
+
+def _refused(words: list[str]) -> bool:
+    name, *arguments = words
+    name = name.rsplit("/", 1)[-1]
+    if name == "modelplane" and arguments[:1] == ["kubectl"]:
+        return _refused(arguments)
+    if name == "modelplane":
+        return not _parses(main, arguments)
+    if name == "kubectl":
+        return not _is_kubectl(arguments)
+    return name not in ORDINARY
+
+
+def _parses(command: click.Command, arguments: list[str]) -> bool:
+    """Return true if the command and its options exist; values are not looked at."""
+    context = click.Context(command)
+    try:
+        _, rest, _ = command.make_parser(context).parse_args(list(arguments))
+        if isinstance(command, click.Group) and rest:
+            found = command.get_command(context, rest[0])
+            return found is not None and _parses(found, rest[1:])
+    except click.UsageError:
+        return False
+    return True
+
+
+def _is_kubectl(arguments: list[str]) -> bool:
+    """Return true if kubectl knows the verb, and Kubernetes or Modelplane a kind among the words after it.
+
+    Words of a shell's variables are not looked at, nor those that options take.
+    """
+    text = " ".join(arguments)
+    verb, _, rest = _GLOBAL.sub("", text).strip().partition(" ")
+    if verb in {"config", "events", "logs", "port-forward", "rollout", "create", "set"}:
+        return True
+    if files := re.findall(r"-f (\S+)", rest):
+        return verb in VERBS and all(file.startswith("-") or _is_shown(file) for file in files)
+    words = re.findall(r"(?<!\S)(?:[a-z.]+(?:,[a-z.]+)*(?:/\S+)?(?!\S)|\$\w+|SUBSTITUTED)", rest)
+    return verb in VERBS and any(each[0] in "$S" or set(_kinds(each)) <= _known() for each in words)
+
+
+_GLOBAL = re.compile(r"(?<!\S)(?:--context|-n|--namespace|--kubeconfig)[ =]\S+")
+
+
+def _is_shown(file: str) -> bool:
+    """Return true if a file that a page names is of the repository, or one that the reader makes."""
+    return not file.startswith("examples/") or (ROOT / file).exists()
+
+
+def _kinds(word: str) -> Iterator[str]:
+    for each in word.partition("/")[0].split(","):
+        name = each.partition(".")[0]
+        yield name if name in _known() else name.removesuffix("s")
+
+
+def _known() -> set[str]:
+    ours = {
+        name
+        for kind in KINDS
+        for name in (kind.plural, kind.plural.removesuffix("s"), kind.singular, kind.short)
+    }
+    return ours | KUBERNETES | OTHERS
+
+
+@pytest.mark.parametrize("block", [block for block in SHELL if is_offline(block)], ids=str)
+def test_every_block_of_commands_over_files_of_the_repository_runs(
+    block: Block, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for _, *arguments in commands(block.text):
+        done = CliRunner().invoke(main, arguments)
+        # 2 says that a replica has no place, which some pages show.
+        assert done.exit_code in {0, 2}, f"{arguments}: {done.output}"
+        assert not isinstance(done.exception, Exception), done.exception
+
+
+@pytest.mark.parametrize("block", MANIFESTS, ids=str)
+def test_every_whole_manifest_is_one_that_an_api_server_would_accept(block: Block) -> None:
+    whole = [
+        document
+        for document in yaml.safe_load_all(block.text)
+        if isinstance(document, dict) and {"apiVersion", "kind", "metadata"} <= document.keys()
+    ]
+    found = validation.validate([Source(str(block), yaml.safe_dump_all(whole))])
+    errors = [str(each) for each in found.problems if each.severity is Severity.ERROR]
+    assert [each for each in errors if not (ELIDED in block.text and "engines are required" in each)] == []
+
+
+def test_every_page_with_lines_for_a_shell_says_how_they_are_proven() -> None:
+    pages = {block.page for block in SHELL}
+    assert sorted(page for page in pages if page not in EXECUTED and not shown_blocks.reason(page)) == []
+    assert sorted(page for page in EXECUTED if page not in pages) == []
+    rows = [
+        row for row in VALIDATED if not any(page.startswith(row) and page not in EXECUTED for page in pages)
+    ]
+    assert rows == []
+
+
+@pytest.mark.parametrize(("page", "test"), EXECUTED.items(), ids=EXECUTED)
+def test_the_test_that_executes_a_page_names_it(page: str, test: str) -> None:
+    folder = page.removesuffix("/README.md").rpartition("/")[2]
+    assert folder in (ROOT / test).read_text()

@@ -1,0 +1,138 @@
+"""The site of the documentation in a real browser: legible, accessible, searchable, without another host.
+
+axe-core comes from its npm package.
+"""
+
+import functools
+import http.server
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.browser import CHROMIUM, Tab, tab
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium"),
+    pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm, for diagrams and axe-core"),
+]
+
+FOLDER = Path(__file__).resolve().parents[2] / "package" / "site"
+PATHS = (
+    "/",
+    "/overview/",
+    "/examples/01-first-answer/",
+    "/how-to/rollouts/",
+    "/explanation/structure-of-the-code/",
+    "/reference/model_deployment/",
+    "/reference/commands/",
+    "/search/?q=drain",
+)
+AXE = "axe-core@4.13.0"
+SERIOUS = """
+axe.run(document, {resultTypes: ["violations"]}).then((found) => {
+  window.found = found.violations
+    .filter((each) => ["serious", "critical"].includes(each.impact))
+    .map((each) => `${each.id}: ${each.nodes.map((node) => node.target).slice(0, 3).join(", ")}`);
+});
+0
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("built") / "site"
+    subprocess.run(
+        [sys.executable, str(FOLDER / "build.py"), "--output", str(output)], check=True, timeout=600
+    )
+    return output
+
+
+@pytest.fixture(scope="module")
+def address(built: Path) -> Iterator[str]:
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the name is given)
+            pass
+
+    handler = functools.partial(Quiet, directory=str(built))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("axe")
+    command = f"import npm, pathlib; npm.extract({AXE!r}, r'(axe\\.min\\.js)', pathlib.Path({str(folder)!r}))"
+    subprocess.run([sys.executable, "-c", command], cwd=FOLDER, check=True, timeout=300)
+    return (folder / "axe.min.js").read_text()
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Tab]:
+    async with tab() as found:
+        await found.look()
+        yield found
+        await found.send("Page.navigate", url="about:blank")
+
+
+async def test_pages_load_nothing_from_another_host_and_no_script_fails(opened: Tab, address: str) -> None:
+    for path in PATHS:
+        await opened.open(address + path)
+    assert [each for each in opened.requests if not each.startswith((address, "data:", "blob:"))] == []
+    assert opened.complaints == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_axe_finds_nothing_serious_on_wide_and_narrow_pages(
+    opened: Tab, address: str, axe: str, dark: bool
+) -> None:
+    for width, height in ((1280, 800), (360, 740)):
+        await opened.look(dark=dark, width=width, height=height, touch=width < 500)
+        for path in PATHS:
+            await opened.open(address + path)
+            await opened.evaluate(axe)
+            await opened.evaluate(SERIOUS)
+            await opened.until("window.found !== undefined")
+            assert await opened.evaluate("window.found") == [], (path, width)
+            assert not await opened.evaluate("document.documentElement.scrollWidth > window.innerWidth"), path
+
+
+async def test_the_search_finds_pages_by_what_they_are_about(opened: Tab, address: str) -> None:
+    await opened.open(f"{address}/search/?q=drain")
+    await opened.until("document.querySelector('.search-summary')?.textContent.includes('finished')")
+    found = await opened.evaluate(
+        "[...document.querySelectorAll('.search li a')].map((each) => each.pathname)"
+    )
+    assert "/how-to/drain/" in found[:5]
+
+
+async def test_diagrams_are_drawn(opened: Tab, address: str) -> None:
+    await opened.open(f"{address}/explanation/structure-of-the-code/")
+    await opened.until("document.querySelectorAll('pre.mermaid svg').length === 1")
+
+
+async def test_the_menu_of_a_page_offers_its_markdown_to_people_and_assistants(
+    opened: Tab, address: str
+) -> None:
+    await opened.open(f"{address}/how-to/drain/")
+    await opened.evaluate("document.querySelector('.page-menu summary').click()")
+    shown = "[...document.querySelectorAll('.page-menu li > *')].map((each) => each.textContent)"
+    assert await opened.evaluate(shown) == [
+        "Copy page",
+        "View as Markdown",
+        "Copy MCP server",
+        "Connect to Cursor",
+        "Connect to VS Code",
+    ]
+    markdown = await opened.evaluate("document.querySelector('.page-menu li a').href")
+    await opened.open(markdown)
+    assert "# How to drain a cluster" in await opened.evaluate("document.body.innerText")

@@ -1,0 +1,144 @@
+"""The blocks of code that pages show, and how a test proves each.
+
+Run as a program, it prints how many blocks are executed and how many are only validated, and why.
+"""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.shell_lines import commands
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    page
+    for page in ROOT.rglob("*.md")
+    if not any(
+        part.startswith(".") or part in {"build", "dist", "target", "decisions"}
+        for part in page.relative_to(ROOT).parts
+    )
+)
+
+EXECUTED: Mapping[str, str] = {
+    "README.md": "tests/kubernetes/test_wheel.py",
+    "examples/02-build-the-platform/README.md": "tests/kubernetes/test_tour.py",
+    "examples/03-deploying-a-model/README.md": "tests/kubernetes/test_tour.py",
+    "examples/04-scale-the-platform/README.md": "tests/kubernetes/test_tour.py",
+    "examples/05-scale-the-model/README.md": "tests/kubernetes/test_tour.py",
+    "examples/06-lose-a-region/README.md": "tests/kubernetes/test_tour.py",
+    "examples/07-api-keys/README.md": "tests/kubernetes/test_first_answer.py",
+}
+"""Pages of which a test runs every line for a shell, as a reader would, with the test."""
+
+_CLOUD = "needs a cloud account"
+_CLUSTER = "needs a Kubernetes cluster of the reader's own; the steps are tested there with other names"
+_NAMES = "has names of the reader's own; tests run the same commands on other objects"
+_CHOICES = "shows alternatives, of which a reader takes one"
+
+VALIDATED: Mapping[str, str] = {
+    "CONTRIBUTING.md": "the targets themselves are what the tests are run by",
+    "docs/explanation/deletion.md": _NAMES,
+    "docs/explanation/request-path.md": _NAMES,
+    "docs/how-to/autoscaling.md": _NAMES,
+    "docs/how-to/crossplane.md": "needs Crossplane",
+    "docs/how-to/dashboard.md": "does not end by itself",
+    "docs/how-to/drain.md": _NAMES,
+    "docs/how-to/external-providers.md": "needs an account of a provider",
+    "docs/how-to/hardware.md": _CLUSTER,
+    "docs/how-to/install.md": _CLUSTER,
+    "docs/how-to/keys.md": _NAMES,
+    "docs/how-to/move-to-crossplane.md": "needs Crossplane",
+    "docs/how-to/observe.md": _NAMES,
+    "docs/how-to/own-model.md": "needs a model of the reader's own",
+    "docs/how-to/prefill-decode-on-a-laptop.md": "a test runs the example that the page explains",
+    "docs/how-to/regions.md": _NAMES,
+    "docs/how-to/register.md": _CLUSTER,
+    "docs/how-to/rollouts.md": _NAMES,
+    "docs/how-to/scale-to-zero.md": _NAMES,
+    "docs/how-to/size.md": "needs the Hugging Face hub",
+    "docs/how-to/tls.md": "needs certificates of the reader's own",
+    "docs/how-to/topologies.md": _CHOICES,
+    "docs/reference/commands.md": "has an example of each command; the commands have tests of their own",
+    "examples/": _CLOUD,
+    "examples/01-first-answer/README.md": "tests run the same commands with the fleet's own clients",
+    "examples/08-prefill-and-decode/README.md": "a test runs the example with the fleet's own clients",
+    "examples/README.md": _CHOICES,
+    "examples/concepts/README.md": _CHOICES,
+}
+"""Pages of which tests check the lines for a shell without running them, with the reason. A folder ends with
+a slash."""
+
+_FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of code of a page."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def blocks(language: str) -> Iterator[Block]:
+    """Yield the blocks of all pages in a language."""
+    for page in PAGES:
+        text = page.read_text()
+        for match in _FENCE.finditer(text):
+            if match[1] == language:
+                line = text.count("\n", 0, match.start()) + 1
+                yield Block(str(page.relative_to(ROOT)), line, language, match[2])
+
+
+OFFLINE = {"classes", "example", "plan", "render", "validate"}
+"""Commands of Modelplane that need no server."""
+
+
+def is_offline(block: Block) -> bool:
+    """Return true if a block consists of commands over files of the repository: a test runs them."""
+    found = list(commands(block.text))
+    return bool(found) and all(_is_offline(words) for words in found)
+
+
+def _is_offline(words: list[str]) -> bool:
+    name, *arguments = words
+    paths = [each for each in arguments[1:] if "/" in each]
+    return (
+        name == "modelplane"
+        and arguments[0] in OFFLINE
+        and not {"--live", "--write"} & set(arguments)
+        and bool(paths)
+        and all((ROOT / each).exists() for each in paths)
+    )
+
+
+def reason(page: str) -> str:
+    """Return why the lines of a page are only validated; empty without a row."""
+    folder = next((name for name in VALIDATED if name.endswith("/") and page.startswith(name)), "")
+    return VALIDATED.get(page) or VALIDATED.get(folder, "")
+
+
+def summary() -> str:
+    """Return how many blocks are executed, and how many are only validated and why."""
+    shown = list(blocks("bash"))
+    kept = [block for block in shown if block.page not in EXECUTED and not is_offline(block)]
+    counts = Counter((reason(block.page), block.page) for block in kept)
+    lines = [
+        f"{len(shown)} blocks for a shell: {len(shown) - len(kept)} executed, {len(kept)} only validated:"
+    ]
+    for why in sorted({why for why, _ in counts}):
+        pages = {page: count for (each, page), count in counts.items() if each == why}
+        lines.append(f"  {sum(pages.values()):3}  {why}: {', '.join(sorted(pages))}")
+    lines.append(f"{len(list(blocks('yaml')))} manifests and parts of manifests: all validated")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{summary()}\n")

@@ -1,0 +1,163 @@
+"""The site of the documentation: the places of pages, their links, their Markdown, and the navigation."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+FOLDER = ROOT / "package" / "site"
+
+
+@pytest.fixture
+def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import contents  # noqa: PLC0415 (found on the path that was just extended)
+    import stage  # noqa: PLC0415 (as above)
+
+    yield type("Modules", (), {"contents": contents, "stage": stage})
+    for name in ("contents", "stage"):
+        del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site without diagrams, which need npm."""
+    output = tmp_path_factory.mktemp("built") / "site"
+    command = [sys.executable, str(FOLDER / "build.py"), "--no-diagrams", "--output", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert (done.returncode, done.stderr) == (0, ""), "a warning is an error"
+    return output
+
+
+def repository(folder: Path, **pages: str) -> Path:
+    for name in (
+        "docs/README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "README.md",
+    ):
+        pages.setdefault(name, "# Title\n")
+    for name, text in pages.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_links_between_pages_follow_them_to_their_places(modules: Any, tmp_path: Path) -> None:
+    root = repository(
+        tmp_path,
+        **{
+            "docs/how-to/drain.md": (
+                "# A\n[b](../../examples/one/README.md#end) [c](../README.md) [d](#here)\n"
+            ),
+            "examples/one/README.md": "# B\n[a](../../docs/how-to/drain.md) [x](https://example.com/a.md)\n",
+        },
+    )
+    places = modules.stage.paths(root)
+    staged = modules.stage.collect(places, root).pages
+    assert staged[PurePosixPath("how-to/drain.md")] == (
+        "# A\n[b](../examples/one/index.md#end) [c](../index.md) [d](#here)\n"
+    )
+    markdown = {source: modules.stage.published(place) for source, place in places.items()}
+    published = modules.stage.collect(markdown, root).pages
+    assert published[PurePosixPath("how-to/drain/index.md")] == (
+        "# A\n[b](../../examples/one/index.md#end) [c](../../index.md) [d](#here)\n"
+    )
+    assert published[PurePosixPath("examples/one/index.md")] == (
+        "# B\n[a](../../how-to/drain/index.md) [x](https://example.com/a.md)\n"
+    )
+
+
+def test_files_that_pages_link_to_are_on_the_site(modules: Any, tmp_path: Path) -> None:
+    root = repository(tmp_path, **{"examples/one/README.md": "# B\n[m](model.yaml) [all](../../tests)\n"})
+    (root / "examples/one/model.yaml").write_text("kind: ModelDeployment\n")
+    (root / "tests/unit").mkdir(parents=True)
+    staged = modules.stage.collect(modules.stage.paths(root), root)
+    text = staged.pages[PurePosixPath("examples/one/index.md")]
+    assert text == "# B\n[m](../../files/examples/one/model.yaml) [all](../../files/tests/index.txt)\n"
+    modules.stage.write(staged, tmp_path / "out", root)
+    assert (tmp_path / "out/files/examples/one/model.yaml").read_text() == "kind: ModelDeployment\n"
+    assert (tmp_path / "out/files/tests/index.txt").read_text() == "unit\n"
+
+
+def test_code_that_looks_like_a_link_stays_as_it_is(modules: Any, tmp_path: Path) -> None:
+    text = "# A\n`[a-z]([-a-z]*)` and [`code`](../README.md)\n\n```bash\necho [x](y)\n```\n"
+    root = repository(tmp_path, **{"docs/how-to/a.md": text})
+    staged = modules.stage.collect(modules.stage.paths(root), root).pages
+    assert staged[PurePosixPath("how-to/a.md")] == text.replace("../README.md", "../index.md")
+
+
+def test_a_link_that_leads_nowhere_is_an_error_with_its_page(modules: Any, tmp_path: Path) -> None:
+    root = repository(tmp_path, **{"docs/how-to/a.md": "# A\n[b](gone.md)\n"})
+    with pytest.raises(ValueError, match=r"docs/how-to/a\.md: the link to gone\.md leads nowhere"):
+        modules.stage.collect(modules.stage.paths(root), root)
+
+
+def test_steps_come_first_in_the_navigation_and_how_to_is_left_out(modules: Any) -> None:
+    pages = {
+        PurePosixPath("index.md"): "# Documentation\n",
+        PurePosixPath("examples/index.md"): "# Examples\n",
+        PurePosixPath("examples/quotas/index.md"): "# Quotas\n",
+        PurePosixPath("examples/01-first/index.md"): "# First\n",
+        PurePosixPath("examples/recipes/index.md"): "# Recipes\n",
+        PurePosixPath("examples/recipes/qwen/index.md"): "# Qwen\n",
+        PurePosixPath("how-to/zebra.md"): "# How to see zebras\n",
+        PurePosixPath("how-to/install.md"): "# Install it\n",
+    }
+    found = modules.contents.with_contents(pages)
+
+    def entries(path: str) -> list[str]:
+        return re.findall(r"^(.+ <.+>)$", found[PurePosixPath(path)], re.MULTILINE)
+
+    assert entries("examples/index.md") == [
+        "First <01-first/index>",
+        "Quotas <quotas/index>",
+        "Recipes <recipes/index>",
+    ]
+    assert entries("examples/recipes/index.md") == ["Qwen <qwen/index>"]
+    assert entries("how-to/index.md") == ["Install it <install>", "See zebras <zebra>"]
+
+
+class _Loaded(HTMLParser):
+    """Addresses that a page loads by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        address = values.get("src") if tag in {"script", "img", "iframe"} else None
+        if tag == "link" and values.get("rel") in {"stylesheet", "preload", "icon"}:
+            address = values.get("href")
+        self.found += [address] if address else []
+
+
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(site: Path) -> None:
+    pages = list(site.rglob("index.html"))
+    assert len(pages) > 150
+    loaded = _Loaded()
+    for page in pages:
+        loaded.feed(page.read_text())
+    assert {address for address in loaded.found if re.match(r"[a-z]+:|//", address)} == set()
+
+
+def test_every_page_is_also_markdown_whose_links_lead_to_markdown(site: Path) -> None:
+    made = {page.parent for page in site.rglob("index.html")} - {site / "search", site / "genindex"}
+    assert {page.parent for page in site.rglob("index.md")} == made
+    broken = [
+        f"{page.relative_to(site)}: {target}"
+        for page in site.rglob("index.md")
+        for target in re.findall(r"\]\(([^)\s#]+)", re.sub(CODE, "", page.read_text()))
+        if not re.match(r"[a-z]+:", target) and not (page.parent / target).exists()
+    ]
+    assert broken == []
