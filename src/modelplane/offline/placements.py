@@ -1,6 +1,6 @@
 """Reports on placements of deployments, existing or planned, with the reasons for those that failed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final, Literal
 
@@ -201,7 +201,7 @@ def plan(files: Files, deployments: Iterable[Object]) -> Plan:
         placed = place(files, each)
         files = placed.files
         reports.append(_deployment(each, placed))
-    return Plan(deployments=tuple(reports), **_summary(reports, files))
+    return Plan(deployments=tuple(reports), **_summary(reports, files, _pools(files)))
 
 
 def explain(files: Files, deployment: Object) -> Explanation:
@@ -211,7 +211,44 @@ def explain(files: Files, deployment: Object) -> Explanation:
     return Explanation(
         deployment=report,
         alternatives=_alternatives(placed, deployment),
-        **_summary([report], placed.files),
+        **_summary([report], placed.files, _pools(placed.files)),
+    )
+
+
+def explain_briefly(files: Files, deployment: Object, most_pools: int) -> Explanation:
+    """Explain the placement of one deployment as a page has room for. Raises ``Unplannable``.
+
+    Of more pools than ``most_pools``, only those that its replicas use are reported; alternatives only if
+    they have prices to compare. The rest of a large fleet is then not read.
+    """
+    placed = place(files, deployment)
+    report = _deployment(deployment, placed)
+    fleet, used = snapshot(placed.files), used_pools([report])
+    if sum(len(cluster.pools) for cluster in fleet.clusters) <= most_pools:
+        pools = _pools(placed.files)
+    else:
+        found = _pools(placed.files, {cluster for cluster, _ in used})
+        pools = tuple(pool for pool in found if (pool.cluster, pool.pool) in used)
+    return Explanation(
+        deployment=report,
+        alternatives=() if report.cost is None else _alternatives(placed, deployment),
+        **_summary([report], placed.files, pools),
+    )
+
+
+def explained_replicas(files: Files, deployment: Object) -> tuple[Replica, ...]:
+    """Return the replicas of an explained deployment, without the rest of its fleet."""
+    return _deployment(deployment, place(files, deployment)).replicas
+
+
+def used_pools(deployments: Iterable[Deployment]) -> frozenset[tuple[str, str]]:
+    """Return cluster and pool of each pod of deployments."""
+    return frozenset(
+        (replica.cluster, member.pool)
+        for deployment in deployments
+        for replica in deployment.replicas
+        for engine in replica.engines
+        for member in engine.members
     )
 
 
@@ -232,11 +269,11 @@ def _price(cost: scheduler.Cost | None) -> str:
     return "" if cost is None or cost.unpriced else money.amount_of(cost.price)
 
 
-def _summary(reports: Sequence[Deployment], files: Files) -> dict[str, Any]:
+def _summary(reports: Sequence[Deployment], files: Files, pools: tuple[Pool, ...]) -> dict[str, Any]:
     """Return the fields that plans and explanations have in common."""
     return {
         "placed": all(each.placed >= each.wanted for each in reports),
-        "pools": _pools(files),
+        "pools": pools,
         "assumed_ready": assumed_ready(files),
     }
 
@@ -354,7 +391,8 @@ def _refusal(refusal: scheduler.Refusal, files: Files) -> RefusalReport:
     )
 
 
-def _pools(files: Files) -> tuple[Pool, ...]:
+def _pools(files: Files, clusters: Collection[str] | None = None) -> tuple[Pool, ...]:
+    """Return the capacity of the pools of the fleet, or of some of its clusters."""
     absent = to_provision(files)
     return tuple(
         Pool(
@@ -369,5 +407,5 @@ def _pools(files: Files) -> tuple[Pool, ...]:
             provisioned=used.cluster not in absent,
             why=used.why,
         )
-        for used in scheduler.usage(snapshot(files))
+        for used in scheduler.usage(snapshot(files), clusters)
     )
