@@ -14,11 +14,11 @@ from modelplane.offline.placements import (
     Deployment,
     EngineReport,
     MemberReport,
-    Pool,
     RefusalReport,
     Replica,
     used_pools,
 )
+from modelplane.offline.pool_reports import Pool
 
 Row = tuple[str, ...]
 """One row of a table."""
