@@ -8,9 +8,9 @@ to the whole page, when every number is computed anew; `unchanged` is for a furt
 Both are medians. `cpu_ms` is processor time, and `wall_ms` time that passes, which on a busy machine is
 longer. `page_kb` is the length of the page before compression.
 
-`deployment` is the page of a deployment that is placed, with its explanation. `deployment_refused` is that of
-one that no cluster takes, each for its reasons, and `deployment_priced` that of a placed one in a fleet with a
-price on every pool, which lists where one more replica would fit.
+`deployment` is the page of a deployment that is placed, with its explanation. `deployment_refused` is that
+of one that no cluster takes, each for its reasons, and `deployment_priced` that of a placed one in a fleet
+with a price on every pool, which lists where one more replica would fit.
 """
 
 import argparse
