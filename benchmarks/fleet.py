@@ -15,7 +15,14 @@ applying the deployments until every replica exists and every object of every re
 `composed_seconds` for one further deployment, by the number of deployments that are there then: the median
 of three; of those beyond `--deployments` each has one replica. `idle_cpu` is the part of one core that the
 controllers take over a quiet minute, `watches` the requests that they then hold open, `memory_mb` their
-resident memory. `cpu_seconds` is what each process used while the deployments were composed.
+resident memory, and `open_files` the files and sockets that they have open. `cpu_seconds` is what each
+process used while the deployments were composed. `requests_per_replica` counts the requests of all clients,
+those of the API server to itself included.
+
+With `--simulated`, only the control plane is a real API server. The clusters are the memory of one program
+(`simulated_clusters.py`), so that many more of them leave the controllers enough of the machine:
+
+    python benchmarks/fleet.py --clusters 10000 --simulated --json
 """
 
 import argparse
@@ -35,14 +42,17 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
 from member_clusters import TEAM, Members, member_clusters, names
 from prometheus_client.parser import text_string_to_metric_families
+from simulated_clusters import Simulated, simulated_clusters
 
 from modelplane.api.crd import crd
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
+from modelplane.compose import cluster_namespace
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
 from modelplane.controllers import fleet_resources
@@ -59,7 +69,6 @@ from modelplane.local.home import Home
 WORKLOADS = (
     resources.RESOURCE_CLAIM_TEMPLATES,
     resources.DEPLOYMENTS,
-    resources.POD_DISRUPTION_BUDGETS,
     resources.SERVICES,
     resources.HTTP_ROUTES,
 )
@@ -68,7 +77,7 @@ WORKLOADS = (
 REGION = "region"
 SAMPLES = 3
 QUIET_S = 60.0
-PATIENCE_S = 1800.0
+PATIENCE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,7 @@ class Bench:
     client: Client
     pids: Mapping[str, int]
     metrics_port: int
+    simulated: Simulated | None = None
 
     def cpu_seconds(self) -> dict[str, float]:
         """Return how much processor time each process has used."""
@@ -85,15 +95,16 @@ class Bench:
         return {name: round(each.user + each.system, 2) for name, each in times.items()}
 
     async def watches(self) -> int:
-        """Return how many watches the API server holds open, whoever opened them."""
+        """Return how many watches the API server and the clusters hold open, whoever opened them."""
         text = (await self.client.get_raw("/metrics")).decode()
         name = "apiserver_longrunning_requests"
-        return int(sum(value for labels, value in _samples(text, name) if labels["verb"] == "WATCH"))
+        found = sum(value for labels, value in _samples(text, name) if labels["verb"] == "WATCH")
+        return int(found) + (await asyncio.to_thread(self.simulated.watches) if self.simulated else 0)
 
     async def requests(self) -> Counter[str]:
         """Return how many requests the API server has answered, by what they did to which kind."""
         text = (await self.client.get_raw("/metrics")).decode()
-        counts: Counter[str] = Counter()
+        counts = await asyncio.to_thread(self.simulated.requests) if self.simulated else Counter()
         for labels, value in _samples(text, "apiserver_request"):
             if labels["verb"] not in ("WATCH", "LIST"):
                 name = "/".join(filter(None, (labels["resource"], labels["subresource"])))
@@ -107,6 +118,8 @@ class Bench:
 
     async def count(self, resource: Resource) -> int:
         """Return how many objects of a kind there are, without reading them."""
+        if self.simulated and resource in WORKLOADS:
+            return await asyncio.to_thread(self.simulated.count, resource)
         answer = json.loads(await self.client.get_raw(f"{resource.path()}?limit=1"))
         return len(answer["items"]) + int(answer["metadata"].get("remainingItemCount", 0))
 
@@ -122,6 +135,12 @@ class Bench:
         for name, pid in self.pids.items():
             if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
                 raise SystemExit(f"{name} has ended")
+
+    async def idle_cpu(self, seconds: float) -> float:
+        """Return the part of one core that the controllers take over a time."""
+        before = self.cpu_seconds()["controllers"]
+        await asyncio.sleep(seconds)
+        return round((self.cpu_seconds()["controllers"] - before) / seconds, 4)
 
     async def quiet(self) -> None:
         """Return once nothing has been reconciled for a while."""
@@ -150,17 +169,21 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         home, client, pids = await stack.enter_async_context(control_plane(folder))
         ports = [free_port(), free_port()]
         pki = Pki(home.pki)
-        members = stack.enter_context(member_clusters(folder / "members", home.kubeconfig, pki, ports[0]))
+        where = (folder / "members", home.kubeconfig, pki, ports[0])
+        members = stack.enter_context(
+            simulated_clusters(*where, on_each_cluster()) if options.simulated else member_clusters(*where)
+        )
         say(f"registering {options.clusters} clusters")
         await register(client, members, names(options.clusters), regions(options))
-        pids["envoy"] = members.pid
-        without = await Bench(client, pids, ports[1]).watches()
+        simulated = members if isinstance(members, Simulated) else None
+        pids["clusters" if simulated else "envoy"] = members.pid
+        without = await Bench(client, pids, ports[1], simulated).watches()
         say("starting the controllers")
         began = time.monotonic()
         pids["controllers"] = stack.enter_context(
             process(controllers(home, ports[1]), folder / "controllers.log", folder)
         )
-        bench = Bench(client, pids, ports[1])
+        bench = Bench(client, pids, ports[1], simulated)
         result: dict[str, Any] = {
             "clusters": options.clusters,
             "deployments": options.deployments,
@@ -172,6 +195,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         await bench.quiet()
         result["watches_of_an_empty_fleet"] = await bench.watches() - without
         result["memory_mb_of_an_empty_fleet"] = memory(pids["controllers"])
+        result["idle_cpu_of_an_empty_fleet"] = await bench.idle_cpu(options.quiet)
         return result | await compose(bench, options, without)
 
 
@@ -203,13 +227,10 @@ async def compose(bench: Bench, options: argparse.Namespace, without: int) -> di
     more[there.deployments] = await there.one_more(options.replicas)
     say(f"a quiet {options.quiet:g} s")
     await bench.quiet()
-    before = bench.cpu_seconds()
-    await asyncio.sleep(options.quiet)
-    result["idle_cpu"] = round(
-        (bench.cpu_seconds()["controllers"] - before["controllers"]) / options.quiet, 4
-    )
+    result["idle_cpu"] = await bench.idle_cpu(options.quiet)
     result["watches"] = await bench.watches() - without
     result["memory_mb"] = memory(bench.pids["controllers"])
+    result["open_files"] = psutil.Process(bench.pids["controllers"]).num_fds()
     for others in sorted(each for each in options.others if each > there.deployments):
         await there.grow(others - there.deployments, 1)
         await bench.quiet()
@@ -308,14 +329,26 @@ def process(command: tuple[str, ...], log: Path, directory: Path) -> Iterator[in
         started.wait(60)
 
 
+GATEWAY = {
+    "apiVersion": "gateway.networking.k8s.io/v1",
+    "kind": "Gateway",
+    "metadata": {"name": "inference-gateway", "namespace": SYSTEM_NAMESPACE},
+    "spec": {"gatewayClassName": "any", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]},
+}
+ADDRESS = {"status": {"addresses": [{"type": "IPAddress", "value": "192.0.2.1"}]}}
+
+
+def on_each_cluster() -> dict[Resource, list[Object]]:
+    """Return the objects that each simulated cluster has from the start."""
+    return {
+        resources.GATEWAYS: [GATEWAY | ADDRESS],
+        resources.NAMESPACES: [_namespace(SYSTEM_NAMESPACE), _namespace(TEAM, cluster_namespace.OURS)],
+        resources.CUSTOM_RESOURCE_DEFINITIONS: cluster_objects.gateway_api(),
+    }
+
+
 async def register(client: Client, members: Members, clusters: list[str], regions: int) -> None:
     """Tell the control plane of the clusters, and give each what it has from the start."""
-    gateway = {
-        "apiVersion": "gateway.networking.k8s.io/v1",
-        "kind": "Gateway",
-        "metadata": {"name": "inference-gateway", "namespace": SYSTEM_NAMESPACE},
-        "spec": {"gatewayClassName": "any", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]},
-    }
     device = {
         "name": "gpu",
         "driver": "gpu.nvidia.com",
@@ -323,20 +356,21 @@ async def register(client: Client, members: Members, clusters: list[str], region
         "count": 8,
         "capacity": {"memory": {"value": "80Gi"}},
     }
-    await client.apply(gateway)
-    address = {"status": {"addresses": [{"type": "IPAddress", "value": "192.0.2.1"}]}}
-    await client.patch(
-        resources.GATEWAYS, "inference-gateway", address, SYSTEM_NAMESPACE, subresource="status"
-    )
+    shared = not isinstance(members, Simulated)
+    if shared:
+        await client.apply(GATEWAY)
+        await client.patch(
+            resources.GATEWAYS, "inference-gateway", ADDRESS, SYSTEM_NAMESPACE, subresource="status"
+        )
     await client.apply(_ours("InferenceClass", "h100", {"devices": [device]}))
     await client.apply(_ours("InferenceGateway", "default", {"backend": "Envoy"}))
-    await apply_all(client, (_namespace(name) for name in (TEAM, *clusters)))
+    await apply_all(client, (_namespace(name) for name in (TEAM, *(clusters if shared else ()))))
     await apply_all(client, (_secret(name, members.kubeconfig(name)) for name in clusters))
     await apply_all(client, (_cluster(name, region) for region, name in _by_region(clusters, regions)))
 
 
-def _namespace(name: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+def _namespace(name: str, labels: Mapping[str, str] = MappingProxyType({})) -> Object:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)}}
 
 
 def _secret(cluster: str, kubeconfig: str) -> Object:
@@ -445,6 +479,7 @@ def main() -> int:
         default=[10, 1000],
         help="numbers of other deployments at which one more is timed, besides --deployments",
     )
+    parser.add_argument("--simulated", action="store_true", help="the clusters are those of one program")
     parser.add_argument("--quiet", type=float, default=QUIET_S, help="seconds over which idle_cpu is taken")
     parser.add_argument("--json", action="store_true", help="print one JSON line; the default")
     options = parser.parse_args()

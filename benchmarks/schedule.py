@@ -10,7 +10,8 @@ two alike.
 
 `--occupied 0.9` fills nine pools in ten with replicas of other deployments. `--case scarce` gives one
 cluster in a hundred the hardware, `--case none` none, so that every pool is looked at and explained.
-`--policy Cheapest` gives every pool a price, and the deployment that policy.
+`--policy Cheapest` gives every pool a price, and the deployment that policy. `--engines 2` gives each
+replica two engines, whose places are then chosen together.
 `--end-to-end` adds the whole call that a controller makes, from JSON objects to children and conditions:
 `first_seconds`, when none of the objects has been seen, and `repeated_seconds`, when all have. `memory_mb`
 is what the process takes at the end.
@@ -146,11 +147,11 @@ def deployment(turn: int, options: argparse.Namespace) -> dict[str, Any]:
             **({"placement": {"policy": options.policy}} if options.policy else {}),
             "engines": [
                 {
-                    "name": "main",
+                    "name": f"engine-{number}",
                     "members": [
                         {
                             "nodeSelector": {
-                                "devices": [{"name": "gpu", "count": 1, "selectors": selectors}]
+                                "devices": [{"name": "gpu", "count": 1 + 3 * number, "selectors": selectors}]
                             },
                             "template": {
                                 "spec": {
@@ -160,6 +161,7 @@ def deployment(turn: int, options: argparse.Namespace) -> dict[str, Any]:
                         }
                     ],
                 }
+                for number in range(options.engines)
             ],
         },
     }
@@ -208,6 +210,7 @@ def main() -> None:
     parser.add_argument("--occupied", type=float, default=0.0, help="share of the pools that are full")
     parser.add_argument("--case", choices=sorted(WANTED), default="fits")
     parser.add_argument("--policy", choices=[str(each) for each in PlacementPolicy])
+    parser.add_argument("--engines", type=int, default=1, help="of each replica; the second asks for more")
     parser.add_argument("--end-to-end", action="store_true", help="also from JSON objects to children")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="at least 2")
     parser.add_argument("--json", action="store_true", help="print one JSON line; the default")

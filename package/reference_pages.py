@@ -84,8 +84,8 @@ _CONDITIONS = (
 )
 _EVENTS = (
     "`kubectl wait --for=condition=Ready` works on every kind. An event is recorded when a condition "
-    "changes; the reasons marked **warning** make it a warning. A new object that is simply not ready yet "
-    "is not told as an event."
+    "changes; the reasons marked **warning** make it a warning. The first conditions of a new object are no "
+    "events, unless they are warnings."
 )
 
 

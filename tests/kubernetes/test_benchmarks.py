@@ -50,7 +50,7 @@ def test_a_small_fleet_is_composed_and_measured(kubernetes_binary: Path, tmp_pat
     assert found["watches_of_an_empty_fleet"] < found["watches"]
     # What is asked of an API server is the same on any machine.
     requests = found["requests_per_replica"]
-    assert requests["APPLY modelreplicas/status"] == 2
+    assert requests["APPLY modelreplicas/status"] == 1
     assert all(requests[f"APPLY {kind}"] == 1 for kind in ("deployments", "services", "httproutes"))
     assert list(tmp_path.iterdir()) == [], "nothing is left"
 

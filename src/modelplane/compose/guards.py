@@ -43,12 +43,21 @@ class _Need:
 
 
 def recorded(owner: Object) -> tuple[str, ...]:
-    """Return the clusters that an owner's status records as written to.
+    """Return the clusters that an owner records as written to.
 
-    A ModelReplica lists their names, a ModelCache the progress of each.
+    A ModelReplica lists their names in its status, a ModelCache the progress of each. A replica that a
+    ModelDeployment created is recorded from its creation on: until it has a status, its cluster is the one in
+    its spec.
     """
+    if not owner.get("status") and _is_created_with_cluster(owner):
+        return (owner["spec"]["clusterName"],)
     listed = owner.get("status", {}).get("clusters", ())
     return tuple(each["name"] if isinstance(each, Mapping) else each for each in listed)
+
+
+def _is_created_with_cluster(owner: Object) -> bool:
+    references = owner.get("metadata", {}).get("ownerReferences", ())
+    return owner.get("kind") == kind_name(ModelReplica) and any(each.get("controller") for each in references)
 
 
 def _classes(cluster: Object) -> Iterator[str]:

@@ -329,7 +329,8 @@ def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[De
             formers = (backend.workload(replace(workload, form=form), claims) for form in FORMER)
             manifest = next((with_spec_hash(each) for each in formers if is_former(there, each)), manifest)
         yield Desired(key, manifest, is_ready, cluster)
-    yield Desired(f"disruption-{engine.name}", disruption_budget(workload), exists, cluster)
+    if budget := disruption_budget(workload):
+        yield Desired(f"disruption-{engine.name}", budget, exists, cluster)
 
 
 def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -> tuple[Condition, Condition]:

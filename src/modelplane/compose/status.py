@@ -67,14 +67,14 @@ def with_times(
 def transitions(conditions: Iterable[Condition], before: Iterable[Mapping[str, Any]]) -> list[Condition]:
     """Return the conditions whose status or reason changed.
 
-    The first false condition of a new object does not count, unless it needs an operator.
+    The first conditions of a new object do not count, unless one needs an operator: they are no change.
     """
     known = {old["type"]: (old["status"], old["reason"]) for old in before}
     return [
         own
         for own in conditions
         if known.get(own.type) != (own.status, own.reason)
-        and (own.type in known or own.holds or own.reason in ALARMING)
+        and (own.type in known or (not own.holds and own.reason in ALARMING))
     ]
 
 

@@ -10,6 +10,7 @@ from modelplane.api.reasons import ReadyReason
 from modelplane.compose import status
 from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import READY, SYNCED, Condition, false
+from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.decisions import decisions
 from modelplane.controllers.events import Recorder
@@ -55,7 +56,7 @@ class Reporter:
         await self._replace(owner, READY, false(READY, ReadyReason.DELETING, message))
 
     async def _replace(self, owner: Object, type_: str, condition: Condition) -> None:
-        known = owner.get("status", {})
+        known = owner.get("status") or _first(owner)
         before = known.get("conditions", ())
         others = [old for old in before if old["type"] != type_]
         written = status.with_times([condition], before, owner["metadata"]["generation"], timestamps.now())
@@ -77,6 +78,12 @@ class Reporter:
         with traces.span("write status", kind=owner["kind"], **metadata):
             written = await self._client.apply(manifest, subresource="status")
         self._informers[owner["kind"]].remember(written)
+
+
+def _first(owner: Object) -> Object:
+    """Return the status of an owner that has none: the clusters that its creation recorded stay recorded."""
+    clusters = recorded(owner)
+    return {"clusters": [*clusters]} if clusters else {}
 
 
 def _told(owner: Object, said: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -46,10 +46,14 @@ class Explained:
 
 def explain(snapshot: Snapshot, item: Object) -> Explained:
     """Explain a ModelDeployment, ModelService or ModelReplica."""
-    try:
-        return _EXPLAIN[item["kind"]](_files(snapshot), item)
-    except Unplannable as error:
-        return Explained(f"Cannot be explained: {error}", well=False)
+    known = _known(_ById(snapshot))
+    identity = (item["kind"], *_identity(item))
+    if identity not in known:
+        try:
+            known[identity] = _EXPLAIN[item["kind"]](_files(snapshot), item)
+        except Unplannable as error:
+            known[identity] = Explained(f"Cannot be explained: {error}", well=False)
+    return known[identity]
 
 
 def plan(snapshot: Snapshot, text: str) -> Explained:
@@ -104,24 +108,28 @@ def _assembled(key: _ById) -> Files:
     return assemble(_objects(key.snapshot), live=True)
 
 
+@lru_cache(maxsize=1)
+def _known(_key: _ById) -> dict[tuple[str, str, str], Explained]:
+    """Return the explanations of a snapshot that a page has asked for: each tab asks for its own again."""
+    return {}
+
+
 def _files(snapshot: Snapshot) -> Files:
     """Return a snapshot as the explanations read it; assembled once for each snapshot."""
     return _assembled(_ById(snapshot))
 
 
 def _deployment(files: Files, item: Object) -> Explained:
-    result = placements.explain(files, item)
+    result = placements.explain_briefly(files, item, _MOST_ROWS)
     deployment = result.deployment
     tables = [
         _table("Replicas", placement_tables.WHERE_COLUMNS, placement_tables.where_rows(deployment.replicas)),
         _remedies(deployment),
         _refusals("Refused by", deployment),
     ]
-    if deployment.cost is not None:
-        rows = placement_tables.alternative_rows(result.alternatives)
-        tables.append(_table("One more replica would fit on", placement_tables.ALTERNATIVE_COLUMNS, rows))
-    pools = placement_tables.touched(result.pools, [deployment], _MOST_ROWS)
-    rows = placement_tables.pool_rows(pools)
+    rows = placement_tables.alternative_rows(result.alternatives)
+    tables.append(_table("One more replica would fit on", placement_tables.ALTERNATIVE_COLUMNS, rows))
+    rows = placement_tables.pool_rows(result.pools)
     tables.append(_table("What is left", placement_tables.POOL_COLUMNS, rows))
     cost = placement_tables.cost(deployment)
     verdict = deployment.diagnosis or placement_tables.verdict([deployment])

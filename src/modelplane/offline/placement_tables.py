@@ -14,10 +14,11 @@ from modelplane.offline.placements import (
     Deployment,
     EngineReport,
     MemberReport,
-    Pool,
     RefusalReport,
     Replica,
+    used_pools,
 )
+from modelplane.offline.pool_reports import Pool
 
 Row = tuple[str, ...]
 """One row of a table."""
@@ -125,13 +126,7 @@ def touched(pools: Sequence[Pool], deployments: Iterable[Deployment], most: int)
     """Return the pools that replicas of deployments use, or all pools if there are at most `most`."""
     if len(pools) <= most:
         return pools
-    used = {
-        (replica.cluster, member.pool)
-        for deployment in deployments
-        for replica in deployment.replicas
-        for engine in replica.engines
-        for member in engine.members
-    }
+    used = used_pools(deployments)
     return [pool for pool in pools if (pool.cluster, pool.pool) in used]
 
 

@@ -8,6 +8,7 @@ from modelplane import scheduler
 from modelplane.api import money
 from modelplane.api.listing import in_order
 from modelplane.api.meta import Object
+from modelplane.offline import pool_reports
 from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import (
     Files,
@@ -17,7 +18,6 @@ from modelplane.offline.fleet import (
     other_places,
     place,
     snapshot,
-    to_provision,
 )
 from modelplane.offline.lost_claims import lost_claims
 from modelplane.offline.output import Output, Report
@@ -144,32 +144,6 @@ class Alternative(Output, frozen=True, kw_only=True):
     """Devices of its nodes that it would not use, and that no other replica could."""
 
 
-class Amount(Output, frozen=True, kw_only=True):
-    """Nodes of a pool, or devices of one entry of its class."""
-
-    name: str
-    total: int
-    """As declared."""
-    usable: int
-    """As observed; all of it if nothing was."""
-    taken: int
-    free: int
-
-
-class Pool(Output, frozen=True, kw_only=True):
-    """Capacity of one pool after the placement."""
-
-    cluster: str
-    pool: str
-    accounting: str
-    nodes: int
-    amounts: tuple[Amount, ...]
-    provisioned: bool
-    """False for a pool of a cluster that its cloud has yet to create."""
-    why: str = ""
-    """The cause for which not all that is declared is usable."""
-
-
 class Plan(Report, frozen=True, kw_only=True):
     """The document of ``modelplane plan -o json``."""
 
@@ -177,7 +151,7 @@ class Plan(Report, frozen=True, kw_only=True):
     placed: bool
     """True if every replica is placed."""
     deployments: tuple[Deployment, ...]
-    pools: tuple[Pool, ...]
+    pools: tuple[pool_reports.Pool, ...]
     assumed_ready: tuple[str, ...]
     """Clusters that are assumed ready because their files have no status."""
 
@@ -190,7 +164,7 @@ class Explanation(Report, frozen=True, kw_only=True):
     deployment: Deployment
     alternatives: tuple[Alternative, ...]
     """In the order in which the deployment's policy would take them, its replicas apart."""
-    pools: tuple[Pool, ...]
+    pools: tuple[pool_reports.Pool, ...]
     assumed_ready: tuple[str, ...]
 
 
@@ -201,7 +175,7 @@ def plan(files: Files, deployments: Iterable[Object]) -> Plan:
         placed = place(files, each)
         files = placed.files
         reports.append(_deployment(each, placed))
-    return Plan(deployments=tuple(reports), **_summary(reports, files))
+    return Plan(deployments=tuple(reports), **_summary(reports, files, pool_reports.pools(files)))
 
 
 def explain(files: Files, deployment: Object) -> Explanation:
@@ -211,7 +185,44 @@ def explain(files: Files, deployment: Object) -> Explanation:
     return Explanation(
         deployment=report,
         alternatives=_alternatives(placed, deployment),
-        **_summary([report], placed.files),
+        **_summary([report], placed.files, pool_reports.pools(placed.files)),
+    )
+
+
+def explain_briefly(files: Files, deployment: Object, most_pools: int) -> Explanation:
+    """Explain the placement of one deployment as a page has room for. Raises ``Unplannable``.
+
+    Of more pools than ``most_pools``, only those that its replicas use are reported; alternatives only if
+    they have prices to compare. The rest of a large fleet is then not read.
+    """
+    placed = place(files, deployment)
+    report = _deployment(deployment, placed)
+    fleet, used = snapshot(placed.files), used_pools([report])
+    if sum(len(cluster.pools) for cluster in fleet.clusters) <= most_pools:
+        pools = pool_reports.pools(placed.files)
+    else:
+        found = pool_reports.pools(placed.files, {cluster for cluster, _ in used})
+        pools = tuple(pool for pool in found if (pool.cluster, pool.pool) in used)
+    return Explanation(
+        deployment=report,
+        alternatives=() if report.cost is None else _alternatives(placed, deployment),
+        **_summary([report], placed.files, pools),
+    )
+
+
+def explained_replicas(files: Files, deployment: Object) -> tuple[Replica, ...]:
+    """Return the replicas of an explained deployment, without the rest of its fleet."""
+    return _deployment(deployment, place(files, deployment)).replicas
+
+
+def used_pools(deployments: Iterable[Deployment]) -> frozenset[tuple[str, str]]:
+    """Return cluster and pool of each pod of deployments."""
+    return frozenset(
+        (replica.cluster, member.pool)
+        for deployment in deployments
+        for replica in deployment.replicas
+        for engine in replica.engines
+        for member in engine.members
     )
 
 
@@ -232,11 +243,13 @@ def _price(cost: scheduler.Cost | None) -> str:
     return "" if cost is None or cost.unpriced else money.amount_of(cost.price)
 
 
-def _summary(reports: Sequence[Deployment], files: Files) -> dict[str, Any]:
+def _summary(
+    reports: Sequence[Deployment], files: Files, pools: tuple[pool_reports.Pool, ...]
+) -> dict[str, Any]:
     """Return the fields that plans and explanations have in common."""
     return {
         "placed": all(each.placed >= each.wanted for each in reports),
-        "pools": _pools(files),
+        "pools": pools,
         "assumed_ready": assumed_ready(files),
     }
 
@@ -351,23 +364,4 @@ def _refusal(refusal: scheduler.Refusal, files: Files) -> RefusalReport:
         detail=refusal.detail,
         compared=tuple(Compared(name=read.name, value=read.text) for read in refusal.reads),
         remedy="give the files of its classes too" if lacks_classes else refusal.remedy,
-    )
-
-
-def _pools(files: Files) -> tuple[Pool, ...]:
-    absent = to_provision(files)
-    return tuple(
-        Pool(
-            cluster=used.cluster,
-            pool=used.pool,
-            accounting=str(used.accounting),
-            nodes=used.nodes,
-            amounts=tuple(
-                Amount(name=each.name, total=each.total, usable=each.usable, taken=each.taken, free=each.free)
-                for each in used.amounts
-            ),
-            provisioned=used.cluster not in absent,
-            why=used.why,
-        )
-        for used in scheduler.usage(snapshot(files))
     )

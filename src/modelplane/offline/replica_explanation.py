@@ -94,7 +94,7 @@ def _owner(files: Files, replica: Object) -> Object | None:
 
 
 def _placement(files: Files, owner: Object, name: str) -> Replica | None:
-    explained = placements.explain(files, owner).deployment.replicas
+    explained = placements.explained_replicas(files, owner)
     return next((each for each in explained if each.name == name), None)
 
 

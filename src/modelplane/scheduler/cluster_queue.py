@@ -86,6 +86,10 @@ class ClusterQueue:
             *(Refused(cluster, said) for cluster, said in full if not isinstance(said, Offer)),
         )
 
+    def next(self, most: int) -> list[Cluster]:
+        """Return the clusters that would be tried first, as far as their ranks are known."""
+        return [self._state.clusters[name] for _, name in heapq.nsmallest(most, self._heap)]
+
     def _improved(self, cluster: Cluster) -> tuple[Rank, Offer | Rejected | Misfit | None]:
         """Return a truer rank of a cluster, and its offer once the rank is the true one."""
         name = cluster.name

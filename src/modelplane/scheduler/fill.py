@@ -1,14 +1,24 @@
-"""Placement of missing replicas, one at a time, each on the cluster that is first by the policy."""
+"""Placement of missing replicas, one at a time, each on the cluster that is first by the policy.
+
+By price, they are then placed together where that is cheaper.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from modelplane.scheduler import rearrangement
 from modelplane.scheduler.cluster_queue import ClusterQueue, Refused
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.indices import Indices
+from modelplane.scheduler.placer import Offer
+from modelplane.scheduler.rearrangement import Place
 from modelplane.scheduler.retention import Kept
 from modelplane.scheduler.spending import Spending
 from modelplane.scheduler.types import PlacedEngine
+
+_OTHERS: Final = 8
+"""Clusters without a new replica that may be cheaper than those that have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +38,56 @@ class Filled:
     refused: tuple[Refused, ...] = ()
 
 
-def fill(state: CycleState, shortfall: int, indices: Indices, staying: Sequence[Kept]) -> Filled:
-    """Place up to `shortfall` replicas. `staying` count towards the spread and the cost."""
+def fill(
+    state: CycleState, shortfall: int, indices: Indices, staying: Sequence[Kept], *, together: bool = True
+) -> Filled:
+    """Place up to `shortfall` replicas. `staying` count towards the spread and the cost.
+
+    Without `together`, the places of fewer replicas are among those of more.
+    """
     if shortfall <= 0:
         return Filled()
     queue = ClusterQueue(state, (decision.replica.cluster for decision in staying))
     spending = Spending(state, staying)
-    placed: list[New] = []
-    while len(placed) < shortfall:
+    most = spending.left
+    places, refused = _one_by_one(state, queue, spending, shortfall)
+    if together and rearrangement.applies(state, shortfall):
+        better = rearrangement.rearranged(state, places, queue.next(_OTHERS), shortfall, most)
+        if better is not None:
+            _replace(state, places, better)
+            places = better
+            refused = _refused(state) if len(places) < shortfall else ()
+    placed = (New(each.name, indices.take(each.name), offer.engines) for each, offer in places)
+    return Filled(tuple(placed), refused)
+
+
+def _one_by_one(
+    state: CycleState, queue: ClusterQueue, spending: Spending, shortfall: int
+) -> tuple[list[Place], tuple[Refused, ...]]:
+    """Give each replica the first cluster by the policy; return the refusals if one finds none."""
+    places: list[Place] = []
+    while len(places) < shortfall:
         best = queue.best()
         if best is None:
-            return Filled(tuple(placed), queue.refused())
+            return places, queue.refused()
         cluster, offer = best
         if refusal := spending.refusal(offer.cost):
             queue.refuse(refusal)
             continue
         spending.add(offer.cost)
         state.ledger.charge(cluster.name, offer.engines)
-        placed.append(New(cluster.name, indices.take(cluster.name), offer.engines))
+        places.append(best)
         queue.take()
-    return Filled(tuple(placed))
+    return places, ()
+
+
+def _replace(state: CycleState, before: Sequence[Place], after: Sequence[Place]) -> None:
+    for cluster, offer in before:
+        state.ledger.refund(cluster.name, offer.engines)
+    for cluster, offer in after:
+        state.ledger.charge(cluster.name, offer.engines)
+
+
+def _refused(state: CycleState) -> tuple[Refused, ...]:
+    offers = ((cluster, state.offer(cluster)) for cluster in state.clusters.values())
+    return tuple(Refused(cluster, said) for cluster, said in offers if not isinstance(said, Offer))

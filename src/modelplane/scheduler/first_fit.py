@@ -25,6 +25,18 @@ def first_fit(
     return tuple(chosen)
 
 
+def without(capacities: Sequence[FreeCapacity], options: Sequence[Option]) -> list[FreeCapacity] | None:
+    """Return the capacities that options leave, or None if they do not fit together."""
+    left = [*capacities]
+    for option in options:
+        smaller = _taken(left, option)
+        if smaller is None:
+            return None
+        for pool, capacity in smaller.items():
+            left[pool] = capacity
+    return left
+
+
 def _taken(capacities: Sequence[FreeCapacity], option: Option) -> dict[int, FreeCapacity] | None:
     """Return the capacities after an option, or None if it does not fit."""
     smaller = {}

@@ -7,7 +7,9 @@ published order, an engine in one pool before one that is in two.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from itertools import product
+from math import prod
+from typing import Final, TypeAlias
 
 from modelplane.api.model_deployment import PlacementPolicy
 from modelplane.scheduler import misfit
@@ -23,6 +25,9 @@ from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, Engine, PlacedEngine, PlacedMember
 
+_MOST_WAYS: Final = 256
+"""Choices of options of one cluster up to which all are compared."""
+
 Pins: TypeAlias = Mapping[str, tuple[str, ...]]
 """The pools that engines must stay in, by the engine's name: one for each member."""
 
@@ -33,6 +38,14 @@ class Offer:
 
     engines: tuple[PlacedEngine, ...]
     cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """An option of each engine, and their cost as the policy compares it."""
+
+    options: tuple[Option, ...]
+    amounts: Amounts
 
 
 class Placer:
@@ -82,6 +95,26 @@ class Placer:
             return chosen
         cost = sum((self._cost(cluster, option) for option in chosen), NOTHING)
         return Offer(self._placed(cluster, chosen), cost)
+
+    def ways(self, cluster: Cluster) -> tuple[Way, ...]:
+        """Return the choices of options that nothing pins, the cheapest first; none if there are too many.
+
+        The deployment has a policy. Free capacity plays no part.
+        """
+        options = self._options(cluster, None)
+        if self._policy is None or isinstance(options, Misfit) or prod(map(len, options)) > _MOST_WAYS:
+            return ()
+        costs = self._costs(cluster, options, self._policy)
+        ways = (
+            Way(tuple(each), tuple(map(sum, zip(*cost, strict=True))))
+            for each, cost in zip(product(*options), product(*costs), strict=True)
+        )
+        return tuple(sorted(ways, key=lambda way: way.amounts))
+
+    def offer_of(self, cluster: Cluster, way: Way) -> Offer:
+        """Return the place of a replica that is placed in one of the ways."""
+        cost = sum((self._cost(cluster, option) for option in way.options), NOTHING)
+        return Offer(self._placed(cluster, way.options), cost)
 
     def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | Misfit:
         """Place every engine in its pinned pools, regardless of capacity."""

@@ -18,11 +18,12 @@ from modelplane.scheduler.scale_down import victims
 from modelplane.scheduler.types import Deployment, Fleet, Replica
 
 
-def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
+def schedule(fleet: Fleet, deployment: Deployment, *, together: bool = True) -> Placement:
     """Place every replica of the deployment.
 
-    The result is the same in any order of the fleet's clusters and replicas. Raises SelectorError if a
-    selector does not compile or the selectors cost too much; the caller then keeps everything as it is.
+    Without `together`, the places of fewer replicas are among those of more; with it, new replicas can be
+    cheaper. The result is the same in any order of the fleet's clusters and replicas. Raises SelectorError if
+    a selector does not compile or the selectors cost too much; the caller then keeps everything as it is.
     """
     state = CycleState.begin(fleet, deployment)
     ours = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
@@ -44,7 +45,9 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     departing = [_leave(decision, indices) for decision in leaving]
     staying = [_stay(decision, indices) for decision in kept]
     shortfall = deployment.replicas - len(kept)
-    filled = Filled() if _waits_for_cache(deployment) else fill(state, shortfall, indices, kept)
+    filled = Filled()
+    if not _waits_for_cache(deployment):
+        filled = fill(state, shortfall, indices, kept, together=together)
     new = [Assignment(each.cluster, each.index, each.engines) for each in filled.placed]
     assignments = [_priced(state, each) for each in (*departing, *staying, *new)]
     return Placement(

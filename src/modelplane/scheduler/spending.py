@@ -22,6 +22,11 @@ class Spending:
                 for each in staying
             )
 
+    @property
+    def left(self) -> int | None:
+        """What may be spent; None without a limit."""
+        return None if self._most is None else self._most - self._spent
+
     def add(self, cost: Cost) -> None:
         """Count a new replica."""
         self._spent += cost.price

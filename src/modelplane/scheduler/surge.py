@@ -15,9 +15,16 @@ def with_surge(fleet: Fleet, deployment: Deployment, base: Placement, surge: int
     """
     if not surge:
         return base
-    asked = {(each.cluster, each.index) for each in base.assignments if not each.leaving}
+    fewer = (
+        base
+        if all(each.retained for each in base.assignments)
+        else schedule(fleet, deployment, together=False)
+    )
+    asked = {(each.cluster, each.index) for each in fewer.assignments if not each.leaving}
     more = schedule(
-        without_marks(fleet, deployment), replace(deployment, replicas=deployment.replicas + surge)
+        without_marks(fleet, deployment),
+        replace(deployment, replicas=deployment.replicas + surge),
+        together=False,
     )
     relieved = {each.replica: each for each in base.dropped}
     assignments = tuple(

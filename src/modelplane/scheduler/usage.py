@@ -3,7 +3,7 @@
 The numbers are those of the ledger that placements use.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from modelplane.api.node_pools import Accounting
@@ -48,11 +48,12 @@ class Usage:
     """The cause for which not all that is declared is usable; empty if all is, or nothing was observed."""
 
 
-def usage(fleet: Fleet) -> tuple[Usage, ...]:
-    """Return the usage of every pool, in order of cluster name and published pool."""
+def usage(fleet: Fleet, names: Collection[str] | None = None) -> tuple[Usage, ...]:
+    """Return the usage of every pool, or of those of named clusters, by cluster and in published order."""
     budget = SearchBudget()
     ledger = Ledger(fleet.replicas, Selection(budget), budget)
-    return tuple(_usages(sorted(fleet.clusters, key=lambda cluster: cluster.name), ledger))
+    clusters = (each for each in fleet.clusters if names is None or each.name in names)
+    return tuple(_usages(sorted(clusters, key=lambda cluster: cluster.name), ledger))
 
 
 def overcommitted(fleet: Fleet) -> list[str]:

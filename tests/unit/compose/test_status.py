@@ -36,10 +36,10 @@ def test_only_news_is_an_event() -> None:
     assert status.transitions([same, other], before) == [other]
 
 
-def test_that_something_new_is_not_there_yet_is_no_event_unless_somebody_must_act() -> None:
+def test_the_first_conditions_of_an_object_are_no_events_unless_somebody_must_act() -> None:
     waiting, broken = false("A", "WaitingForModel", "why"), false("B", "InsufficientCapacity", "why")
     done = true("C", "Accepted", "why")
-    assert status.transitions([waiting, broken, done], []) == [broken, done]
+    assert status.transitions([waiting, broken, done], []) == [broken]
 
 
 def test_the_first_children_that_are_not_ready_are_named_and_the_others_counted() -> None:

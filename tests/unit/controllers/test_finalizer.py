@@ -94,6 +94,24 @@ async def test_an_owner_waits_for_what_it_made_to_be_gone(
     assert await bench.finalize(_replica()) == ""
 
 
+async def test_a_replica_without_a_status_waits_for_the_cluster_that_its_creation_recorded(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    """A process that was killed between its first write to the cluster and the status leaves it like this."""
+    new = _replica()
+    del new["status"]
+    new["metadata"]["ownerReferences"] = [
+        {"kind": "ModelDeployment", "name": "d", "uid": "d", "controller": True}
+    ]
+    assert "which cannot be reached" in await bench.finalize(new)
+    east.has([_service()])
+    connection = await connected(clusters, "east", east)
+    assert await bench.finalize(new) == 'waiting for Service "s" on "east" to go'
+    east.has([])
+    connection.informer(resources.SERVICES)._drop(_service())
+    assert await bench.finalize(new) == ""
+
+
 async def test_the_endpoint_of_a_replica_goes_with_the_first_look(
     bench: Bench, east: Any, clusters: Clusters, connected: Any
 ) -> None:

@@ -26,12 +26,18 @@ def _owner() -> dict[str, Any]:
     return {"apiVersion": "modelplane.ai/v1alpha1", "kind": "InferenceClass", "metadata": metadata}
 
 
+def _waited() -> dict[str, Any]:
+    """Return an owner that has waited for what it needs."""
+    waited = {"type": "Accepted", "status": "False", "reason": "Waiting", "lastTransitionTime": "t"}
+    return _owner() | {"status": {"conditions": [waited]}}
+
+
 async def test_a_change_is_written_and_told_once(
     plane: Any, client: Client, informers: dict[str, Informer]
 ) -> None:
     reporter = Reporter(client, informers)
     for _ in range(2):
-        owner = informers["InferenceClass"].get("a") or _owner()
+        owner = informers["InferenceClass"].get("a") or _waited()
         await reporter.composed(owner, {}, COMPOSITION, "")
     assert [path for _, path, _, _ in plane.writes] == [STATUS, EVENTS]
 
@@ -43,7 +49,7 @@ async def test_a_status_that_cannot_be_written_is_no_event(
     reporter = Reporter(client, informers)
     for _ in range(3):
         with pytest.raises(errors.Conflict):
-            await reporter.composed(_owner(), {}, COMPOSITION, "")
+            await reporter.composed(_waited(), {}, COMPOSITION, "")
     assert plane.wrote("POST") == []
 
 
@@ -51,7 +57,7 @@ async def test_an_event_that_cannot_be_written_is_given_up(
     plane: Any, client: Client, informers: dict[str, Informer]
 ) -> None:
     plane.refuse("POST", EVENTS, 403, "no")
-    await Reporter(client, informers).composed(_owner(), {}, COMPOSITION, "")
+    await Reporter(client, informers).composed(_waited(), {}, COMPOSITION, "")
     assert plane.wrote("POST") == [EVENTS]
 
 
@@ -68,12 +74,38 @@ async def test_what_blocks_an_owner_leaves_everything_else_as_it_was(
     assert (synced["type"], synced["status"], synced["message"]) == ("Synced", "False", "the cluster is away")
 
 
-async def test_that_a_new_object_is_not_yet_what_it_is_to_be_is_no_event(
+@pytest.mark.parametrize("condition", [true, false])
+async def test_the_first_conditions_of_an_object_are_no_event(
+    plane: Any, client: Client, informers: dict[str, Informer], condition: Any
+) -> None:
+    first = Composition(conditions=(condition("Accepted", "Why", "because"),), ready=False)
+    await Reporter(client, informers).composed(_owner(), {}, first, "")
+    assert [path for _, path, _, _ in plane.writes] == [STATUS]
+
+
+def _new_replica() -> dict[str, Any]:
+    owner = {"apiVersion": "modelplane.ai/v1alpha1", "kind": "ModelDeployment", "name": "a", "uid": "d"}
+    return {
+        **_owner(),
+        "kind": "ModelReplica",
+        "metadata": {
+            **_owner()["metadata"],
+            "namespace": "n",
+            "ownerReferences": [{**owner, "controller": True}],
+        },
+        "spec": {"clusterName": "east"},
+    }
+
+
+async def test_the_first_status_of_a_replica_keeps_the_cluster_that_its_creation_recorded(
     plane: Any, client: Client, informers: dict[str, Informer]
 ) -> None:
-    waiting = Composition(conditions=(false("Accepted", "Why", "because"),), ready=False)
-    await Reporter(client, informers).composed(_owner(), {}, waiting, "")
-    assert [path for _, path, _, _ in plane.writes] == [STATUS]
+    """A process that ended in the middle may have written there, and nobody else knows."""
+    for report in (Reporter.blocked, Reporter.deleting):
+        plane.writes.clear()
+        await report(Reporter(client, informers), _new_replica(), "the cluster is away")
+        [(_, _, _, body)] = plane.writes
+        assert body["status"]["clusters"] == ["east"]
 
 
 async def test_what_a_server_fills_in_is_no_change(

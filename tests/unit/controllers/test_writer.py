@@ -97,6 +97,21 @@ async def test_the_owner_is_held_and_the_cluster_recorded_before_the_first_write
     assert east.wrote("PATCH") == [f"{SERVICES}s"]
 
 
+async def test_the_creation_of_a_replica_records_its_cluster(
+    plane: Any, east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    await connected(clusters, "east", east)
+    new = bench.owner
+    reference = {"kind": "ModelDeployment", "name": "d", "uid": "d", "controller": True}
+    new["metadata"] |= {"ownerReferences": [reference], "finalizers": [ownership.FINALIZER]}
+    assert await bench.writer.write(new, {}, _composed(_service("s"))) == ""
+    assert (plane.writes, east.wrote("PATCH")) == ([], [f"{SERVICES}s"])
+    # With a status, only the status counts: the replica may have been kept away from its cluster until now.
+    waited = new | {"status": {"conditions": []}}
+    assert await bench.writer.write(waited, {}, _composed(_service("t"))) == ""
+    assert plane.wrote("PATCH") == [f"{OWNER}/status"]
+
+
 async def test_what_an_owner_needs_is_held_even_where_it_writes_nothing(plane: Any, bench: Bench) -> None:
     class_ = {
         "apiVersion": "modelplane.ai/v1alpha1",

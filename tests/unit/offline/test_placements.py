@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.offline import placement_tables, placements
 from modelplane.offline.fleet import assemble, place
-from modelplane.offline.placements import Amount, Pool
+from modelplane.offline.pool_reports import Amount, Pool
 from modelplane.scheduler.retention import STILL_FITS
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 

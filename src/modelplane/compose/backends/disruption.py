@@ -2,15 +2,19 @@
 
 Nodes are drained by eviction. All pods of a gang share one budget, because losing one pod loses its group:
 until a group is back, no pod of another one can be evicted. A pod that does not serve can always be evicted:
-it has nothing to protect, and would only block the drain.
+it has nothing to protect, and would only block the drain. So can the only pod of an engine, which therefore
+has no budget.
 """
 
 from modelplane.api.meta import Object
+from modelplane.compose.backends.gang import is_gang
 from modelplane.compose.backends.workload import Workload
 
 
-def disruption_budget(workload: Workload) -> Object:
-    """Return the PodDisruptionBudget of an engine."""
+def disruption_budget(workload: Workload) -> Object | None:
+    """Return the PodDisruptionBudget of an engine; None if it has one pod, whose eviction none prevents."""
+    if workload.engine.copies == 1 and not is_gang(workload.engine):
+        return None
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

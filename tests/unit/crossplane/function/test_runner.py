@@ -381,18 +381,16 @@ def test_the_gateway_is_not_asked_for_before_its_kind_is_installed(ask: Ask) -> 
 
 
 def test_events_tell_what_is_news(ask: Ask) -> None:
-    answered = ask(CLASS, {"users-InferenceCluster": []})
-    assert [(each.reason, each.message) for each in answered.results] == [
-        ("Available", "available to node pools")
-    ]
-    known = {
-        "type": "Accepted",
-        "status": "True",
-        "reason": "Available",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
-    again = ask({**CLASS, "status": {"conditions": [known]}}, {"users-InferenceCluster": []})
-    assert not again.results
+    def told(*conditions: dict[str, str]) -> list[tuple[str, str]]:
+        known = [
+            {"type": "Accepted", "lastTransitionTime": "2026-01-01T00:00:00Z", **each} for each in conditions
+        ]
+        answered = ask({**CLASS, "status": {"conditions": known}}, {"users-InferenceCluster": []})
+        return [(each.reason, each.message) for each in answered.results]
+
+    assert told({"status": "False", "reason": "Invalid"}) == [("Available", "available to node pools")]
+    assert told({"status": "True", "reason": "Available"}) == []
+    assert told() == [], "the first conditions are no change"
 
 
 def test_an_endpoint_goes_once_no_route_leads_to_it(ask: Ask) -> None:

@@ -1,0 +1,3 @@
+module modelplane.ai/benchmarks/clusters
+
+go 1.25.0
