@@ -16,6 +16,13 @@ def vllm() -> Path:
 
 
 @pytest.fixture(scope="session")
+def sglang() -> Path:
+    """The folder of SGLang's programs."""
+    assert (install.SGLANG_FOLDER / ".installed").is_file(), "install the engines with: make engines"
+    return install.SGLANG_FOLDER.resolve() / "bin"
+
+
+@pytest.fixture(scope="session")
 def tiny_model(vllm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of two layers, whose answers are nonsense."""
     folder = tmp_path_factory.mktemp("tiny") / "model"

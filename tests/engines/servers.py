@@ -1,12 +1,13 @@
-"""vLLM as a process of its own, and what a client reads from it."""
+"""An engine as a process of its own, and what a client reads from it."""
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,19 @@ import openai
 
 MODEL = "tiny"
 _START_S = 600.0
+
+SGLANG_ON_A_PROCESSOR = (
+    "--device=cpu",
+    "--attention-backend=torch_native",
+    "--sampling-backend=pytorch",
+    "--grammar-backend=none",
+    "--context-length=4096",
+    "--max-total-tokens=8192",
+    "--mem-fraction-static=0.05",
+    "--disable-overlap-schedule",
+    "--disable-radix-cache",
+)
+"""What lets SGLang run a small model without the kernels of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +53,19 @@ class Server:
         with urllib.request.urlopen(f"{self.url}{path}", timeout=10) as answer:
             return str(answer.read().decode())
 
-    def stream(self, tokens: int) -> Iterator[dict[str, Any]]:
-        """Yield the events of a stream that has exactly so many tokens."""
-        wanted = {"model": MODEL, "prompt": "hello", "max_tokens": tokens, "ignore_eos": True, "stream": True}
+    def stream(self, tokens: int, **asked: Any) -> Iterator[dict[str, Any]]:
+        """Yield the events of a stream that has exactly so many tokens.
+
+        An event has several tokens if the client did not read the last one yet.
+        """
+        wanted = {
+            "model": MODEL,
+            "prompt": "hello",
+            "max_tokens": tokens,
+            "ignore_eos": True,
+            "stream": True,
+            **asked,
+        }
         request = urllib.request.Request(
             f"{self.url}/v1/completions", json.dumps(wanted).encode(), {"Content-Type": "application/json"}
         )
@@ -52,16 +76,50 @@ class Server:
                     yield json.loads(data)
 
 
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def tokens_of(events: Iterable[dict[str, Any]]) -> int:
+    """Return how many tokens some events have that were asked for with ``return_token_ids``."""
+    return sum(len(choice["token_ids"]) for event in events for choice in event["choices"])
+
+
 @contextmanager
 def serve(vllm: Path, model: Path, port: int, log: Path, *arguments: str) -> Iterator[Server]:
     """Run ``vllm serve`` with Modelplane's port and name, and wait until it is ready."""
-    command = [str(vllm / "vllm"), "serve", str(model), f"--served-model-name={MODEL}", f"--port={port}"]
-    offline = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    environment = os.environ | offline | {"PATH": f"{vllm}:{os.environ['PATH']}"}
+    command = (str(vllm / "vllm"), "serve", str(model), "--max-model-len=4096")
+    variables = {"VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    with _serve(vllm, command, variables, port, log, *arguments) as server:
+        yield server
+
+
+@contextmanager
+def serve_sglang(sglang: Path, model: Path, port: int, log: Path, *arguments: str) -> Iterator[Server]:
+    """Run SGLang's server with PyTorch's own operators, and wait until it is ready."""
+    command = (str(sglang / "python"), "-m", "sglang.launch_server", f"--model-path={model}")
+    with _serve(sglang, (*command, *SGLANG_ON_A_PROCESSOR), {}, port, log, *arguments) as server:
+        yield server
+
+
+@contextmanager
+def _serve(
+    programs: Path,
+    command: tuple[str, ...],
+    variables: dict[str, str],
+    port: int,
+    log: Path,
+    *arguments: str,
+) -> Iterator[Server]:
+    common = (f"--served-model-name={MODEL}", "--host=127.0.0.1", f"--port={port}")
+    path = f"{programs}:{os.environ['PATH']}"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*command, "--host=127.0.0.1", "--max-model-len=4096", *arguments],
-            env=environment,
+            [*command, *common, *arguments],
+            env=os.environ | {"HF_HUB_OFFLINE": "1", "PATH": path} | variables,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -1,15 +1,13 @@
 """The node agent and a container runtime, against a real control plane.
 
-The engine is the stand-in, unless ``MODELPLANE_TEST_CONTAINER_ENGINE`` names a real one that has the image
-``example.com/py:1``, whose entry point is ``python3``. What needs faults then is left out.
+The engine is the stand-in, unless a real one is named (see ``support.container_engines``).
 """
 
 import asyncio
-import os
 import signal
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +18,12 @@ from modelplane.host import addresses
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.pods import pods
+from support.container_engines import NAME, agent_of, container, needs_faults, nothing_left, stand_in
 from support.fake_docker import IMAGE, FakeDocker
 from support.fleets import ControlPlane
 from support.node_agent import Agent, is_ready, is_running, pod, status_of, until
 
 pytestmark = pytest.mark.kubernetes
-
-REAL = os.environ.get("MODELPLANE_TEST_CONTAINER_ENGINE", "")
-NAME = REAL or "docker"
-needs_faults = pytest.mark.skipif(bool(REAL), reason="a real engine cannot be told to fail")
 
 SLEEP = """
 import signal, sys, time
@@ -57,9 +51,8 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Any:
-    made = FakeDocker(tmp_path / "engine")
-    made.has(IMAGE, Entrypoint=["python3"])
+def engine(tmp_path: Path) -> Iterator[FakeDocker]:
+    made = stand_in(tmp_path / "engine")
     yield made
     made.stop()
 
@@ -68,31 +61,8 @@ def engine(tmp_path: Path) -> Any:
 async def agent(
     control_plane: Any, client: Client, engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Agent]:
-    if not REAL:
-        monkeypatch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
-    started = Agent(control_plane.home, control_plane.binary, client)
-    started.options = (f"--container-engine={NAME}",)
-    await started.start()
-    try:
+    async with agent_of(control_plane, client, engine, monkeypatch) as started:
         yield started
-    finally:
-        engine.fault()
-        for item in (await client.list(resources.PODS, "default")).items:
-            await client.delete(resources.PODS, item["metadata"]["name"], "default", grace_period_s=0)
-        try:
-            await until(lambda: _nothing_left(started))
-        finally:
-            started.end()
-            await asyncio.to_thread(pods.stop_all, control_plane.home.agent, 2)
-
-
-async def _nothing_left(agent: Agent) -> bool:
-    return not agent.directory.pods()
-
-
-def container(source: str, **fields: Any) -> Object:
-    """Return a container that runs a Python program of its image."""
-    return {"name": "engine", "image": IMAGE, "args": ["-u", "-c", source]} | fields
 
 
 def waiting(found: Object) -> Object:
@@ -276,7 +246,7 @@ async def test_a_pod_whose_engine_is_away_is_deleted_when_it_is_back(
     assert await agent.client.get(resources.PODS, "leaving", "default") is not None
     engine.fault()
     await agent.gone("leaving", 30)
-    await until(lambda: _nothing_left(agent))
+    await until(lambda: nothing_left(agent))
     assert engine.containers() == {}
 
 

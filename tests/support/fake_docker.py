@@ -2,7 +2,7 @@
 
 It keeps everything in one folder and has no server, so that it can be told to be slow, away or wrong by
 a file (see ``FakeDocker.fault``). What a container calls its own address is where its port is published: the
-network of its processes is the machine's.
+network of its processes is the machine's. What it calls the target of a mount is its source.
 
     fake_docker.py FOLDER COMMAND [ARGUMENT ...]
 """
@@ -105,6 +105,12 @@ def _signal(container: dict[str, Any], number: int) -> None:
         send = os.killpg if number == signal.SIGKILL else os.kill
         with contextlib.suppress(ProcessLookupError):
             send(container["State"]["Pid"], number)
+
+
+def _on_machine(text: str, places: dict[str, str]) -> str:
+    for place, own in places.items():
+        text = text.replace(place, own)
+    return text
 
 
 def _fail(message: str) -> NoReturn:
@@ -221,16 +227,14 @@ class _Program:
         image = _read(self.state / "images" / _hash(image_name))
         if not image:
             _fail(f"Error response from daemon: No such image: {image_name}")
-        if not set(options["network"]) <= set(_read(self.state / "networks")):
-            _fail(f"Error response from daemon: network {options['network'][0]} not found")
         identity = os.urandom(16).hex() * 2
-        name, ip = options["name"][0], options["ip"][0]
+        name = options["name"][0]
+        places = self._places(options)
         entry = options.get("entrypoint") or image["Config"].get("Entrypoint", ["python3"])
         passed = options.get("env", [])
         environment = {variable: os.environ[variable] for variable in passed if variable in os.environ}
         for file in options.get("env-file", []):
             environment |= dict(line.split("=", 1) for line in Path(file).read_text().splitlines())
-        own = options["publish"][0].partition(":")[0] if "publish" in options else "127.0.0.1"
         container = {
             "Id": identity,
             "Name": name,
@@ -238,8 +242,8 @@ class _Program:
             "Config": {
                 "Labels": dict(label.split("=", 1) for label in options.get("label", [])),
                 "StopSignal": image["Config"].get("StopSignal", ""),
-                "Cmd": [part.replace(ip, own) for part in [*entry, *command]],
-                "Env": {variable: value.replace(ip, own) for variable, value in environment.items()},
+                "Cmd": [_on_machine(part, places) for part in [*entry, *command]],
+                "Env": {variable: _on_machine(value, places) for variable, value in environment.items()},
             },
             "HostConfig": options,
             "State": {
@@ -259,6 +263,27 @@ class _Program:
             self._save(container)
         print(identity)
 
+    def _places(self, options: dict[str, list[str]]) -> dict[str, str]:
+        """Return where on this machine a container's address and its mounts are."""
+        network = options["network"][0]
+        if network.startswith("container:"):
+            held = self._find(network.partition(":")[2])
+            if options.keys() & {"hostname", "publish", "ip"}:
+                _fail("Error response from daemon: conflicting options: hostname and the network mode")
+            holder = held["HostConfig"]
+        elif network in _read(self.state / "networks"):
+            holder = options
+        else:
+            _fail(f"Error response from daemon: network {network} not found")
+        own = holder["publish"][0].partition(":")[0] if "publish" in holder else "127.0.0.1"
+        mounts = (
+            dict(field.partition("=")[::2] for field in each.split(",")) for each in options.get("mount", ())
+        )
+        return {
+            holder["ip"][0]: own,
+            **{each["target"]: each["source"] for each in mounts if "source" in each},
+        }
+
     def _records(self) -> list[Path]:
         return list((self.state / "containers").glob("*/container"))
 
@@ -266,6 +291,16 @@ class _Program:
         container = self._find(names[0])
         if container["State"]["Status"] == "running":
             return
+        network = container["HostConfig"]["network"][0]
+        if network.startswith("container:"):
+            holder = self._find(network.partition(":")[2])
+            if holder["State"]["Status"] != "running":
+                _fail(
+                    f"Error response from daemon: cannot join network of a non running container: {network}"
+                )
+        if container["State"]["Status"] == "exited":
+            container["State"]["Status"] = "created"
+            self._save(container)
         if os.fork() == 0:
             os.setsid()
             self._supervise(container)

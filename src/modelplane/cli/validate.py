@@ -1,5 +1,7 @@
 """``modelplane validate``: check manifests, before an API server does."""
 
+from pathlib import Path
+
 import click
 
 from modelplane.cli.files import output_option, paths_argument, read
@@ -8,16 +10,23 @@ from modelplane.cli.files import output_option, paths_argument, read
 @click.command()
 @paths_argument
 @click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings.")
+@click.option(
+    "--checkpoints",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Compare lengths of contexts with OWNER/NAME/config.json of this folder as well.",
+)
 @output_option("text", "One line for each problem, or a JSON document.")
-def validate(paths: tuple[str, ...], strict: bool, output: str) -> None:
+def validate(paths: tuple[str, ...], strict: bool, checkpoints: Path | None, output: str) -> None:
     """Check the manifests in PATH: files, folders, or - for standard input.
 
     The exit status is 1 if there is an error.
     """
+    from modelplane.checkpoints.at_hand import AtHand
     from modelplane.offline import output as documents
     from modelplane.offline import validation
 
-    found = validation.validate(read(paths))
+    found = validation.validate(read(paths), AtHand(checkpoints).config)
     if output == "json":
         click.echo(documents.as_json(found))
     else:

@@ -3,8 +3,10 @@
     DIR/pods/UID/pod.json                    the pod's name, and its address
     DIR/pods/UID/CONTAINER/NUMBER/           one attempt to run a container, by a process (see ``shim``)
                                              or by a container runtime (``container.json``, ``started.json``)
+    DIR/pods/UID/.network/0/                 the container that holds its network (see ``pod_network``)
     DIR/pods/UID/.volumes/                   its volumes, and DIR/volumes/ those of claims (see ``volumes``)
     DIR/models/                              models made from installed packages
+    DIR/pause                                the program of the containers that hold networks
     DIR/networks/RUNTIME                     that a container runtime has a network for pods
     DIR/id                                   the id in the labels of this agent's containers
 
@@ -25,6 +27,9 @@ from modelplane.host import folders
 from modelplane.host.private_files import write_private
 from modelplane.kubelet.runtime.processes import Process
 from modelplane.kubelet.runtime.shim import write_record
+
+NETWORK = ".network"
+"""The place of the container that holds a pod's network; no container of a pod can have its name."""
 
 _ATTEMPTS_KEPT = 2
 
@@ -189,6 +194,11 @@ class Attempt:
             (self.directory / "settled").touch(mode=0o600)
 
     @property
+    def holds_network(self) -> bool:
+        """Return True if its container holds the network of the others, and so must be the last to go."""
+        return self.directory.parent.name == NETWORK
+
+    @property
     def kept(self) -> bool:
         """Return True if its directory is still there."""
         return self.directory.is_dir()
@@ -260,8 +270,13 @@ class PodDirectory:
         """Return the directory of one of its containers."""
         return ContainerDirectory(self.path / name)
 
+    @property
+    def network(self) -> Attempt:
+        """The container that holds the pod's network; nothing is recorded of it unless there is one."""
+        return self.container(NETWORK).attempt(0)
+
     def attempts(self) -> Iterator[Attempt]:
-        """Yield every attempt of every container."""
+        """Yield every attempt of every container, and the container that holds their network."""
         with contextlib.suppress(FileNotFoundError):
             for entry in self.path.iterdir():
                 if entry.is_dir():
@@ -289,6 +304,11 @@ class AgentDirectory:
     def models(self) -> Path:
         """Directory of models made from installed packages."""
         return self.path / "models"
+
+    @property
+    def pause(self) -> Path:
+        """The program of the containers that hold the network of a pod."""
+        return self.path / "pause"
 
     @property
     def id(self) -> str:

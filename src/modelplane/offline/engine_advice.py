@@ -6,7 +6,7 @@ from typing import Final
 from modelplane.api.containers import Container
 from modelplane.api.model_deployment import Engine, Member
 from modelplane.catalogue.flag_files import flag_table
-from modelplane.catalogue.flag_table import nearest
+from modelplane.catalogue.flag_table import Release, nearest
 from modelplane.offline import flag_check, shape_check
 from modelplane.offline.diagnostics import Path
 from modelplane.offline.engine_commands import EngineCommand, Given, engine_commands
@@ -27,6 +27,19 @@ def warnings(engine: Engine, member: Member) -> Iterator[tuple[Path, str]]:
     yield from found
 
 
+def flags(command: EngineCommand) -> Flags:
+    """Return the flags of a command, as the nearest version that is known reads them."""
+    return Flags(_named(command, nearest(flag_table(command.engine.table), command.version)[0]))
+
+
+def _named(command: EngineCommand, release: Release) -> dict[str, Given]:
+    named: dict[str, Given] = {}
+    for given in command.given(release):
+        flag = release.named(given.name)
+        named |= dict.fromkeys(flag.names if flag else (given.name,), given)
+    return named
+
+
 def _own(container: Container) -> Path:
     return ("args",) if container.args else ("command",)
 
@@ -34,10 +47,7 @@ def _own(container: Container) -> Path:
 def _of(engine: Engine, member: Member, command: EngineCommand) -> Iterator[tuple[Given | None, str]]:
     releases = nearest(flag_table(command.engine.table), command.version)
     yield from flag_check.check(command, releases)
-    named: dict[str, Given] = {}
-    for given in command.given(releases[0]):
-        flag = releases[0].named(given.name)
-        named |= dict.fromkeys(flag.names if flag else (given.name,), given)
+    named = _named(command, releases[0])
     if command.engine.table == "llama.cpp":
         for each in member.template.spec.engine.env:
             if name := _LLAMA_CPP_VARIABLES.get(each.name):

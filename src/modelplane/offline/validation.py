@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from modelplane.offline import manifests
 from modelplane.offline.ambiguous_aliases import AmbiguousAliases
 from modelplane.offline.beyond_kserve import BeyondKServe
+from modelplane.offline.context_lengths import Configs, ContextLengths
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Foreign
 from modelplane.offline.output import Output, Report
@@ -70,8 +71,13 @@ def _number(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def validate(sources: Iterable[Source | Unopened]) -> Validation:
-    """Check every object of every file."""
+def validate(
+    sources: Iterable[Source | Unopened], configs: Configs = lambda _repo, _revision: None
+) -> Validation:
+    """Check every object of every file.
+
+    ``configs`` returns the ``config.json`` of a repository of the hub, if it is at hand.
+    """
     files = objects = skipped = ignored = 0
 
     def counted() -> Iterator[Source | Unopened]:
@@ -83,7 +89,7 @@ def validate(sources: Iterable[Source | Unopened]) -> Validation:
     found: list[Problem] = []
     # Duplicates in a folder may be alternatives.
     repeats = Repeats(alternatives=True)
-    together = (AmbiguousAliases(), BeyondKServe())
+    together = (AmbiguousAliases(), BeyondKServe(), ContextLengths(configs))
     for each in manifests.read(counted()):
         if len(found) >= MOST_PROBLEMS:
             found.append(_too_many(found[-1]))

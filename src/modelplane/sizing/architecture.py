@@ -3,7 +3,7 @@
 One idea has several names in the configurations of model families; ``_Config`` lists them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
@@ -38,6 +38,13 @@ class _Quantization(msgspec.Struct, frozen=True):
     weight_block_size: Annotated[tuple[_Width, ...], msgspec.Meta(max_length=2)] | None = None
 
 
+class _Rope(msgspec.Struct, frozen=True):
+    rope_type: _Text = ""
+    type: _Text = ""
+    factor: Annotated[float, msgspec.Meta(gt=0, le=10_000)] | None = None
+    original_max_position_embeddings: Annotated[int, msgspec.Meta(ge=1, le=2**31)] | None = None
+
+
 class _Config(msgspec.Struct, frozen=True):
     """The fields that are read, by their names in ``config.json``."""
 
@@ -50,6 +57,10 @@ class _Config(msgspec.Struct, frozen=True):
     vocab_size: _Width | None = None
     intermediate_size: _Width | None = None
     max_position_embeddings: Annotated[int, msgspec.Meta(ge=1, le=2**31)] | None = None
+    model_max_length: Annotated[int, msgspec.Meta(ge=1, le=2**31)] | None = None
+    # Newer versions of transformers write the second, some models by the kind of layer.
+    rope_scaling: dict[_Text, Any] | None = None
+    rope_parameters: dict[_Text, Any] | None = None
     tie_word_embeddings: bool | None = None
     # Experts.
     n_routed_experts: _Few | None = None
@@ -119,6 +130,17 @@ class Quantization:
 
 
 @dataclass(frozen=True, slots=True)
+class Rope:
+    """A change of the rotary embedding, which extends the context that a model was trained for."""
+
+    kind: str
+    """Its type, such as ``yarn``."""
+    factor: float | None = None
+    original: int | None = None
+    """Positions that it extends; None for those of the model."""
+
+
+@dataclass(frozen=True, slots=True)
 class Architecture:
     """A model, as far as memory and splits depend on it."""
 
@@ -143,6 +165,10 @@ class Architecture:
     window: int = 0
     state: State | None = None
     quantization: Quantization | None = None
+    stated_length: int = 0
+    """The longest context (``model_max_length``); 0 if the configuration has none beside its positions."""
+    ropes: tuple[Rope, ...] = ()
+    """One, or one for each kind of layer."""
 
 
 def architecture(content: bytes) -> Architecture:
@@ -156,12 +182,12 @@ def architecture(content: bytes) -> Architecture:
         config = convert(_complete(text), _Config)
         quantization = whole.get("quantization_config") or text.get("quantization_config")
         read = convert(quantization, _Quantization) if quantization else None
+        return _architecture(config, _quantization(read) if read else None)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise Unsizable(
             f'cannot size "config.json": {error}: only decoders whose configuration follows transformers can '
             "be sized"
         ) from error
-    return _architecture(config, _quantization(read) if read else None)
 
 
 def _complete(text: dict[str, Any]) -> dict[str, Any]:
@@ -209,7 +235,17 @@ def _architecture(config: _Config, quantization: Quantization | None) -> Archite
         window=(config.sliding_window or 0) if LayerKind.SLIDING in layers else 0,
         state=_state(config) if LayerKind.STATE in layers else None,
         quantization=quantization,
+        stated_length=config.model_max_length or 0,
+        ropes=tuple(_ropes(config)),
     )
+
+
+def _ropes(config: _Config) -> Iterator[Rope]:
+    written = config.rope_parameters or config.rope_scaling or {}
+    nested = [each for each in written.values() if isinstance(each, dict)]
+    for each in nested or ([written] if written else []):
+        read = convert({key: value for key, value in each.items() if value is not None}, _Rope)
+        yield Rope(read.rope_type or read.type, read.factor, read.original_max_position_embeddings)
 
 
 _TYPES: Final = {

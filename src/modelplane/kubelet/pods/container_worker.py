@@ -27,6 +27,7 @@ from modelplane.kubelet.runtime import launch
 from modelplane.kubelet.runtime.choice import Runtimes
 from modelplane.kubelet.runtime.containers.cli import ContainerRuntimeError
 from modelplane.kubelet.runtime.containers.images import PULLING
+from modelplane.kubelet.runtime.containers.pod_network import PodNetwork
 
 FIRST_RETRY_S = 0.5
 LAST_RETRY_S = 10.0
@@ -37,14 +38,16 @@ _log = logging.getLogger(__name__)
 class ContainerWorker:
     """Runs one container of a pod."""
 
-    def __init__(self, machine: Machine, record: PodRecord, report: ContainerReport) -> None:
+    def __init__(
+        self, machine: Machine, record: PodRecord, report: ContainerReport, network: PodNetwork | None
+    ) -> None:
         self.record = record
         self._report = report
         self._name: str = report.spec["name"]
         self.directory = machine.directory.pod(record.uid).container(self._name)
         # Agents that ran one container in a pod gave it ids without its name.
         is_first = self._name == report.whole.pod["spec"]["containers"][0]["name"]
-        self._runtimes = Runtimes(machine, record, "" if is_first else self._name)
+        self._runtimes = Runtimes(machine, record, "" if is_first else self._name, network)
         self._status = ContainerStatus(report, self._runtimes, self.directory)
         self._termination = Termination(report, self._runtimes)
         self._prober = Prober(report, self._runtimes, self._termination)
@@ -197,16 +200,21 @@ class ContainerWorker:
             await self._forget(attempt)
 
     async def _forget(self, attempt: Attempt) -> None:
-        retry_s, said = FIRST_RETRY_S, ""
-        while True:
-            try:
-                return await self._runtimes.of(attempt).forget(attempt)
-            except ContainerRuntimeError as error:
-                if str(error) != said:
-                    said = str(error)
-                    _log.warning('cannot remove a container of pod "%s": %s', self.record.name, said)
-            await asyncio.sleep(retry_s)
-            retry_s = min(retry_s * 2, LAST_RETRY_S)
+        await until_removed(lambda: self._runtimes.of(attempt).forget(attempt), self.record)
+
+
+async def until_removed(remove: Callable[[], Coroutine[Any, Any, None]], record: PodRecord) -> None:
+    """Try to remove a container of a pod until its container runtime has confirmed that."""
+    retry_s, said = FIRST_RETRY_S, ""
+    while True:
+        try:
+            return await remove()
+        except ContainerRuntimeError as error:
+            if str(error) != said:
+                said = str(error)
+                _log.warning('cannot remove a container of pod "%s": %s', record.name, said)
+        await asyncio.sleep(retry_s)
+        retry_s = min(retry_s * 2, LAST_RETRY_S)
 
 
 def _seconds_between(started_at: str, finished_at: str) -> float:

@@ -29,7 +29,11 @@ def stop_all(directory: Path, grace_s: float) -> int:
     What the API knows of the pods is not changed: they run again when their node does.
     """
     known = [attempt for pod in AgentDirectory(directory).pods() for attempt in pod.attempts()]
-    running = [attempt for attempt in known if not attempt.settled and (attempt.shim or attempt.container)]
+    running = [
+        attempt
+        for attempt in known
+        if not (attempt.settled or attempt.holds_network) and (attempt.shim or attempt.container)
+    ]
     try:
         process_attempt.stop(running, grace_s)
     finally:

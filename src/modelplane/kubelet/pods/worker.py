@@ -22,11 +22,13 @@ from modelplane.kubelet.pods.container_worker import (
     LAST_RETRY_S,
     ContainerWorker,
     first_of,
+    until_removed,
 )
 from modelplane.kubelet.pods.reporting import ContainerReport, Report
 from modelplane.kubelet.pods.termination import Deadline, countdown, grace_s
 from modelplane.kubelet.pods.views import PodView
 from modelplane.kubelet.records import PodRecord
+from modelplane.kubelet.runtime.containers import pod_network
 from modelplane.kubelet.volumes import volumes
 
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -47,8 +49,11 @@ class PodWorker:
             containers=views.of_pod(pod),
         )
         self._report = Report(machine.client, machine.events, pod, view)
+        self._network = pod_network.of(machine, record, pod)
         self._containers = {
-            each.name: ContainerWorker(machine, record, ContainerReport(self._report, each.name))
+            each.name: ContainerWorker(
+                machine, record, ContainerReport(self._report, each.name), self._network
+            )
             for each in view.containers
         }
         self._deadline = Deadline(self._report)
@@ -103,6 +108,8 @@ class PodWorker:
                 reporting.cancel()
         for container in self._containers.values():
             await container.forget()
+        if self._network is not None:
+            await until_removed(self._network.forget, self.record)
         directory.remove()
 
     async def _take_in(self) -> None:

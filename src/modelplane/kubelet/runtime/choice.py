@@ -18,6 +18,7 @@ from modelplane.kubelet.runtime.containers import cli, container_refusals
 from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntime
 from modelplane.kubelet.runtime.containers.container_runtime import UNAVAILABLE, PodContainers
 from modelplane.kubelet.runtime.containers.images import Pulls
+from modelplane.kubelet.runtime.containers.pod_network import PodNetwork
 from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
 from modelplane.kubelet.runtime.launch import NotYet
 from modelplane.kubelet.runtime.protocol import Runtime
@@ -26,10 +27,16 @@ from modelplane.kubelet.runtime.protocol import Runtime
 class Runtimes:
     """The runtimes of one container of a pod."""
 
-    def __init__(self, machine: Machine, record: PodRecord, name: str = "") -> None:
-        """``name``: the container's part of its ids; empty for the first main container."""
+    def __init__(
+        self, machine: Machine, record: PodRecord, name: str = "", network: PodNetwork | None = None
+    ) -> None:
+        """``name``: the container's part of its ids; empty for the first main container.
+
+        ``network``: the one that it shares with the other containers of its pod.
+        """
         self._machine = machine
         self._record = record
+        self._network = network
         self._host = HostProcesses(machine, record, name)
         self._pulls = Pulls(
             machine.client, record.namespace, machine.directory.pod(record.uid).path / f".pull{name}"
@@ -54,7 +61,7 @@ class Runtimes:
             return self._host
         runtime = await runtimes.answering()
         if runtime is not None:
-            # It is handed one container at a time, and does not see how many there are.
+            # It is handed one container at a time, and no container may start if another one never can.
             for refusal in container_refusals.refusals(pod):
                 raise NotYet(refusal)
             return self._containers(runtime)
@@ -83,4 +90,4 @@ class Runtimes:
         return next((attempt for attempt in attempts if attempt.begun), None)
 
     def _containers(self, runtime: ContainerRuntime) -> PodContainers:
-        return PodContainers(self._machine, self._record, runtime, self._pulls)
+        return PodContainers(self._machine, self._record, runtime, self._pulls, self._network)

@@ -88,7 +88,7 @@ def folders_of_claims(directory: AgentDirectory) -> Path:
 def in_use(directory: AgentDirectory, volume: str) -> bool:
     """Return True if a running container mounts the folder of a PersistentVolume."""
     return any(
-        not attempt.settled
+        not attempt.settled and not attempt.holds_network
         for pod in directory.pods()
         if of_pod(pod).claim(volume).is_symlink()
         for attempt in pod.attempts()
@@ -149,7 +149,7 @@ async def _prepare(
     if volume_files.KINDS & volume.keys():
         _write(own.files(name), volume_files.files(volume, pod, sources))
         return _Volume(own.files(name), read_only=True)
-    own.empty(name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_for_any_user(own.empty(name))
     return _Volume(own.empty(name), in_memory=volume["emptyDir"].get("medium") == "Memory")
 
 
@@ -234,13 +234,17 @@ def _folder(path: Path, what: str, machine: Machine, own: PodVolumes) -> Path:
         link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not link.is_symlink():
             link.symlink_to(path)
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # For a container of any user: no other user of the machine gets as far as the agent's directory.
-        with contextlib.suppress(PermissionError):
-            path.chmod(0o777)
+        _make_for_any_user(path)
     elif not path.exists():
         raise VolumeNotReady(f'{what} is bound to "{path}", which this machine has not: make it')
     return path
+
+
+def _make_for_any_user(path: Path) -> None:
+    """Make a folder for containers of any user; no user of the machine reaches the agent's directory."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(PermissionError):
+        path.chmod(0o777)
 
 
 def _sub_path(volume: _Volume, name: str, below: str) -> Path:

@@ -22,6 +22,9 @@ from typing import Any
 NEVER = "0001-"
 """The beginning of Go's zero time, for events that have not happened."""
 
+ENDED = frozenset({"dead", "exited", "stopped"})
+"""The statuses of a container that has run and runs no more."""
+
 _ANSWER_S = 10.0
 _COMMAND_S = 120.0
 _REMEMBERED_S = 10.0
@@ -69,6 +72,8 @@ class RuntimeKind:
     """Options of ``create`` that limit a container's log."""
     devices: Callable[[Sequence[str]], tuple[str, ...]]
     """Returns the options of ``create`` for the NVIDIA GPUs of these uuids and no others."""
+    names_joined: bool = False
+    """True if a container that joins another one's network needs a ``--hostname``, which others refuse."""
 
 
 def _gpus(uuids: Sequence[str]) -> tuple[str, ...]:
@@ -94,6 +99,7 @@ RUNTIME_KINDS: Mapping[Choice, RuntimeKind] = {
         ("info", "--format", "{{.Version.Version}}"),
         ("--log-driver", "k8s-file", "--log-opt", "max-size=10mb"),
         _cdi,
+        names_joined=True,
     ),
     Choice.NERDCTL: RuntimeKind(
         "nerdctl", "containerd", ("info", "--format", "{{.ServerVersion}}"), _JSON_FILE, _gpus

@@ -15,7 +15,9 @@ from typing import Any
 
 from modelplane.cel import quantity
 from modelplane.host import addresses
-from modelplane.kubelet.pods import probes
+from modelplane.kubelet.pods import narrowing, probes
+from modelplane.kubelet.records import PodRecord
+from modelplane.kubelet.runtime.containers import pause
 from modelplane.kubelet.runtime.containers.cli import RuntimeKind
 from modelplane.kubelet.runtime.environment import expand
 from modelplane.kubelet.volumes.mounts import Mount
@@ -30,6 +32,7 @@ UID_LABEL = "modelplane.ai/uid"
 CONTAINER_LABEL = "modelplane.ai/container"
 ATTEMPT_LABEL = "modelplane.ai/attempt"
 
+_NOBODY = "65534:65534"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path that a pod mounts, not a file of ours
 _HOSTNAME_CHARACTERS = 63
 
@@ -81,6 +84,8 @@ class ContainerInputs:
     image_user: str = ""
     expanded: Mapping[str, str] = field(default_factory=dict)
     """The variables that the command and its arguments may refer to."""
+    joins: str = ""
+    """The container whose network it joins; empty for a network of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,18 @@ def container_name(uid: str, container: str, number: int) -> str:
     return f"modelplane-{uid}-{container}-{number}"
 
 
+def identity(agent: str, record: PodRecord, container: str, number: int) -> ContainerIdentity:
+    """Return the name and labels of an attempt's container."""
+    labels = {
+        AGENT_LABEL: agent,
+        POD_LABEL: f"{record.namespace}/{record.name}",
+        UID_LABEL: record.uid,
+        CONTAINER_LABEL: container,
+        ATTEMPT_LABEL: str(number),
+    }
+    return ContainerIdentity(container_name(record.uid, container, number), labels)
+
+
 def create_arguments(
     kind: RuntimeKind,
     identity: ContainerIdentity,
@@ -112,10 +129,8 @@ def create_arguments(
     in_file = {name: value for name, value in inputs.environment.items() if _is_for_file(name, value)}
     passed = {name: value for name, value in inputs.environment.items() if name not in in_file}
     options = (
-        *("--pull", "never", "--name", identity.name),
-        *(part for key, value in identity.labels.items() for part in ("--label", f"{key}={value}")),
-        *("--network", NETWORK, "--ip", inputs.address, "--hostname", _hostname(pod)),
-        *(part for port in published(container) for part in ("--publish", f"{_bound(inputs)}:{port}")),
+        *_identified(identity),
+        *_network(kind, pod, inputs),
         *(part for variable in sorted(passed) for part in ("--env", variable)),
         *(("--env-file", file) if in_file else ()),
         *(part for mount in inputs.mounts for part in _mount(mount, inputs.memory_bytes)),
@@ -132,6 +147,50 @@ def create_arguments(
     entry = ("--entrypoint", command[0]) if command else ()
     line = ("create", *options, *entry, image, *command[1:], *arguments)
     return CreateArguments(line, passed, _environment_file(in_file))
+
+
+def holder_arguments(
+    kind: RuntimeKind,
+    identity: ContainerIdentity,
+    image: str,
+    pod: Mapping[str, Any],
+    address: str,
+    program: str,
+) -> tuple[str, ...]:
+    """Return the arguments that create the container that holds a pod's network; ``program`` waits."""
+    return (
+        "create",
+        *_identified(identity),
+        *_own_network(pod, address),
+        *("--mount", _fields("type=bind", f"source={program}", f"target={pause.TARGET}", "readonly")),
+        *("--user", _NOBODY, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"),
+        # It handles no signal.
+        *("--stop-signal", "KILL"),
+        *kind.logging,
+        *("--entrypoint", pause.TARGET, image),
+    )
+
+
+def _identified(identity: ContainerIdentity) -> Iterator[str]:
+    yield from ("--pull", "never", "--name", identity.name)
+    for key, value in identity.labels.items():
+        yield from ("--label", f"{key}={value}")
+
+
+def _network(kind: RuntimeKind, pod: Mapping[str, Any], inputs: ContainerInputs) -> Iterator[str]:
+    if not inputs.joins:
+        yield from _own_network(pod, inputs.address)
+        return
+    yield from ("--network", f"container:{inputs.joins}")
+    if kind.names_joined:
+        yield from ("--hostname", _hostname(pod))
+
+
+def _own_network(pod: Mapping[str, Any], address: str) -> Iterator[str]:
+    yield from ("--network", NETWORK, "--ip", address, "--hostname", _hostname(pod))
+    ports = {port for container in narrowing.containers(pod) for port in published(container)}
+    for port in sorted(ports):
+        yield from ("--publish", f"{addresses.bound(address)}:{port}")
 
 
 def _is_for_file(variable: str, value: str) -> bool:
@@ -185,10 +244,6 @@ def _asked(container: Mapping[str, Any]) -> Iterator[int]:
             port = handler.get(action, {}).get("port")
             if isinstance(port, int):
                 yield port
-
-
-def _bound(inputs: ContainerInputs) -> str:
-    return addresses.bound(inputs.address)
 
 
 def _hostname(pod: Mapping[str, Any]) -> str:

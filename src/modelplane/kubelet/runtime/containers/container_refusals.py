@@ -32,16 +32,21 @@ def refusals(pod: Mapping[str, Any]) -> tuple[Refusal, ...]:
 
 
 def _causes(spec: Mapping[str, Any]) -> Iterator[str]:
-    if spec.get("initContainers") or len(spec["containers"]) > 1:
-        yield (
-            "a pod of several containers runs as processes of this machine, not in a container runtime: "
-            "leave one container, start the fleet with --container-engine none"
-        )
     for field in _OF_THE_MACHINE:
         if spec.get(field):
             yield f"{field} would give the pod a part of this machine: remove it"
-    container = spec["containers"][0]
+    every = (*(spec.get("initContainers") or ()), *spec["containers"])
+    if spec.get("shareProcessNamespace") and len(every) > 1:
+        yield (
+            "shareProcessNamespace would show each container the others' processes, which is not set up "
+            "here: remove it"
+        )
     yield from _security(spec.get("securityContext", {}), "the pod's securityContext")
+    for container in every:
+        yield from _causes_of(spec, container)
+
+
+def _causes_of(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[str]:
     yield from _security(container.get("securityContext", {}), "the securityContext")
     yield from volumes(spec, container, "a pod here")
     yield from _ports(container.get("ports", ()))

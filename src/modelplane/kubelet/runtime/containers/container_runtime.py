@@ -31,8 +31,9 @@ from modelplane.kubelet.pods.http_check import Answer
 from modelplane.kubelet.records import Attempt, Container, ContainerDirectory, Exit, PodRecord, Started
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime import environment, launch
-from modelplane.kubelet.runtime.containers import container_arguments, container_refusals
+from modelplane.kubelet.runtime.containers import container_arguments, container_refusals, pod_network
 from modelplane.kubelet.runtime.containers.cli import (
+    ENDED,
     NEVER,
     ContainerRuntime,
     ContainerRuntimeError,
@@ -40,6 +41,7 @@ from modelplane.kubelet.runtime.containers.cli import (
 )
 from modelplane.kubelet.runtime.containers.container_arguments import ContainerIdentity, ContainerInputs
 from modelplane.kubelet.runtime.containers.images import Pulls, full_name
+from modelplane.kubelet.runtime.containers.pod_network import PodNetwork
 from modelplane.kubelet.runtime.launch import NotYet
 from modelplane.kubelet.runtime.protocol import Tell
 from modelplane.kubelet.runtime.shim import timestamp
@@ -47,7 +49,6 @@ from modelplane.kubelet.volumes import volumes
 
 UNAVAILABLE = "ContainerEngineUnavailable"
 
-_ENDED = frozenset({"dead", "exited", "stopped"})
 _START_FAILED = 128
 _KILLED = 137
 _NOTHING_VISIBLE = "void"
@@ -63,6 +64,8 @@ class PodContainers:
     record: PodRecord
     runtime: ContainerRuntime
     pulls: Pulls
+    network: PodNetwork | None = None
+    """The network that the container shares with others of its pod; None if it is the only one."""
     least_wait_s: float = 1.0
     """Least time between two checks that a container has ended."""
     kill_again_s: float = 10.0
@@ -85,6 +88,9 @@ class PodContainers:
             for old in directory.superseded():
                 await self.forget(old)
             await self._make_network()
+            if self.network is not None:
+                name = full_name(pod["spec"]["containers"][0]["image"])
+                inputs = replace(inputs, joins=await self.network.hold(self.runtime, name))
             attempt = unfinished or directory.new_attempt()
             await self._run(attempt, pod, self._identity(directory, attempt), inputs, image)
         except (container_arguments.Unwritable, ContainerRuntimeError) as error:
@@ -129,16 +135,8 @@ class PodContainers:
         )
 
     def _identity(self, directory: ContainerDirectory, attempt: Attempt) -> ContainerIdentity:
-        container = directory.path.name
-        labels = {
-            container_arguments.AGENT_LABEL: self.machine.directory.id,
-            container_arguments.POD_LABEL: f"{self.record.namespace}/{self.record.name}",
-            container_arguments.UID_LABEL: self.record.uid,
-            container_arguments.CONTAINER_LABEL: container,
-            container_arguments.ATTEMPT_LABEL: str(attempt.number),
-        }
-        name = container_arguments.container_name(self.record.uid, container, attempt.number)
-        return ContainerIdentity(name, labels)
+        agent = self.machine.directory.id
+        return container_arguments.identity(agent, self.record, directory.path.name, attempt.number)
 
     async def _make_network(self) -> None:
         if container_arguments.NETWORK in await self._networks():
@@ -200,16 +198,21 @@ class PodContainers:
 
     async def wait(self, attempt: Attempt) -> Exit:
         """Wait until the container runtime reports that the container has ended, or does not exist."""
-        silent = ""
+        silent, lost = "", False
         while (ended := attempt.exit) is None:
             began = time.monotonic()
             try:
                 ended = await self._end(attempt)
                 if ended is not None:
+                    if lost:
+                        ended = replace(ended, reason=pod_network.LOST, message=pod_network.LOST_MESSAGE)
                     attempt.record_exit(ended)
                     break
                 silent = ""
-                await self.runtime.wait(self._id(attempt))
+                lost = await self._has_lost_network(attempt)
+                if lost:
+                    await self._send(attempt, "KILL")
+                await self._wait_for_change(attempt, lost=lost)
             except ContainerRuntimeError as error:
                 if str(error) != silent:
                     silent = str(error)
@@ -220,6 +223,22 @@ class PodContainers:
         attempt.settle()
         return ended
 
+    async def _has_lost_network(self, attempt: Attempt) -> bool:
+        return self.network is not None and await self.network.is_lost(self.runtime, attempt.started_at)
+
+    async def _wait_for_change(self, attempt: Attempt, *, lost: bool) -> None:
+        """Wait until a container has ended, or what holds its network, or for some minutes."""
+        watched = [self._id(attempt), *([self.network.name] if self.network and not lost else [])]
+        waits = {asyncio.create_task(self.runtime.wait(each)) for each in watched}
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+        for task in done:
+            task.result()
+
     async def _end(self, attempt: Attempt) -> Exit | None:
         try:
             state = (await self.runtime.inspect(self._id(attempt)))["State"]
@@ -227,7 +246,7 @@ class PodContainers:
             return _exit(
                 _KILLED, message=f"{self.runtime.name} no longer has the container", supervised=False
             )
-        if state["Status"] not in _ENDED:
+        if state["Status"] not in ENDED:
             return None
         killed = bool(state.get("OOMKilled"))
         message = "it used more memory than its limit" if killed else str(state.get("Error") or "")

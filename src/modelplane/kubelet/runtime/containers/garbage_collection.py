@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from modelplane.kubelet.records import AgentDirectory, Attempt, Exit
+from modelplane.kubelet.records import NETWORK, AgentDirectory, Attempt, Exit
 from modelplane.kubelet.runtime.containers import cli, container_arguments
 from modelplane.kubelet.runtime.containers.cli import ContainerRuntime, ContainerRuntimeError, NoSuchObject
 from modelplane.kubelet.runtime.shim import timestamp
@@ -45,8 +45,10 @@ def stop(attempts: Iterable[Attempt], grace_s: float) -> tuple[Attempt, ...]:
 
 
 def _remove(runtime: ContainerRuntime, attempts: list[Attempt], grace_s: float) -> None:
-    names = {attempt: container.name for attempt in attempts if (container := attempt.container)}
-    unsettled = [attempt for attempt in attempts if not attempt.settled]
+    # What holds a network goes last: until then, requests in progress need it, and Podman does not remove it.
+    in_order = sorted(attempts, key=lambda attempt: attempt.holds_network)
+    names = {attempt: container.name for attempt in in_order if (container := attempt.container)}
+    unsettled = [attempt for attempt in in_order if not attempt.settled and not attempt.holds_network]
     # Some container runtimes stop none of several if one of them is gone.
     present = [names[attempt] for attempt in unsettled if _state(runtime, names[attempt])]
     if present:
@@ -115,8 +117,12 @@ async def sweep(runtime: ContainerRuntime, agent: str, is_known: Callable[[str],
     One may be made after the agent that asked for it was killed and its pod was forgotten.
     """
     label = f"label={container_arguments.AGENT_LABEL}={agent}"
+    unknown: dict[str, bool] = {}
     for found in (await runtime.do("ps", "--all", "--quiet", "--no-trunc", "--filter", label)).split():
         with contextlib.suppress(NoSuchObject):
             labels = (await runtime.inspect(found))["Config"]["Labels"]
             if not is_known(labels[container_arguments.UID_LABEL]):
-                await runtime.do("rm", "--force", "--volumes", found)
+                unknown[found] = labels[container_arguments.CONTAINER_LABEL] == NETWORK
+    for found in sorted(unknown, key=lambda each: unknown[each]):
+        with contextlib.suppress(NoSuchObject):
+            await runtime.do("rm", "--force", "--volumes", found)

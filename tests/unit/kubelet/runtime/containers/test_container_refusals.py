@@ -17,6 +17,9 @@ def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     [
         pytest.param(pod(), id="one plain container"),
         pytest.param(pod({"workingDir": "/app"}), id="a working directory"),
+        pytest.param(pod(initContainers=[{"name": "fetch"}]), id="an init container"),
+        pytest.param({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}}, id="a second container"),
+        pytest.param(pod(shareProcessNamespace=True), id="one container, which shares with itself"),
         pytest.param(
             pod(
                 {
@@ -42,17 +45,16 @@ def test_a_pod_that_a_container_here_can_be(accepted: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("refused", "cause"),
     [
-        *(
-            pytest.param(
-                several,
-                "a pod of several containers runs as processes of this machine, not in a container runtime: "
-                "leave one container, start the fleet with --container-engine none",
-                id=what,
-            )
-            for what, several in {
-                "an init container": pod(initContainers=[{"name": "fetch"}]),
-                "a second container": {"spec": {"containers": [{"name": "a"}, {"name": "b"}]}},
-            }.items()
+        pytest.param(
+            pod(initContainers=[{"name": "fetch", "securityContext": {"privileged": True}}]),
+            "the securityContext is privileged, which would give the pod this machine: remove it",
+            id="what one of several containers may not be",
+        ),
+        pytest.param(
+            pod(initContainers=[{"name": "fetch"}], shareProcessNamespace=True),
+            "shareProcessNamespace would show each container the others' processes, which is not set up "
+            "here: remove it",
+            id="the processes of other containers",
         ),
         pytest.param(
             pod(hostNetwork=True),

@@ -2,22 +2,17 @@ import asyncio
 import base64
 import errno
 import json
-import os
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
-from modelplane.kube.client import Client
-from modelplane.kube.resources import Object, Resource
-from modelplane.kubelet.events import Recorder
+from modelplane.kube.resources import Object
 from modelplane.kubelet.logs.log_files import Selection
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pods.pods import stop_all
-from modelplane.kubelet.records import AgentDirectory, Attempt, ContainerDirectory, PodRecord
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime.choice import Runtimes
 from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntimes
@@ -27,94 +22,26 @@ from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
 from modelplane.kubelet.runtime.launch import NotYet
 from modelplane.kubelet.runtime.processes import Process
 from modelplane.kubelet.runtime.protocol import Runtime
-from support.fake_docker import IMAGE, FakeDocker
+from support.container_bench import (
+    RECORD,
+    STUBBORN,
+    Bench,
+    a_bench,
+    log_of,
+    pod,
+    sleeping,
+    status,
+    wait_for,
+)
+from support.fake_docker import IMAGE
 
 LAUNCHED = "ghcr.io/ggml-org/llama.cpp:server"
-SLEEP = "import time; print('up', flush=True); time.sleep(100)"
-STUBBORN = f"import signal; signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True)); {SLEEP}"
-RECORD = PodRecord("default", "pod", "uid", "127.77.1.2")
-
-
-@dataclass
-class Api:
-    """The objects that a pod may refer to, by kind and name."""
-
-    objects: dict[tuple[str, str], Object] = field(default_factory=dict)
-
-    async def get(self, resource: Resource, name: str, _namespace: str | None = None) -> Object | None:
-        return self.objects.get((resource.kind, name))
-
-
-@dataclass
-class Bench:
-    """One pod's runtime on a machine whose container runtime is the stand-in."""
-
-    engine: FakeDocker
-    machine: Machine
-    api: Api
-    told: list[Refusal] = field(default_factory=list)
-
-    @property
-    def directory(self) -> ContainerDirectory:
-        return self.machine.directory.pod(RECORD.uid).container("engine")
-
-    async def runtime(self) -> Runtime:
-        self.machine.directory.pod(RECORD.uid).write(RECORD)
-        found = await Runtimes(self.machine, RECORD).choose(self.directory, sleeping())
-        if isinstance(found, PodContainers):
-            return replace(found, least_wait_s=0.1, kill_again_s=0.2)
-        return found
-
-    async def start(self, pod: Object) -> Attempt:
-        return await (await self.runtime()).start(pod, self.directory, self.told.append)
-
-    async def refused(self, pod: Object) -> Refusal:
-        with pytest.raises(NotYet) as caught:
-            await self.start(pod)
-        return caught.value.refusal
 
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    engine = FakeDocker(tmp_path / "engine")
-    engine.has(IMAGE, Entrypoint=["python3"])
-    monkeypatch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
-    api = Api()
-    directory = AgentDirectory(tmp_path / "agent")
-    directory.path.mkdir()
-    # Nothing here makes an event.
-    events = cast("Recorder", None)
-    machine = Machine(cast("Client", api), directory, (), events, ContainerRuntimes(Choice.DOCKER))
-    yield Bench(engine, machine, api)
-    engine.stop()
-
-
-def pod(*args: str, image: str = IMAGE, spec: dict[str, Any] | None = None, **fields: Any) -> Object:
-    process_attempt = {"name": "engine", "image": image, "args": list(args), **fields}
-    return {
-        "metadata": {"name": "pod", "namespace": "default", "uid": "uid"},
-        "spec": {"containers": [process_attempt], **(spec or {})},
-    }
-
-
-def sleeping(source: str = SLEEP, **fields: Any) -> Object:
-    return pod("-u", "-c", source, **fields)
-
-
-async def wait_for(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.02)
-
-
-def status(bench: Bench, name: str = "modelplane-uid-engine-0") -> str:
-    found: str = bench.engine.containers()[name]["State"]["Status"]
-    return found
-
-
-async def log_of(bench: Bench, attempt: Attempt, selection: Selection, *, follow: bool = False) -> str:
-    parts = (await bench.runtime()).log(attempt, selection, follow=follow)
-    return b"".join([part async for part in parts]).decode()
+    with a_bench(tmp_path, monkeypatch) as made:
+        yield made
 
 
 async def test_a_container_is_started_waited_for_and_counted(bench: Bench) -> None:
@@ -393,14 +320,20 @@ async def test_a_pod_of_several_containers_is_processes_if_programs_replace_all_
         pytest.param(Choice.DOCKER, (LAUNCHED, LAUNCHED), id="a named engine runs every image"),
     ],
 )
-async def test_a_pod_of_several_containers_is_not_the_engines(
+async def test_a_pod_of_several_containers_is_containers_otherwise(
     bench: Bench, choice: Choice, images: tuple[str, str]
 ) -> None:
     machine = replace(bench.machine, container_runtimes=ContainerRuntimes(choice))
+    found = await Runtimes(machine, RECORD).choose(bench.directory, several(*images))
+    assert isinstance(found, PodContainers)
+
+
+async def test_no_container_starts_if_another_one_of_its_pod_never_can(bench: Bench) -> None:
+    wanted = several(IMAGE, IMAGE)
+    wanted["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     with pytest.raises(NotYet) as caught:
-        await Runtimes(machine, RECORD).choose(bench.directory, several(*images))
+        await Runtimes(bench.machine, RECORD).choose(bench.directory, wanted)
     assert caught.value.refusal.reason == "UnsupportedPod"
-    assert "start the fleet with --container-engine none" in caught.value.refusal.message
 
 
 async def test_all_containers_of_a_pod_have_the_runtime_of_the_first(bench: Bench) -> None:
