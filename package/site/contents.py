@@ -22,18 +22,18 @@ class Section:
 
 SECTIONS: Final = (
     Section("examples", "Tutorials and examples"),
-    Section("how-to", "How-to guides", "Steps for one task each.", ("install", "register", "hardware")),
+    Section("how-to", "How-to guides", "Steps for one task each.", ("install", "register", "hardware", "gateway", "deploy", "expose")),
     Section(
         "explanation",
         "Explanation",
         "Background: how Modelplane decides, and why.",
-        ("structure-of-the-code", "scheduling", "replica", "request-path"),
+        ("why", "how-it-works", "faq", "scheduling", "replica", "request-path"),
     ),
     Section(
         "reference",
         "Reference",
         "Every field, condition, metric and command.",
-        ("commands", "conditions", "metrics", "gateway"),
+        ("glossary", "commands", "conditions", "metrics", "gateway"),
     ),
     Section("decisions", "Decisions", "Design decisions, with the evidence."),
 )
