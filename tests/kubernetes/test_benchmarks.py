@@ -33,8 +33,11 @@ def printed(program: Path, options: str, kubernetes_binary: Path, tmp_path: Path
     return found
 
 
-def test_a_small_fleet_is_composed_and_measured(kubernetes_binary: Path, tmp_path: Path) -> None:
-    options = "--clusters 10 --deployments 3 --replicas 2 --others 1,4 --quiet 2 --json"
+@pytest.mark.parametrize("simulated", ["", " --simulated"], ids=["real", "simulated"])
+def test_a_small_fleet_is_composed_and_measured(
+    kubernetes_binary: Path, tmp_path: Path, simulated: str
+) -> None:
+    options = f"--clusters 10 --deployments 3 --replicas 2 --others 1,4 --quiet 2 --json{simulated}"
     found = printed(FLEET, options, kubernetes_binary, tmp_path)
     assert {name: found[name] for name in ("clusters", "deployments", "replicas")} == {
         "clusters": 10,
@@ -52,6 +55,9 @@ def test_a_small_fleet_is_composed_and_measured(kubernetes_binary: Path, tmp_pat
     requests = found["requests_per_replica"]
     assert requests["APPLY modelreplicas/status"] == 1
     assert all(requests[f"APPLY {kind}"] == 1 for kind in ("deployments", "services", "httproutes"))
+    assert "APPLY poddisruptionbudgets" not in requests
+    # One event for the two replicas of a deployment, and none for each.
+    assert requests["POST events"] < 1
     assert list(tmp_path.iterdir()) == [], "nothing is left"
 
 

@@ -114,18 +114,29 @@ def exchange() -> Google:
 
 
 @pytest.fixture
-async def secrets(
-    client: Client,
-    registered: Informer,
-    provisioned: Informer,
-    clusters: Clusters,
-    exchange: Google,
-) -> AsyncIterator[Informer]:
-    """The Secrets that the running ``Kubeconfigs`` follows."""
-    others = {recipe.kind: Informer(client, resource_of_kind(recipe.type)) for recipe in RECIPES.values()} | {
+def others(client: Client, provisioned: Informer) -> dict[str, Informer]:
+    """The copies of the clouds' kinds."""
+    return {recipe.kind: Informer(client, resource_of_kind(recipe.type)) for recipe in RECIPES.values()} | {
         "EKSCluster": provisioned
     }
-    kubeconfigs = Kubeconfigs(client, registered, others, clusters, dict.fromkeys(IdentityType, exchange))
+
+
+@pytest.fixture
+def kubeconfigs(
+    client: Client,
+    registered: Informer,
+    others: dict[str, Informer],
+    clusters: Clusters,
+    exchange: Google,
+) -> Kubeconfigs:
+    return Kubeconfigs(client, registered, others, clusters, dict.fromkeys(IdentityType, exchange))
+
+
+@pytest.fixture
+async def secrets(
+    registered: Informer, others: dict[str, Informer], kubeconfigs: Kubeconfigs, clusters: Clusters
+) -> AsyncIterator[Informer]:
+    """The Secrets that the running ``Kubeconfigs`` follows."""
     informers = (registered, *others.values())
     task = asyncio.create_task(run_all((kubeconfigs, kubeconfigs.identities), informers))
     await asyncio.sleep(1)
@@ -164,6 +175,32 @@ async def test_every_cluster_is_connected_to_or_has_a_problem(clusters: Clusters
         "odd": "cannot read spec.cluster: Invalid enum value 'Moon' - at `$.source`",
         "west": "a cluster of source Vultr has no kubeconfig yet",
     }
+
+
+async def test_nothing_is_connected_to_before_the_start(
+    registered: Informer, kubeconfigs: Kubeconfigs, clusters: Clusters
+) -> None:
+    """The copies of ten thousand clusters arrive at once, and the lease must be renewed meanwhile."""
+    [secrets] = kubeconfigs.informers
+    secrets.begin_empty(1)
+    secrets.remember(_secret("east", GOOD))
+    registered.remember(_cluster("east", **_existing("east")))
+    assert _connected(clusters) == []
+    await kubeconfigs.start()
+    assert _connected(clusters) == ["east"]
+    await kubeconfigs.close()
+
+
+async def test_a_cluster_follows_only_the_secret_that_it_names_now(
+    clusters: Clusters, secrets: Informer, registered: Informer
+) -> None:
+    secrets.remember(_secret("later", GOOD, 2000))
+    registered.remember(_cluster("east", 2000, **_existing("later")))
+    before = clusters.get("east")
+    secrets.remember(_secret("east", GOOD.replace(b":1", b":2"), 2001))
+    assert clusters.get("east") is before
+    secrets.remember(_secret("later", GOOD.replace(b":1", b":3"), 2002))
+    assert clusters.get("east") is not before
 
 
 async def test_a_secret_that_comes_later_connects_the_clusters_that_name_it(

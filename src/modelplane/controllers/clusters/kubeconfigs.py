@@ -1,6 +1,7 @@
 """Kubeconfigs: connect to every InferenceCluster, and again when its kubeconfig changes."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping
 
 import msgspec
@@ -23,6 +24,9 @@ from modelplane.kube.informer import Handler, Informer
 from modelplane.kube.resources import Object
 
 _CLOUDS = {IdentityType.GOOGLE: "a Google", IdentityType.AWS: "an AWS", IdentityType.NEBIUS: "a Nebius"}
+
+_SLICE_S = 0.05
+"""Time for which nothing else runs while the connections to all clusters begin."""
 
 
 def _origin(cluster: Object) -> ClusterOrigin | Unknown:
@@ -53,6 +57,9 @@ class Kubeconfigs(Runnable):
         self._registered = registered
         self._provisioned = {source: provisioned[recipe.kind] for source, recipe in RECIPES.items()}
         self._clusters = clusters
+        self._started = False
+        self._used: dict[str, frozenset[str]] = {}
+        self._users: defaultdict[str, set[str]] = defaultdict(set)
         self.identities = Identities(exchanges, self._connect)
         """Tokens for kubeconfigs without a credential, as a control loop of their own."""
         self._secrets = Informer(
@@ -67,10 +74,20 @@ class Kubeconfigs(Runnable):
         return (self._secrets,)
 
     async def start(self) -> None:
-        """Begin to connect to every cluster."""
+        """Begin to connect to every cluster.
+
+        Not before: the copies of thousands of clusters arrive at once, and nothing else would run meanwhile.
+        """
+        self._started = True
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         for cluster in self._registered:
             self._connect(cluster["metadata"]["name"])
-            await asyncio.sleep(0)  # a thousand kubeconfigs take seconds, and the lease is to be renewed
+            # A thousand kubeconfigs take seconds, and the lease is to be renewed. No owner is reconciled
+            # before the last of them, so the connections that begin are not served after each.
+            if loop.time() - began > _SLICE_S:
+                await asyncio.sleep(0)
+                began = loop.time()
 
     async def close(self) -> None:
         """Close every connection."""
@@ -108,23 +125,30 @@ class Kubeconfigs(Runnable):
             self._connect(cluster["metadata"]["name"])
 
     def _secret_changed(self, secret: Object) -> None:
-        if not self._secrets.synced:
-            return
-        name = secret["metadata"]["name"]
-        for cluster in self._registered:
-            reference = self._reference(cluster)
-            if isinstance(reference, KubeconfigReference) and name in reference.secrets:
-                self._connect(cluster["metadata"]["name"])
+        for name in sorted(self._users.get(secret["metadata"]["name"], ())):
+            self._connect(name)
+
+    def _index(self, cluster: str, secrets: frozenset[str]) -> None:
+        """Record which Secrets a cluster's connection depends on: a change looks at no other cluster."""
+        for former in self._used.pop(cluster, ()):
+            self._users[former].discard(cluster)
+            if not self._users[former]:
+                del self._users[former]
+        if secrets:
+            self._used[cluster] = secrets
+        for each in secrets:
+            self._users[each].add(cluster)
 
     def _connect(self, name: str) -> None:
-        if not self._secrets.synced:
+        if not self._started:
             return
         cluster = self._registered.get(name)
-        if cluster is None:
+        reference = self._reference(cluster) if cluster is not None else None
+        self._index(name, reference.secrets if isinstance(reference, KubeconfigReference) else frozenset())
+        if cluster is None or reference is None:
             self.identities.token(name, None)
             self._clusters.disconnect(name)
             return
-        reference = self._reference(cluster)
         if isinstance(reference, Rejected):
             self._clusters.refuse(name, reference.message)
             return
