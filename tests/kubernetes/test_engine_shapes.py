@@ -1,4 +1,4 @@
-"""Whole lives on a real control plane: deployments with a connector, and with containers beside the engine."""
+"""Whole lives on a real control plane: deployments with connectors, and with containers beside the engine."""
 
 from collections.abc import AsyncIterator
 from typing import Any
