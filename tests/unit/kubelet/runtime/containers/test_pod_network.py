@@ -146,7 +146,7 @@ async def test_a_machine_without_a_program_for_it_says_so(
     ("choice", "options"),
     [
         pytest.param(Choice.DOCKER, (), id="Docker's has the name of the network's"),
-        pytest.param(Choice.NERDCTL, (), id="so has nerdctl's"),
+        pytest.param(Choice.NERDCTL, (), id="nerdctl's has it too"),
         pytest.param(Choice.PODMAN, ("--hostname", "pod"), id="Podman's is named itself"),
     ],
 )
