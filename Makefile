@@ -55,7 +55,7 @@ test-kubernetes: setup ## Run the tests against a real control plane, proxy and 
 scale: setup ## Run the tests of many replicas at once, which take minutes
 	@$(BIN)/python -m pytest -q -m scale --durations=25
 
-engines: setup ## Install real engines (some 6 GB) and run the tests against them
+engines: setup ## Install real vLLM and SGLang (some 6 GB) and run the tests against them
 	@$(BIN)/python tests/engines/install.py
 	@$(BIN)/python -m pytest -q -m engines tests/engines --durations=10
 

@@ -6,7 +6,7 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from examples.planned import EXAMPLES, documents
 from modelplane.api.containers import Container
 from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import Engine, ModelDeployment
-from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import nearest
 from modelplane.compose.backends.draining import draining
@@ -40,7 +40,7 @@ print(json.dumps(sys.argv[1:]))
 """
 
 
-def _engines(document: dict[str, Any]) -> tuple[Engine, ...]:
+def _engines(document: dict[str, Any]) -> Sequence[Engine | PlacedEngine]:
     namespaced = {**document, "metadata": {"namespace": "n", **document["metadata"]}}
     if document["kind"] == "ModelDeployment":
         return decode_as(ModelDeployment, namespaced).replica_template().engines

@@ -74,6 +74,19 @@ def test_without_a_flag_it_has_no_metrics(sglang: Path, tiny_model: Path, tmp_pa
         server.get("/metrics")
 
 
+def test_a_context_longer_than_the_models_ends_it(sglang: Path, tiny_model: Path) -> None:
+    command = [str(sglang / "python"), "-m", "sglang.launch_server", f"--model-path={tiny_model}"]
+    done = subprocess.run(
+        [*command, *SGLANG_ON_A_PROCESSOR, "--context-length=9000"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode != 0
+    assert "context_length (9000) is greater than the derived context_length (4096)" in done.stderr
+
+
 def test_a_flag_that_it_does_not_know_is_named_in_the_last_lines(sglang: Path, tiny_model: Path) -> None:
     command = [str(sglang / "python"), "-m", "sglang.launch_server", f"--model-path={tiny_model}"]
     done = subprocess.run(

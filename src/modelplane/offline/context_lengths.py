@@ -142,8 +142,8 @@ class ContextLengths:
             wanted //= given.number("-np", "--parallel") or wanted
         if longest and wanted > longest:
             message = (
-                f"{found.written} {found.value} is longer than the context of {shown(repo)}, {longest} tokens "
-                f"by its config.json, and {rule.consequence}: {rule.remedy}"
+                f"{found.written} {found.value} is longer than the context of {shown(repo)}, "
+                f"{longest} tokens by its config.json, and {rule.consequence}: {rule.remedy}"
             )
             yield found.path, message
 

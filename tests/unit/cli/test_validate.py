@@ -37,6 +37,26 @@ def test_a_mistake_is_a_line_and_status_1():
     )
 
 
+def test_a_context_is_compared_with_a_checkpoint_of_a_folder(tmp_path):
+    folder = tmp_path / "Qwen" / "Qwen3-0.6B"
+    folder.mkdir(parents=True)
+    config = {
+        "num_hidden_layers": 2,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 40960,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    args = "[--model=Qwen/Qwen3-0.6B, --max-model-len=50000]"
+    before = "image: vllm/vllm-openai:v0.23.0"
+    manifest = DEPLOYMENT.replace(before, f"{before}\n                  args: {args}")
+    assert manifest != DEPLOYMENT
+    result = validate("-", "--checkpoints", tmp_path, stdin=manifest)
+    assert "--max-model-len 50000 is longer than the context of" in result.output
+    assert "1 object valid with 1 warning" in result.output
+    assert validate("-", "--checkpoints", tmp_path / "none", stdin=manifest).exit_code == 2
+
+
 def test_a_fault_in_a_selector_is_shown_below_its_line():
     result = validate("-", stdin=DEPLOYMENT.replace("device.driver ==", "device.driver = "))
     assert result.exit_code == 1

@@ -109,6 +109,7 @@ def test_a_path_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_an_empty_folder_is_there_and_goes_with_its_pod(tmp_path: Path) -> None:
     mount = mounted(tmp_path, {"emptyDir": {}}, mountPath="/x/", readOnly=True)
     assert mount == Mount(own(tmp_path).empty("v"), "/x", read_only=True)
+    assert mount.source.stat().st_mode & 0o777 == 0o777, "a container of any user may write"
     AgentDirectory(tmp_path / "agent").pod("u-1").remove()
     assert not mount.source.exists()
 
