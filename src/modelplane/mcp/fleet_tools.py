@@ -35,6 +35,8 @@ _BY_NAME: Final = {kind.name: kind for kind in KINDS}
 _COMPUTING_S: Final = 60.0
 """Maximum time for an explanation or a plan. What is too late still ends before the next one begins."""
 _MOST_LISTED: Final = 10
+_MOST_OF_A_SENTENCE: Final = 2_000
+"""Characters of a diagnosis, which names clusters and remedies."""
 
 
 class FleetTools:
@@ -154,7 +156,7 @@ def _find(snapshot: Snapshot, kind: str, name: str, namespace: str) -> Object:
 
 
 def _lines(told: Explained) -> Iterator[str]:
-    yield clean(told.verdict)
+    yield clean(told.verdict, _MOST_OF_A_SENTENCE)
     for each in told.tables:
         yield from table(each.title, each.columns, each.rows)
         if each.left_out:
@@ -162,7 +164,7 @@ def _lines(told: Explained) -> Iterator[str]:
     if told.notes:
         yield ""
     for note in told.notes:
-        yield clean(note)
+        yield clean(note, _MOST_OF_A_SENTENCE)
 
 
 def _columns(kind: Kind) -> tuple[str, ...]:

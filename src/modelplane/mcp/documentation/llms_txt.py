@@ -41,6 +41,8 @@ def full(title: str, summary: str, pages: Sequence[Page], address: Callable[[str
 
 
 def _with_source(page: Page, source: str) -> str:
-    first, _, rest = page.markdown.partition("\n")
-    heading = first if first.startswith("# ") else f"# {page.title}\n\n{first}"
-    return f"{heading}\n\nSource: {source}\n\n{rest.strip()}\n"
+    body = page.markdown.strip()
+    heading = f"# {page.title}"
+    if body.startswith("# "):
+        heading, _, body = body.partition("\n")
+    return f"{heading}\n\nSource: {source}\n\n{body.strip()}\n"

@@ -14,7 +14,8 @@ _FIELD: Final = re.compile(r"^([a-z-]+): *(.+)$", re.MULTILINE)
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 _LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _LINK_TO_PAGE: Final = re.compile(r"\[([^\]]+)\]\(([^)#:\s]+\.md)\)")
-_SENTENCE: Final = re.compile(r".+?[.:?!](?=\s|$)")
+_SENTENCE: Final = re.compile(r".+?[.?!](?=\s|$)")
+_LABEL: Final = re.compile(r"\*\*[^*]+[.:]\*\*\s+")
 _NOT_PROSE: Final = ("|", "```", "~~~", "![", "- ", "* ", ">", "#", "1. ")
 
 
@@ -133,7 +134,7 @@ def _anchor(heading: str, taken: Counter[str]) -> str:
 def _first_sentence(text: str) -> str:
     for block in re.split(r"\n\s*\n", text):
         if block.strip() and not block.lstrip().startswith(_NOT_PROSE):
-            said = " ".join(plain(block).split())
+            said = " ".join(plain(_LABEL.sub("", block.lstrip(), count=1)).split())
             found = _SENTENCE.match(said)
             return found[0] if found else said
     return ""
