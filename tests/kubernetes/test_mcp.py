@@ -1,10 +1,10 @@
 """The MCP server on a fleet of this machine, asked by the client of the protocol's SDK."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
-from mcp import Client
 
 from modelplane.controllers.events import CONTROLLER
 from modelplane.kube import events, timestamps
@@ -59,53 +59,49 @@ def powerless(unplaced: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path
     return kubeconfig(unplaced, "powerless", tmp_path_factory.mktemp("powerless") / "kubeconfig")
 
 
-async def test_an_unplaced_replica_is_explained_and_a_fix_is_planned(assistant: Client) -> None:
+async def test_an_unplaced_replica_is_explained_and_a_fix_is_planned(unplaced: Fleet) -> None:
     """The way of an assistant: look, explain, read how to, and plan the change before a user applies it."""
-    listed = await call(assistant, "list_fleet", kind="ModelDeployment", namespace=NAMESPACE)
-    assert f"{NAMESPACE} | large | " in listed
-    clusters = await call(assistant, "list_fleet", kind="InferenceCluster")
-    assert "CLUSTER | REGION | POOL | NODES | DEVICE | TOTAL | USED | FREE" in clusters
+    async with over_stdio(home=str(unplaced.home.root)) as client:
+        listed = await call(client, "list_fleet", kind="ModelDeployment", namespace=NAMESPACE)
+        assert f"{NAMESPACE} | large | " in listed
+        clusters = await call(client, "list_fleet", kind="InferenceCluster")
+        assert "CLUSTER | REGION | POOL | NODES | DEVICE | TOTAL | USED | FREE" in clusters
 
-    explained = await call(assistant, "explain_object", kind="ModelDeployment", name="large")
-    assert "0/1 clusters" in explained
-    assert "To place one more, one of:" in explained
-    assert "Conditions:" in explained
+        explained = await call(client, "explain_object", kind="ModelDeployment", name="large")
+        assert "0 of 1 replicas placed; 1 cluster" in explained
+        assert "To place one more, one of:" in explained
+        assert "Conditions:" in explained
 
-    found = await call(assistant, "search_modelplane_docs", query="device selector memory")
-    assert "docs/reference/selectors.md" in found
-    assert (await call(assistant, "get_modelplane_doc", page="reference/selectors")).startswith(
-        "# Device sel"
-    )
+        found = await call(client, "search_modelplane_docs", query="device selector memory")
+        assert "docs/reference/selectors.md" in found
+        page = await call(client, "get_modelplane_doc", page="reference/selectors")
+        assert page.startswith("# Device selectors\n")
 
-    unchanged = await call(assistant, "plan_manifests", manifests=deployment("900Ti"))
-    assert "0 of 1 replicas placed" in unchanged
-    fixed = await call(assistant, "plan_manifests", manifests=deployment("1Gi"))
-    assert "1 of 1 replicas placed" in fixed
-
-
-async def test_manifests_with_errors_are_refused_with_lines(assistant: Client) -> None:
-    told = await call(assistant, "plan_manifests", manifests=deployment("1Gi").replace("engines", "engine"))
-    assert "The manifest has errors" in told
-    assert "manifest:5" in told
+        unchanged = await call(client, "plan_manifests", manifests=deployment("900Ti"))
+        assert "0 of 1 replicas placed" in unchanged
+        broken = deployment("1Gi").replace("engines", "engine")
+        assert "The manifest has errors" in await call(client, "plan_manifests", manifests=broken)
+        fixed = await call(client, "plan_manifests", manifests=deployment("1Gi"))
+        assert "1 of 1 replicas placed" in fixed
 
 
-async def test_text_of_tenants_comes_back_clean_and_as_data(unplaced: Fleet, assistant: Client) -> None:
+async def test_text_of_tenants_comes_back_clean_and_as_data(unplaced: Fleet) -> None:
     about = {"apiVersion": "modelplane.ai/v1alpha1", "kind": "ModelDeployment", "name": "large"}
+    hostile = events.event(
+        {**about, "namespace": NAMESPACE},
+        at=timestamps.now_micro(),
+        warning=True,
+        reason="Hostile",
+        action="Hostile",
+        note=HOSTILE,
+        controller=CONTROLLER,
+        instance="tenant",
+    )
     async with KubernetesClient.from_kubeconfig(str(unplaced.kubeconfig)) as client:
-        await client.create(
-            events.event(
-                {**about, "namespace": NAMESPACE},
-                at=timestamps.now_micro(),
-                warning=True,
-                reason="Hostile",
-                action="Hostile",
-                note=HOSTILE,
-                controller=CONTROLLER,
-                instance="tenant",
-            )
-        )
+        await client.create(hostile)
 
-    told = await call(assistant, "list_events", namespace=NAMESPACE)
+    async with over_stdio(home=str(unplaced.home.root)) as client:
+        told = await call(client, "list_events", namespace=NAMESPACE)
 
     first, begin, *lines, end = told.splitlines()
     mark = begin.removeprefix("BEGIN ")
@@ -133,9 +129,17 @@ async def test_an_account_without_permissions_gets_a_refusal_and_nothing_else(po
         assert "large" not in text
 
 
-async def test_http_has_the_same_tools_and_answers(unplaced: Fleet, assistant: Client) -> None:
+async def test_http_has_the_same_tools_for_clients_with_the_token_and_refuses_others(unplaced: Fleet) -> None:
     with over_http(home=str(unplaced.home.root)) as served:
         async with served.client() as client:
-            assert await client.list_tools() == await assistant.list_tools()
+            assert len((await client.list_tools()).tools) == 7
             explained = await call(client, "explain_object", kind="ModelDeployment", name="large")
-    assert "0/1 clusters" in explained
+        async with httpx2.AsyncClient() as stranger:
+            evil = {**served.headers, "Content-Type": "application/json"}
+            without = await stranger.post(served.address, json={})
+            rebound = await stranger.post(served.address, json={}, headers={**evil, "Host": "evil.example"})
+            page = await stranger.post(
+                served.address, json={}, headers={**evil, "Origin": "http://evil.example"}
+            )
+    assert "0 of 1 replicas placed" in explained
+    assert (without.status_code, rebound.status_code, page.status_code) == (401, 421, 403)

@@ -19,7 +19,8 @@ from modelplane.mcp.size_tool import SizeTool
 from support.shown_fleet import ShownFleet, small
 
 TEXTS = {
-    "docs/how-to/drain.md": "# How to drain a cluster\n\nA drain moves replicas.\n\n## Limits\n\nTwo at a time.\n\n### More\n\nText.\n\n## End\n",
+    "docs/how-to/drain.md": "# How to drain a cluster\n\nA drain moves replicas.\n\n"
+    "## Limits\n\nTwo at a time.\n\n### More\n\nText.\n\n## End\n",
     "docs/reference/long.md": "# Long\n\n" + "A line of text.\n" * 6000 + "\n## Last\n\nThe end.\n",
     "examples/01-first/README.md": "# First answer\n\nDeploy a model.",
 }
@@ -32,6 +33,7 @@ class FakeClient:
     def __init__(self, shown: ShownFleet) -> None:
         self.shown = shown
         self.asked: list[tuple[str, str]] = []
+        self.fields: dict[str, str] = {}
         self.forbidden: set[str] = set()
         self.failure: Exception | None = None
 
@@ -49,6 +51,7 @@ class FakeClient:
 
     async def list(self, resource: Resource, namespace: str | None = None, *, fields: str = "") -> ObjectList:
         self._check(resource, namespace)
+        self.fields[resource.kind] = fields
         found = [
             item
             for item in self.shown.objects[resource.kind]
