@@ -1,6 +1,7 @@
 """``modelplane mcp``: serve the documentation and a fleet to AI assistants (Model Context Protocol)."""
 
 import secrets
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -54,6 +55,8 @@ def mcp(
     if docs_only and token_file:
         raise click.UsageError("--docs-only serves public pages, without a token: leave --token-file out")
     if address is None:
+        if sys.stdin.isatty():
+            click.echo("Serving MCP on stdio, for a client that starts this command. Ctrl-C ends it.", err=True)
         _server(live, docs_only=docs_only).run()
         return
     _serve_http(live, address, hosts, token_file, docs_only=docs_only)
