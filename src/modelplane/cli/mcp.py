@@ -56,7 +56,7 @@ def mcp(
         raise click.UsageError("--docs-only serves public pages, without a token: leave --token-file out")
     if address is None:
         if sys.stdin.isatty():
-            click.echo("Serving MCP on stdio, for a client that starts this command. Ctrl-C ends it.", err=True)
+            click.echo("Serving MCP on stdio, to a client that starts this command. Ctrl-C ends it", err=True)
         _server(live, docs_only=docs_only).run()
         return
     _serve_http(live, address, hosts, token_file, docs_only=docs_only)
