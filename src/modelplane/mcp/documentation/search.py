@@ -16,8 +16,10 @@ import snowballstemmer
 
 from modelplane.mcp.documentation.markdown import Page, Section, plain
 
-_K1: Final = 1.2
-_B: Final = 0.75
+_K1: Final = 3.0
+"""Saturation. It is above the usual 1.2, because the weights of fields multiply the counts."""
+_B: Final = 0.6
+"""Share of the length in the score."""
 _TITLE: Final = 4.0
 _HEADING: Final = 2.5
 _PATH: Final = 2.0
