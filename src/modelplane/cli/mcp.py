@@ -14,7 +14,7 @@ from modelplane.host.errors import LocalError
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-    from modelplane.kube.client import Client
+    from modelplane.mcp.fleet import Reader
 
 _DEFAULT: Final = "127.0.0.1:8791"
 _SHORTEST_TOKEN: Final = 20
@@ -112,7 +112,7 @@ def _server(live: Live, *, docs_only: bool) -> "MCPServer":
     from modelplane.mcp.server import server
     from modelplane.mcp.size_tool import SizeTool
 
-    def connect() -> "Client":
+    def connect() -> "Reader":
         try:
             return live.client()
         except (UserError, LocalError) as error:

@@ -6,12 +6,12 @@ Nothing is kept between calls, so each answer is of now, and a kubeconfig that c
 import asyncio
 import re
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Protocol, Self
 
 from modelplane.controllers.events import CONTROLLER
 from modelplane.dashboard.snapshot import EVENT, Snapshot
 from modelplane.kube import errors, resources
-from modelplane.kube.client import Client
+from modelplane.kube.list_watch import ObjectList
 from modelplane.kube.resources import Object, Resource
 from modelplane.mcp.quoting import clean
 from modelplane.mcp.refusal import Refused
@@ -23,10 +23,24 @@ PATIENCE_S: Final = 30.0
 """Maximum time for reading."""
 
 
+class Reader(Protocol):
+    """Client of a control plane, without its methods that write."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exception: object) -> None: ...
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
+        """Return one object; None if there is none."""
+
+    async def list(self, resource: Resource, namespace: str | None = None, *, fields: str = "") -> ObjectList:
+        """Return every object of a kind, in one namespace or in all."""
+
+
 class Fleet:
     """Reads a control plane."""
 
-    def __init__(self, connect: Callable[[], Client]) -> None:
+    def __init__(self, connect: Callable[[], Reader]) -> None:
         """``connect`` returns a new client, or raises ``Refused``."""
         self._connect = connect
 
@@ -61,7 +75,7 @@ def _check(what: str, given: str, form: re.Pattern[str]) -> None:
         raise Refused(f'"{clean(given, 100)}" is no {what}: it has lowercase letters, digits and "-"')
 
 
-async def _listed(client: Client, resource: Resource, namespace: str, fields: str) -> tuple[Object, ...]:
+async def _listed(client: Reader, resource: Resource, namespace: str, fields: str) -> tuple[Object, ...]:
     try:
         async with asyncio.timeout(PATIENCE_S):
             found = await client.list(resource, namespace or None, fields=fields)

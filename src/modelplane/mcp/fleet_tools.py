@@ -5,6 +5,7 @@ The facts and the sentences are those of ``modelplane explain``, ``modelplane pl
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from modelplane.api.inference_cluster import InferenceCluster
@@ -44,7 +45,7 @@ class FleetTools:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._computing = asyncio.Lock()
+        self._worker = ThreadPoolExecutor(1, "explanations and plans")
 
     async def objects(self, kind: str, namespace: str) -> str:
         """Return a row for each object of a kind. Raises ``Refused``."""
@@ -120,10 +121,10 @@ class FleetTools:
 
     async def _compute(self, do: Callable[..., T], *arguments: Any) -> T:
         """Run a function in a thread, one at a time. Raises ``Refused``."""
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_COMPUTING_S):
-                async with self._computing:
-                    return await asyncio.to_thread(do, *arguments)
+                return await loop.run_in_executor(self._worker, do, *arguments)
         except TimeoutError:
             late = f"this takes more than {_COMPUTING_S:.0f} seconds"
             raise Refused(f"{late}: plan fewer replicas, or run `modelplane plan`") from None

@@ -1,14 +1,12 @@
 """A fleet in memory, and the server over it."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Self
 
 import pytest
 from mcp.server.mcpserver import MCPServer
 
 from modelplane.kube import errors
-from modelplane.kube.client import Client
 from modelplane.kube.list_watch import ObjectList
 from modelplane.kube.resources import Resource
 from modelplane.mcp.documentation_tools import DocumentationTools
@@ -37,7 +35,7 @@ class FakeClient:
         self.forbidden: set[str] = set()
         self.failure: Exception | None = None
 
-    async def __aenter__(self) -> "FakeClient":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_exception: object) -> None: ...
@@ -76,7 +74,7 @@ def api(shown: ShownFleet) -> FakeClient:
 
 @pytest.fixture
 def fleet(api: FakeClient) -> Fleet:
-    return Fleet(cast("Callable[[], Client]", lambda: api))
+    return Fleet(lambda: api)
 
 
 @pytest.fixture

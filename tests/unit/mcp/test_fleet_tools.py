@@ -1,14 +1,18 @@
 """Tools of a fleet, over an API server in memory and with the SDK's own client."""
 
 import asyncio
+import threading
 
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from modelplane.dashboard.explanations import MOST_BYTES
+from modelplane.dashboard import explanations
+from modelplane.dashboard.explanations import MOST_BYTES, Explained
+from modelplane.dashboard.snapshot import Snapshot
 from modelplane.kube import errors
 from modelplane.mcp import fleet, fleet_tools
 from support.mcp_clients import answer, call, refusal
+from support.patience import PATIENCE_S
 from support.shown_fleet import ShownFleet
 from unit.mcp.conftest import FakeClient
 
@@ -265,12 +269,25 @@ async def test_a_slow_control_plane_is_given_up(
     assert told.endswith("the control plane is slow: try again, or name a namespace")
 
 
-async def test_a_plan_that_takes_too_long_is_given_up(
+async def test_a_plan_that_takes_too_long_is_given_up_and_holds_up_no_more_than_one_thread(
     served: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet_tools, "_COMPUTING_S", 0.0)
-    told = await refusal(served, "plan_manifests", manifests=MANIFEST)
-    assert "plan fewer replicas, or run `modelplane plan`" in told
+    begun, end = [], threading.Event()
+
+    def slow(_snapshot: Snapshot, text: str) -> Explained:
+        begun.append(text)
+        end.wait(PATIENCE_S)
+        return Explained("late", well=False)
+
+    monkeypatch.setattr(fleet_tools, "_COMPUTING_S", 0.05)
+    monkeypatch.setattr(explanations, "plan", slow)
+    try:
+        for manifests in ("first", "second", "third"):
+            told = await refusal(served, "plan_manifests", manifests=manifests)
+            assert "plan fewer replicas, or run `modelplane plan`" in told
+    finally:
+        end.set()
+    assert begun == ["first"]
 
 
 async def test_a_bug_tells_the_model_nothing_of_itself(
