@@ -30,7 +30,7 @@ $(READY): pyproject.toml
 			"Install one, or say where one is: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "Installing Modelplane and its dependencies into $(VENV) (about a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,function,otel,google,aws,nebius,mutual-tls,dashboard,docs,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,function,otel,google,aws,nebius,mutual-tls,dashboard,mcp,docs,dev]'
 	@touch $@
 
 up: setup ## Start a fleet on this machine

@@ -25,7 +25,7 @@ from modelplane.api.listing import listing
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "audit"
 TOOLS = ("pip-audit==2.10.1", "cyclonedx-bom==7.5.0")
-SHIPPED = ".[local,function,otel,google,aws,nebius,mutual-tls,dashboard]"
+SHIPPED = ".[local,function,otel,google,aws,nebius,mutual-tls,dashboard,mcp]"
 
 Json = dict[str, Any]
 

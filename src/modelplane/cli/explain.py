@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
     from modelplane.api.meta import Object
     from modelplane.kube.client import Client
-    from modelplane.kube.resources import Resource
     from modelplane.offline.fleet import Files
     from modelplane.offline.output import Report
 
@@ -185,6 +184,7 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
 
 def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
     """Return the fleet of the files, or without files that of the API server."""
+    from modelplane.controllers.fleet_resources import needed_to_explain
     from modelplane.offline.fleet import assemble
 
     if fleet:
@@ -192,29 +192,6 @@ def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
         return assemble(objects)
 
     async def listed(client: "Client") -> "list[Object]":
-        return [item for each in _resources(kind) for item in (await client.list(each)).items]
+        return [item for each in needed_to_explain(kind.name) for item in (await client.list(each)).items]
 
     return assemble(read(live, "the fleet", listed), live=True)
-
-
-def _resources(kind: "Kind") -> "tuple[Resource, ...]":
-    """Return the resources from which an explanation of a kind is computed."""
-    from modelplane.controllers import fleet_resources
-
-    placing_needs = (
-        fleet_resources.INFERENCE_CLUSTERS,
-        fleet_resources.MODEL_CACHES,
-        fleet_resources.MODEL_DEPLOYMENTS,
-        fleet_resources.MODEL_REPLICAS,
-    )
-    routing_needs = (
-        fleet_resources.INFERENCE_GATEWAYS,
-        fleet_resources.MODEL_SERVICES,
-        fleet_resources.MODEL_ENDPOINTS,
-    )
-    needed = {
-        "ModelDeployment": placing_needs,
-        "ModelService": (*routing_needs, fleet_resources.MODEL_DEPLOYMENTS, fleet_resources.MODEL_REPLICAS),
-        "ModelReplica": (*placing_needs, *routing_needs),
-    }
-    return needed[kind.name]

@@ -27,6 +27,7 @@ COMMANDS = {
     "down": Entry("Stop the fleet on this machine."),
     "status": Entry("Show the processes, addresses and problems of the fleet on this machine."),
     "dashboard": Entry("Show a fleet as a web page on this machine."),
+    "mcp": Entry("Serve the documentation and a fleet to AI assistants (MCP)."),
     "top": Entry("Show a fleet in the terminal, live."),
     "logs": Entry("Print the log of a process of this machine, or of a model's engines on any cluster."),
     "chat": Entry("Chat with a model through its service."),
@@ -70,6 +71,7 @@ _EXTRAS = {
         "pynvml",
         "xllamacpp",
     ),
+    "mcp": ("mcp", "pydantic", "snowballstemmer", "uvicorn"),
     "function": ("crossplane", "google", "grpc", "grpc_health", "packaging"),
 }
 """Import names of the packages that commands need, by extra."""

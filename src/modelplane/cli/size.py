@@ -73,6 +73,7 @@ def size(  # noqa: PLR0913  an argument for each option
     MODEL is OWNER/NAME on the Hugging Face hub, of which only config.json and the headers of the
     safetensors files are read. The exit status is 2 if no hardware can serve the model.
     """
+    from modelplane.checkpoints.model import model_of
     from modelplane.cli import size_tables
     from modelplane.offline import output as documents
     from modelplane.offline import size_report
@@ -81,7 +82,7 @@ def size(  # noqa: PLR0913  an argument for each option
 
     try:
         checkpoint = _read(model, revision)
-        found = _model(checkpoint, quantization)
+        found = model_of(checkpoint, quantization)
         length = _context(checkpoint.name, found, context)
         wanted = Load(length, concurrency, _ELEMENTS[kv_cache_dtype])
         result = size_report.size(checkpoint.name, found, wanted, _hardware(found, wanted, fleet))
@@ -111,21 +112,6 @@ def _read(model: str, revision: str) -> "Checkpoint":
         hint = f": for the folder, write ./{model}" if Path(model).is_dir() else ""
         raise click.UsageError(f'"{model}" is not OWNER/NAME{hint}')
     return checkpoint.read(Hub(model, revision))
-
-
-def _model(checkpoint: "Checkpoint", quantization: str | None) -> "Model":
-    from modelplane.sizing.architecture import architecture
-    from modelplane.sizing.memory import Model
-    from modelplane.sizing.precision import PRECISIONS
-    from modelplane.sizing.weights import weights
-
-    found = architecture(checkpoint.config)
-    precision = PRECISIONS[quantization] if quantization else None
-    return Model(
-        found,
-        weights(found, checkpoint.tensors, precision),
-        precision.quantization if precision else found.quantization,
-    )
 
 
 def _context(name: str, model: "Model", context: int | None) -> int:

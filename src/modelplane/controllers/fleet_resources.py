@@ -41,6 +41,18 @@ MODEL_ENDPOINTS = _of_kind(kind_of(ModelEndpoint))
 MODEL_REPLICAS = _of_kind(kind_of(ModelReplica))
 MODEL_SERVICES = _of_kind(kind_of(ModelService))
 
+_NEEDED_TO_PLACE = (INFERENCE_CLUSTERS, MODEL_CACHES, MODEL_DEPLOYMENTS, MODEL_REPLICAS)
+_NEEDED_TO_ROUTE = (INFERENCE_GATEWAYS, MODEL_SERVICES, MODEL_ENDPOINTS)
+
+NEEDED_TO_PLAN = (INFERENCE_CLASSES, *_NEEDED_TO_PLACE)
+"""The resources from which new deployments are placed."""
+
+_NEEDED_TO_EXPLAIN = {
+    MODEL_DEPLOYMENTS.kind: _NEEDED_TO_PLACE,
+    MODEL_SERVICES.kind: (*_NEEDED_TO_ROUTE, MODEL_DEPLOYMENTS, MODEL_REPLICAS),
+    MODEL_REPLICAS.kind: (*_NEEDED_TO_PLACE, *_NEEDED_TO_ROUTE),
+}
+
 _OURS = {(kind.api_version, kind.name): _of_kind(kind) for kind in KINDS}
 
 _ACCOUNTS = {
@@ -65,6 +77,11 @@ def known(api_version: str, kind: str) -> Resource | None:
 def resource_of_kind(type_: type[Model]) -> Resource:
     """Return the resource of one of our kinds."""
     return _of_kind(kind_of(type_))
+
+
+def needed_to_explain(kind: str) -> tuple[Resource, ...]:
+    """Return the resources from which an explanation of a kind is computed."""
+    return _NEEDED_TO_EXPLAIN[kind]
 
 
 def resource_for(api_version: str, kind: str) -> Resource:

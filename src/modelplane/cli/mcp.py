@@ -1,0 +1,125 @@
+"""``modelplane mcp``: serve the documentation and a fleet to AI assistants (Model Context Protocol)."""
+
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.live import Live, live_options
+from modelplane.host.errors import LocalError
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+    from modelplane.mcp.fleet import Reader
+
+_DEFAULT: Final = "127.0.0.1:8791"
+_SHORTEST_TOKEN: Final = 20
+
+
+@click.command()
+@click.option(
+    "--http",
+    "address",
+    is_flag=False,
+    flag_value=_DEFAULT,
+    metavar="[HOST:PORT]",
+    help=f"Serve streamable HTTP instead of stdio, by default on {_DEFAULT}; port 0 chooses a free one.",
+)
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Host name that clients may use, beside those of loopback; may be repeated.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the token that HTTP clients send; by default a new one for each start.",
+)
+@click.option("--docs-only", is_flag=True, help="Serve the documentation only, without access to a fleet.")
+@live_options
+def mcp(
+    *, address: str | None, hosts: tuple[str, ...], token_file: Path | None, docs_only: bool, live: Live
+) -> None:
+    """Serve the documentation and a fleet to AI assistants (MCP), on stdio or HTTP.
+
+    All tools are read-only. Those of a fleet have the permissions of the kubeconfig.
+    """
+    if address is None and (hosts or token_file):
+        raise click.UsageError("--allow-host and --token-file need --http")
+    if docs_only and token_file:
+        raise click.UsageError("--docs-only serves public pages, without a token: leave --token-file out")
+    if address is None:
+        if sys.stdin.isatty():
+            click.echo("Serving MCP on stdio, to a client that starts this command. Ctrl-C ends it", err=True)
+        _server(live, docs_only=docs_only).run()
+        return
+    _serve_http(live, address, hosts, token_file, docs_only=docs_only)
+
+
+def _serve_http(
+    live: Live, address: str, hosts: tuple[str, ...], token_file: Path | None, *, docs_only: bool
+) -> None:
+    import asyncio
+
+    from modelplane.mcp import http
+
+    host, port = _parsed(address)
+    if http.needs_host_names(host) and not hosts:
+        raise click.UsageError(f"{host} is not loopback: name the host that clients use with --allow-host")
+    token = None if docs_only else _token(token_file)
+    served = _server(live, docs_only=docs_only)
+    with http.bound(host, port) as listening:
+        port = listening.getsockname()[1]
+        click.echo(f"Serving MCP at http://{f'[{host}]' if ':' in host else host}:{port}{http.PATH}")
+        if token and token_file is None:
+            click.echo(f"Clients send the header Authorization: Bearer {token}")
+        asyncio.run(http.serve(http.application(served, port, hosts, token), listening))
+
+
+def _parsed(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise click.UsageError(f'--http "{address}" is not HOST:PORT')
+    return host.strip("[]"), int(port)
+
+
+def _token(file: Path | None) -> str:
+    if file is None:
+        return secrets.token_urlsafe(24)
+    if file.stat().st_mode & 0o077:
+        raise UserError(f"other users can read {file}: run `chmod 600 {file}`")
+    token = file.read_text(encoding="utf-8").strip()
+    if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise UserError(
+            f"{file} holds no token of at least {_SHORTEST_TOKEN} letters and digits: write one with "
+            "`openssl rand -hex 24`"
+        )
+    return token
+
+
+def _server(live: Live, *, docs_only: bool) -> "MCPServer":
+    from modelplane.mcp import pages
+    from modelplane.mcp.documentation_tools import DocumentationTools
+    from modelplane.mcp.fleet import Fleet
+    from modelplane.mcp.fleet_tools import FleetTools
+    from modelplane.mcp.refusal import Refused
+    from modelplane.mcp.server import server
+    from modelplane.mcp.size_tool import SizeTool
+
+    def connect() -> "Reader":
+        try:
+            return live.client()
+        except (UserError, LocalError) as error:
+            raise Refused(str(error)) from error
+
+    documentation = DocumentationTools(pages.load(), pages.WEIGHTS)
+    if docs_only:
+        return server(documentation, pages.skills(), None, None)
+    fleet = Fleet(connect)
+    return server(documentation, pages.skills(), FleetTools(fleet), SizeTool(fleet))

@@ -1,0 +1,113 @@
+"""Tools of the documentation: search, and pages as Markdown."""
+
+import asyncio
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Final
+
+from modelplane.mcp.documentation import llms_txt
+from modelplane.mcp.documentation.markdown import Page, Section, parse
+from modelplane.mcp.documentation.search import Hit, Index
+from modelplane.mcp.refusal import Refused
+
+INDEX: Final = "llms.txt"
+"""Name of the index of all pages."""
+
+TITLE: Final = "Modelplane"
+SUMMARY: Final = "The open-source control plane for AI inference over a fleet of GPU clusters."
+GROUPS: Final = {
+    "README": "Overview",
+    "docs/README": "Overview",
+    "docs/how-to/": "How to",
+    "docs/explanation/": "Explanation",
+    "docs/reference/": "Reference",
+    "examples/": "Examples",
+    "docs/decisions/": llms_txt.OPTIONAL,
+}
+"""Sections of the index by the beginnings of paths."""
+
+_HITS: Final = 8
+_MOST_OF_A_QUERY: Final = 500
+_MOST_OF_A_PAGE: Final = 60_000
+"""Characters of a page; a longer one is read in sections."""
+
+
+class DocumentationTools:
+    """The tools, over the pages that come with Modelplane."""
+
+    def __init__(self, texts: Mapping[str, str], weights: Mapping[str, float]) -> None:
+        self._texts = texts
+        self._weights = weights
+
+    @cached_property
+    def _pages(self) -> Mapping[str, Page]:
+        return {page.path: page for page in parse(self._texts)}
+
+    @cached_property
+    def _index(self) -> Index:
+        return Index(tuple(self._pages.values()), self._weights)
+
+    async def search(self, query: str) -> str:
+        """Return the sections that fit a query, the best first."""
+        hits = await asyncio.to_thread(self._search, query[:_MOST_OF_A_QUERY])
+        if not hits:
+            return f"Nothing found. Use other words, or read the page {INDEX}, which lists all pages."
+        return "\n\n".join(f"{number}. {_told(hit)}" for number, hit in enumerate(hits, 1))
+
+    def _search(self, query: str) -> tuple[Hit, ...]:
+        return self._index.search(query, _HITS)
+
+    async def page(self, name: str) -> str:
+        """Return a page, or the section that an anchor names. Raises ``Refused``."""
+        path, _, anchor = name.strip().partition("#")
+        if path.strip("/") in (INDEX, ""):
+            return llms_txt.index(TITLE, SUMMARY, self._pages.values(), GROUPS)
+        page = self._find(path)
+        if anchor:
+            return _section(page, anchor)
+        if len(page.markdown) <= _MOST_OF_A_PAGE:
+            return page.markdown
+        cut = page.markdown[:_MOST_OF_A_PAGE].rpartition("\n")[0]
+        return f"{cut}\n\n(cut here: read {page.path}#ANCHOR, with one of {_anchors(page)})\n"
+
+    def _find(self, path: str) -> Page:
+        """Return the page of a path, also without its ending or the folder ``docs``. Raises ``Refused``."""
+        wanted = path.strip("/").removeprefix("./").removesuffix("/index.md").removesuffix(".md")
+        for candidate in (wanted, f"{wanted}/README", f"docs/{wanted}"):
+            if page := self._pages.get(f"{candidate}.md"):
+                return page
+        near = get_close_matches(f"docs/{wanted[:100]}.md", self._pages, n=3)
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        raise Refused(f'there is no page "{path[:100]}": {meant}The page {INDEX} lists all pages')
+
+
+def _told(hit: Hit) -> str:
+    anchor = f"#{hit.section.anchor}" if hit.section.anchor else ""
+    return f"{' > '.join(hit.section.trail)}\n   page: {hit.page.path}{anchor}\n   {hit.snippet}"
+
+
+def _section(page: Page, anchor: str) -> str:
+    """Return a section with those below it. Raises ``Refused``."""
+    for start, section in enumerate(page.sections):
+        if section.anchor == anchor:
+            return "\n\n".join(_markdown(each) for each in _with_those_below(page, start)) + "\n"
+    raise Refused(f'{page.path} has no section "{anchor[:100]}": name one of {_anchors(page)}')
+
+
+def _with_those_below(page: Page, start: int) -> list[Section]:
+    depth = len(page.sections[start].trail)
+    found = [page.sections[start]]
+    for each in page.sections[start + 1 :]:
+        if len(each.trail) <= depth:
+            break
+        found.append(each)
+    return found
+
+
+def _markdown(section: Section) -> str:
+    return f"{'#' * len(section.trail)} {section.heading}\n\n{section.text}"
+
+
+def _anchors(page: Page) -> str:
+    return ", ".join(each.anchor for each in page.sections[1:])

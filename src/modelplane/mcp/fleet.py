@@ -1,0 +1,105 @@
+"""Fleet: objects of a control plane, read with the caller's kubeconfig for one call of a tool.
+
+Nothing is kept between calls, so each answer is of now, and a kubeconfig that changes is read again.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol, Self
+
+from modelplane.controllers.events import CONTROLLER
+from modelplane.dashboard.snapshot import EVENT, Snapshot
+from modelplane.kube import errors, resources
+from modelplane.kube.list_watch import ObjectList
+from modelplane.kube.resources import Object, Resource
+from modelplane.mcp.quoting import clean
+from modelplane.mcp.refusal import Refused
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+PATIENCE_S: Final = 30.0
+"""Maximum time for reading."""
+
+
+class Reader(Protocol):
+    """Client of a control plane, without its methods that write."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exception: object) -> None: ...
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
+        """Return one object; None if there is none."""
+
+    async def list(self, resource: Resource, namespace: str | None = None, *, fields: str = "") -> ObjectList:
+        """Return every object of a kind, in one namespace or in all."""
+
+
+class Fleet:
+    """Reads a control plane."""
+
+    def __init__(self, connect: Callable[[], Reader]) -> None:
+        """``connect`` returns a new client, or raises ``Refused``."""
+        self._connect = connect
+
+    async def snapshot(self, wanted: Iterable[Resource], namespace: str = "") -> Snapshot:
+        """Return all objects of some kinds; of a namespace, those of namespaced kinds. Raises ``Refused``."""
+        _check("namespace", namespace, _NAMESPACE)
+        async with self._connect() as client:
+            return Snapshot(
+                {
+                    resource.kind: await _listed(
+                        client, resource, namespace if resource.namespaced else "", _fields(resource)
+                    )
+                    for resource in wanted
+                }
+            )
+
+    async def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return one object; None if there is none of that name. Raises ``Refused``."""
+        _check("namespace", namespace, _NAMESPACE)
+        _check("name", name, _NAME)
+        async with self._connect() as client:
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    return await client.get(resource, name, namespace if resource.namespaced else None)
+            except (errors.KubernetesError, TimeoutError) as error:
+                raise _refused(resource, namespace, error) from error
+
+
+def _check(what: str, given: str, form: re.Pattern[str]) -> None:
+    """Raise ``Refused`` for what could be another path of the API server, such as that of Secrets."""
+    if given and not form.fullmatch(given):
+        raise Refused(f'"{clean(given, 100)}" is no {what}: it has lowercase letters, digits and "-"')
+
+
+async def _listed(client: Reader, resource: Resource, namespace: str, fields: str) -> tuple[Object, ...]:
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            found = await client.list(resource, namespace or None, fields=fields)
+    except (errors.KubernetesError, TimeoutError) as error:
+        raise _refused(resource, namespace, error) from error
+    return tuple(found.items)
+
+
+def _fields(resource: Resource) -> str:
+    return f"reportingController={CONTROLLER}" if resource.kind == EVENT else ""
+
+
+def _refused(resource: Resource, namespace: str, error: Exception) -> Refused:
+    where = f" in namespace {namespace}" if namespace else ""
+    remedies = {
+        errors.Forbidden: "ask an administrator of the fleet for this permission. The tools have the "
+        "permissions of the kubeconfig, and no other",
+        errors.NotFound: "check that Modelplane is installed on this control plane",
+        errors.Unreachable: "check that the control plane runs, and that the kubeconfig names it",
+        TimeoutError: "the control plane is slow: try again, or name a namespace",
+    }
+    remedy = next((text for type_, text in remedies.items() if isinstance(error, type_)), "try again")
+    said = clean(str(error)) or f"no answer within {PATIENCE_S:.0f} seconds"
+    return Refused(f"cannot read {resource.plural}{where}: {said}: {remedy}")
+
+
+EVENTS: Final = resources.EVENTS

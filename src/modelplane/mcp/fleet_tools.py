@@ -1,0 +1,198 @@
+"""Tools of a fleet: list, explain, plan and events, as text.
+
+The facts and the sentences are those of ``modelplane explain``, ``modelplane plan`` and the dashboard.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import KINDS, Kind
+from modelplane.api.listing import listing
+from modelplane.api.meta import Object, kind_name
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+from modelplane.controllers import fleet_resources
+from modelplane.dashboard import explanations
+from modelplane.dashboard.explanations import MOST_BYTES, Explained
+from modelplane.dashboard.snapshot import Devices, Snapshot
+from modelplane.dashboard.timeline import Entry, of_object, timeline
+from modelplane.mcp.fleet import EVENTS, Fleet
+from modelplane.mcp.quoting import clean, quoted, table
+from modelplane.mcp.refusal import Refused
+from modelplane.offline.explanation_tables import CONDITION_COLUMNS, condition_rows
+from modelplane.offline.statuses import conditions, why_not_ready
+
+T = TypeVar("T")
+
+KIND_NAMES: Final = tuple(kind.name for kind in KINDS)
+EXPLAINED: Final = (kind_name(ModelDeployment), kind_name(ModelService), kind_name(ModelReplica))
+"""The kinds that can be explained."""
+
+_BY_NAME: Final = {kind.name: kind for kind in KINDS}
+_COMPUTING_S: Final = 60.0
+"""Maximum time for an explanation or a plan. What is too late still ends before the next one begins."""
+_MOST_LISTED: Final = 10
+_MOST_OF_A_SENTENCE: Final = 2_000
+"""Characters of a diagnosis, which names clusters and remedies."""
+
+
+class FleetTools:
+    """The tools, over one fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._worker = ThreadPoolExecutor(1, "explanations and plans")
+
+    async def objects(self, kind: str, namespace: str) -> str:
+        """Return a row for each object of a kind. Raises ``Refused``."""
+        meant = _kind(kind)
+        if namespace and not meant.namespaced:
+            raise Refused(f"{kind} has no namespace: leave namespace out")
+        snapshot = await self._fleet.snapshot([fleet_resources.resource_of_kind(meant.type)], namespace)
+        found = snapshot.of(kind)
+        if not found:
+            return f"There is no {kind} in {f'namespace {namespace}' if namespace else 'the fleet'}."
+        lines = table("", _columns(meant), (_row(meant, item) for item in found))
+        pools = await self._pools(snapshot) if meant.type is InferenceCluster else ()
+        return quoted((f"{len(found):,} of kind {kind}", *lines, *pools))
+
+    async def explain(self, kind: str, name: str, namespace: str) -> str:
+        """Return why replicas are placed, routed to, and ready, or not. Raises ``Refused``."""
+        if kind not in EXPLAINED:
+            raise Refused(f"{clean(kind)} cannot be explained: name one of {', '.join(EXPLAINED)}")
+        snapshot = await self._fleet.snapshot(fleet_resources.needed_to_explain(kind))
+        item = _find(snapshot, kind, name, namespace)
+        told = await self._compute(explanations.explain, snapshot, item)
+        said = table("Conditions", CONDITION_COLUMNS, condition_rows(conditions(item)))
+        return quoted((*_lines(told), *said))
+
+    async def plan(self, manifests: str) -> str:
+        """Return the placement of the ModelDeployments of manifests. Raises ``Refused``."""
+        if len(manifests.encode()) > MOST_BYTES:
+            raise Refused(f"the manifests have more than {MOST_BYTES // 1024} KiB: plan fewer at a time")
+        snapshot = await self._fleet.snapshot(fleet_resources.NEEDED_TO_PLAN)
+        return quoted(_lines(await self._compute(explanations.plan, snapshot, manifests)))
+
+    async def events(self, kind: str, name: str, namespace: str, limit: int) -> str:
+        """Return the latest events, newest first. Raises ``Refused``."""
+        if name and not kind:
+            raise Refused("a name needs a kind: give both, or neither")
+        meant = _kind(kind) if kind else None
+        item = await self._find(meant, name, namespace) if meant and name else None
+        snapshot = await self._fleet.snapshot([EVENTS], namespace)
+        if item is None:
+            found = tuple(each for each in timeline(snapshot) if kind in ("", each.kind))
+        else:
+            found = of_object(snapshot, item)
+        if not found:
+            return "There are no events: the control plane keeps each for an hour."
+        rows = map(_event, found[:limit])
+        columns = ("TIME", "TYPE", "KIND", "OBJECT", "REASON", "NOTE", "TIMES")
+        return quoted((f"{len(found):,} events, newest first", *table("", columns, rows)))
+
+    async def _find(self, kind: Kind, name: str, namespace: str) -> Object:
+        if kind.namespaced and not namespace:
+            raise Refused(f"a {kind.name} is in a namespace: give it")
+        resource = fleet_resources.resource_of_kind(kind.type)
+        item = await self._fleet.find(resource, namespace, name)
+        if item is None:
+            raise Refused(f'there is no {kind.name} "{clean(name)}": list {kind.plural} to see their names')
+        return item
+
+    async def _pools(self, clusters: Snapshot) -> Iterable[str]:
+        """Return the devices of pools, used ones as the scheduler counts them."""
+        try:
+            replicas = await self._fleet.snapshot([fleet_resources.MODEL_REPLICAS])
+        except Refused as refused:
+            return ("", f"The devices of pools are not counted: {refused}")
+        snapshot = Snapshot({**clusters.objects, **replicas.objects})
+        rows = [
+            (each.name, each.region or "-", pool.name, str(pool.nodes), *_counted(devices))
+            for each in snapshot.clusters
+            for pool in each.pools
+            for devices in pool.devices or (None,)
+        ]
+        columns = ("CLUSTER", "REGION", "POOL", "NODES", "DEVICE", "TOTAL", "USED", "FREE")
+        return tuple(table("Pools", columns, rows))
+
+    async def _compute(self, do: Callable[..., T], *arguments: Any) -> T:
+        """Run a function in a thread, one at a time. Raises ``Refused``."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(_COMPUTING_S):
+                return await loop.run_in_executor(self._worker, do, *arguments)
+        except TimeoutError:
+            late = f"this takes more than {_COMPUTING_S:.0f} seconds"
+            raise Refused(f"{late}: plan fewer replicas, or run `modelplane plan`") from None
+
+
+def _kind(name: str) -> Kind:
+    """Return the kind of a name. Raises ``Refused``."""
+    if name not in _BY_NAME:
+        raise Refused(f'"{clean(name)}" is no kind of Modelplane: name one of {", ".join(KIND_NAMES)}')
+    return _BY_NAME[name]
+
+
+def _find(snapshot: Snapshot, kind: str, name: str, namespace: str) -> Object:
+    """Return the one object of a name. Raises ``Refused``."""
+    everything = snapshot.of(kind)
+    found = [
+        item
+        for item in everything
+        if item["metadata"]["name"] == name and namespace in ("", item["metadata"]["namespace"])
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        where = ", ".join(sorted(item["metadata"]["namespace"] for item in found))
+        raise Refused(f'there is a {kind} "{clean(name)}" in several namespaces: name one of {clean(where)}')
+    known = [f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in everything]
+    there = f"there are {clean(listing(known, _MOST_LISTED))}" if known else "the fleet has none"
+    where = f" in namespace {clean(namespace)}" if namespace else ""
+    raise Refused(f'the fleet has no {kind} "{clean(name)}"{where}: {there}')
+
+
+def _lines(told: Explained) -> Iterator[str]:
+    yield clean(told.verdict, _MOST_OF_A_SENTENCE)
+    for each in told.tables:
+        yield from table(each.title, each.columns, each.rows)
+        if each.left_out:
+            yield f"and {each.left_out:,} more rows, none of them closer to a fit"
+    if told.notes:
+        yield ""
+    for note in told.notes:
+        yield clean(note, _MOST_OF_A_SENTENCE)
+
+
+def _columns(kind: Kind) -> tuple[str, ...]:
+    where = ("NAMESPACE",) if kind.namespaced else ()
+    return (*where, "NAME", *(column.name for column in kind.own_columns), "READY", "WHY NOT")
+
+
+def _row(kind: Kind, item: Object) -> tuple[str, ...]:
+    metadata, why = item["metadata"], why_not_ready(item)
+    where = (str(metadata.get("namespace", "")),) if kind.namespaced else ()
+    own = (_value(item, column.path) for column in kind.own_columns)
+    return (*where, str(metadata["name"]), *own, "False" if why else "True", why or "-")
+
+
+def _value(item: Any, path: str) -> str:
+    for part in path.removeprefix(".").split("."):
+        item = item.get(part) if isinstance(item, dict) else None
+    return "-" if item is None else str(item)
+
+
+def _counted(devices: Devices | None) -> tuple[str, ...]:
+    if devices is None:
+        return ("-", "-", "-", "-")
+    return (devices.name, str(devices.total), str(devices.used), str(devices.free))
+
+
+def _event(entry: Entry) -> tuple[str, ...]:
+    named = f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
+    type_ = "Warning" if entry.warning else "Normal"
+    return (entry.at[:19], type_, entry.kind, named, entry.reason, entry.note, str(entry.count))

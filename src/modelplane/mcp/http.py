@@ -1,0 +1,98 @@
+"""Streamable HTTP: the server on an address, guarded by host names, origins and a bearer token.
+
+A request reads the fleet with the permissions of the kubeconfig. Its ``Host`` must be a name of the server
+(against DNS rebinding), its ``Origin``, if it has one, the server's own (against web pages), and it must
+carry the token (against other users of the machine).
+"""
+
+import hmac
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+
+from modelplane.dashboard.explanations import MOST_BYTES
+from modelplane.host.addresses import is_loopback
+
+PATH: Final = "/mcp"
+
+_LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+_AT_A_TIME: Final = 32
+"""Requests at a time."""
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class TokenGuard:
+    """Refuses requests without the token."""
+
+    def __init__(self, application: Application, token: str) -> None:
+        self._application = application
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand an admitted request on (ASGI)."""
+        if scope["type"] == "http" and not self._is_admitted(scope):
+            headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
+            body = b"Send the token that `modelplane mcp` printed: Authorization: Bearer TOKEN\n"
+            await send({"type": "http.response.start", "status": 401, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+            return
+        await self._application(scope, receive, send)
+
+    def _is_admitted(self, scope: Scope) -> bool:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
+
+
+def application(made: MCPServer, port: int, hosts: Iterable[str], token: str | None) -> Application:
+    """Return the server as an ASGI application; ``hosts`` are names beside those of loopback."""
+    names = (*_LOOPBACK_NAMES, *hosts)
+    with_port = [f"{name}:{port}" for name in names]
+    security = TransportSecuritySettings(
+        allowed_hosts=[*with_port, *hosts],
+        allowed_origins=[f"http://{each}" for each in with_port] + [f"https://{name}" for name in hosts],
+    )
+    served: Application = made.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=4 * MOST_BYTES,
+        transport_security=security,
+    )
+    return served if token is None else TokenGuard(served, token)
+
+
+@contextmanager
+def bound(host: str, port: int) -> Iterator[socket.socket]:
+    """Listen on an address inside the block; port 0 stands for any free one. Raises ``OSError``."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family) as listening:
+        yield listening
+
+
+def needs_host_names(host: str) -> bool:
+    """Return True if other machines can connect, so that the names that they use must be given."""
+    return not is_loopback(host)
+
+
+async def serve(served: Application, listening: socket.socket) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    config = uvicorn.Config(
+        served,
+        log_level="warning",
+        access_log=False,
+        ws="none",
+        lifespan="on",
+        limit_concurrency=_AT_A_TIME,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    await uvicorn.Server(config).serve(sockets=[listening])

@@ -1,0 +1,105 @@
+"""Tool that sizes a model of the Hugging Face hub: the figures of ``modelplane size``."""
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from modelplane.api.decode import InvalidObject
+from modelplane.api.meta import Object
+from modelplane.catalogue.files import catalogue
+from modelplane.catalogue.inference_classes import inference_class
+from modelplane.checkpoints import checkpoint
+from modelplane.checkpoints.hub import Hub
+from modelplane.checkpoints.model import model_of
+from modelplane.controllers import fleet_resources
+from modelplane.mcp.fleet import Fleet
+from modelplane.mcp.quoting import clean, quoted, table
+from modelplane.mcp.refusal import Refused
+from modelplane.offline import size_report, size_rows
+from modelplane.offline.size_report import HardwareSize, Size
+from modelplane.sizing.memory import Load, Model
+from modelplane.sizing.unsizable import Unsizable
+
+_MOST: Final = 20
+"""Rows of hardware."""
+_PATIENCE_S: Final = 60.0
+_MODEL: Final = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}", re.ASCII)
+_ELEMENTS: Final = {"auto": 2, "fp8": 1}
+
+
+class SizeTool:
+    """The tool; it compares with the catalogue, or with the pools of a fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    async def size(
+        self,
+        model: str,
+        *,
+        context: int,
+        concurrency: int,
+        quantization: str,
+        kv_cache_dtype: str,
+        in_fleet: bool,
+    ) -> str:
+        """Return the memory of a model, and the hardware that can serve it. Raises ``Refused``."""
+        if not _MODEL.fullmatch(model):
+            raise Refused(f'"{clean(model, 100)}" is not OWNER/NAME of the hub: correct it')
+        pools = None
+        if in_fleet:
+            wanted = (fleet_resources.INFERENCE_CLASSES, fleet_resources.INFERENCE_CLUSTERS)
+            snapshot = await self._fleet.snapshot(wanted)
+            pools = [item for each in wanted for item in snapshot.of(each.kind)]
+
+        def compute() -> Size:
+            read = checkpoint.read(Hub(model))
+            found = model_of(read, quantization or None)
+            load = Load(_context(found, context), concurrency, _ELEMENTS[kv_cache_dtype])
+            return size_report.size(read.name, found, load, _hardware(found, load, pools))
+
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return quoted(_lines(await asyncio.to_thread(compute)))
+        except TimeoutError:
+            raise Refused(f"the hub gave no answer within {_PATIENCE_S:.0f} seconds: try again") from None
+        except (Unsizable, InvalidObject) as error:
+            raise Refused(clean(str(error))) from error
+        except ModuleNotFoundError as error:
+            raise Refused(f"{error.name} is not installed: run `pip install 'modelplane[mcp]'`") from error
+
+
+def _context(model: Model, context: int) -> int:
+    most = model.architecture.max_positions
+    if not context and not most:
+        raise Refused("the configuration of the model has no max_position_embeddings: give context")
+    if context and most and context > most:
+        raise Refused(f"the model has at most {most:,} positions: give a smaller context")
+    return context or most
+
+
+def _hardware(model: Model, load: Load, pools: Sequence[Object] | None) -> Iterator[HardwareSize]:
+    if pools is not None:
+        return size_report.of_pools(model, load, pools)
+    known = catalogue()
+    classes = [inference_class(known, each) for each in known.machines.values()]
+    return size_report.of_classes(model, load, classes)
+
+
+def _lines(size: Size) -> Iterator[str]:
+    yield clean(size_rows.headline(size))
+    yield from table("Weights", size_rows.WEIGHT_COLUMNS, size_rows.weight_rows(size))
+    yield ""
+    yield f"KV cache: {size_rows.cache_of_sequences(size)}"
+    title = "Each GPU, in GiB (other: runtime, communication and activations)"
+    yield from table(title, size_rows.SPLIT_COLUMNS, size_rows.split_rows(size))
+    found = [each for each in size.hardware if not each.reason]
+    told = found[:_MOST]
+    columns = size_rows.hardware_columns(size.hardware, told)
+    yield from table("Hardware that can serve it", columns, size_rows.served_rows(size.hardware, told))
+    if len(found) > len(told):
+        yield f"and {len(found) - len(told)} more"
+    if not found:
+        columns = (*size_rows.place_columns(size.hardware), "CLASS", "REASON")
+        yield from table("Hardware that cannot", columns, size_rows.refused_rows(size.hardware))
