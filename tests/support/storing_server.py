@@ -101,8 +101,10 @@ class StoringServer:
     def _patch(self, path: str, body: Object, manager: str, content_type: str) -> httpx2.Response:
         place, subresource, _ = path.partition("/status")
         if "apply" in content_type:
-            established = {"conditions": [{"type": "Established", "status": "True"}]}
-            self.objects[place] = {**self.put(body), "status": established}
+            self.put(body)["metadata"]["managedFields"] = [{"manager": manager}]
+            if body["kind"] == "CustomResourceDefinition":
+                established = {"conditions": [{"type": "Established", "status": "True"}]}
+                self.objects[place]["status"] = established
             return _answer(self.objects[place])
         if place not in self.objects:
             return self._missing(place)

@@ -29,6 +29,8 @@ class Content:
     namespace: str = ""
     """The only namespace of the objects; empty for any."""
     has_status: bool = False
+    keeps_bytes: bool = False
+    """True if the API server keeps the bytes of a part as they were sent, and compares them later."""
     optional: bool = False
     """True if an API server may lack the kind although Modelplane is installed there."""
 
@@ -47,7 +49,13 @@ def contents() -> tuple[Content, ...]:
         Content(NAMESPACES),
         *(Content(resource_of_kind(kind.type), has_status=True) for kind in COMPOSED),
         *(
-            Content(of_row(row), _OURS, has_status=not row.built_in, optional=not row.built_in)
+            Content(
+                of_row(row),
+                _OURS,
+                has_status=not row.built_in,
+                keeps_bytes=row.built_in,
+                optional=not row.built_in,
+            )
             for row in rows(Place.CONTROL_PLANE)
         ),
         # What keys have used of their budgets.

@@ -134,7 +134,7 @@ class Restorer:
         """Create an object with its status and its field managers, or complete it."""
         item = item_of(self._reader, entry)
         try:
-            live = await self._client.create(manifest(item, self._uids))
+            live = await self._create(entry, manifest(item, self._uids))
         except errors.Conflict:
             live = await self._existing(entry, item)
         self._uids[entry.uid] = live["metadata"]["uid"]
@@ -143,6 +143,15 @@ class Restorer:
         self._done += 1
         if self._done % _PROGRESS == 0:
             self._report(f"objects: {self._done:,} restored")
+
+    async def _create(self, entry: Entry, body: Object) -> Object:
+        """Create an object; ``Conflict`` if there is one of its name."""
+        if not entry.content.keeps_bytes:
+            return await self._client.create(body)
+        if await self._client.get(entry.content.resource, entry.name, entry.namespace or None) is not None:
+            raise errors.Conflict(409, "AlreadyExists", f"{entry} exists")
+        # The controllers apply it too, and an apply encodes it anew: it is immutable, to the byte.
+        return await self._client.apply(body, force=False)
 
     async def _existing(self, entry: Entry, item: Object) -> Object:
         resource = entry.content.resource
