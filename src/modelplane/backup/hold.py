@@ -31,6 +31,8 @@ class Hold:
         self._client = client
         self._identity = f"{_PREFIX}-{digest[:16]}"
         self._sleep = sleep
+        self.continues = False
+        """True if an earlier run of the same restore had taken it."""
 
     async def check(self) -> Object | None:
         """Return the Lease; None if there is none. Raises ``Refused`` while another restore has it."""
@@ -50,7 +52,8 @@ class Hold:
         """
         lease = await self.check()
         holder, spec = _holder(lease), (lease or {}).get("spec") or {}
-        if holder == self._identity:
+        self.continues = holder == self._identity
+        if self.continues:
             return ""
         await self._write(lease, (spec.get("leaseTransitions") or 0) + 1)
         if holder:

@@ -99,16 +99,25 @@ class Restorer:
             # Controllers may have written until now.
             await compare(self._client, self._reader, plan)
         except Refused:
-            await hold.give_back()
+            if not hold.continues:
+                await hold.give_back()
             raise
+        try:
+            differing = await self._write(plan, seal)
+        except (Refused, errors.KubernetesError):
+            self._report("interrupted: controllers stand by until the command is run again and completes")
+            raise
+        await hold.give_back()
+        return Restored(plan, await self._missing(plan, None), differing)
+
+    async def _write(self, plan: Plan, seal: Seal | None) -> tuple[str, ...]:
+        """Write everything; return the Secrets and ConfigMaps that differ there."""
         for group in plan.groups:
             if group.is_younger:
                 await self._sleep(_YOUNGER_S)
             await _together(self._object, group.entries)
         self._report(f"objects: {len(plan.entries):,} restored")
-        differing = await self._contents(plan, seal)
-        await hold.give_back()
-        return Restored(plan, await self._missing(plan, None), differing)
+        return await self._contents(plan, seal)
 
     async def _prepare(self) -> None:
         """Install the kinds if they are not there, and the system's namespace."""
