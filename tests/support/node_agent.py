@@ -144,9 +144,10 @@ class Agent:
 
 
 @asynccontextmanager
-async def running(home: Home, binary: Path, client: Client) -> AsyncIterator[Agent]:
-    """Run an agent; in the end, delete the pods and stop what they ran."""
+async def running(home: Home, binary: Path, client: Client, *options: str) -> AsyncIterator[Agent]:
+    """Run an agent with further options; in the end, delete the pods and stop what they ran."""
     agent = Agent(home, binary, client)
+    agent.options += options
     await agent.start()
     try:
         yield agent

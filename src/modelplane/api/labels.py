@@ -93,6 +93,9 @@ OWNER_NAME = "modelplane.ai/owner-name"
 OWNER_UID = "modelplane.ai/owner-uid"
 """On everything applied to an inference cluster: uid of the object it is made for; used to find it."""
 
+FORMER_UIDS = "modelplane.ai/former-uids"
+"""Annotation of restored objects: the uids that they had before, the last first, between commas."""
+
 RELEASE_OWNER = "modelplane.ai/release-owner"
 """On Helm's records of releases: uid of the object it is made for. They have no other owner."""
 

@@ -47,6 +47,8 @@ COMMANDS = {
     "install": Entry("Install Modelplane on a Kubernetes cluster, or print its manifests."),
     "images": Entry("List the images and charts that an installation pulls, to mirror or pin them."),
     "uninstall": Entry("Remove Modelplane from a Kubernetes cluster."),
+    "backup": Entry("Save the objects of a fleet's control plane in a file."),
+    "restore": Entry("Write the objects of a backup to an empty control plane."),
     "cleanup": Entry("Delete the objects of a deleted namespace that remain on inference clusters."),
     "controller": Entry("Run the controllers against a control plane."),
     "gateway": Entry("Configure the gateway's Envoy from what the controllers publish."),

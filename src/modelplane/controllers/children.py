@@ -1,7 +1,7 @@
 """Index of children by the uid of their owner, kept up to date by informers."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from modelplane.controllers.ownership import child_key
@@ -69,6 +69,11 @@ class ChildIndex:
         return self._taken.get(child, "")
 
     def keyed(self, uid: str) -> dict[str, Object]:
-        """Return an owner's children by their key; a child that is being deleted yields to its successor."""
-        leaving_first = sorted(self.of(uid), key=lambda child: "deletionTimestamp" not in child["metadata"])
-        return {child_key(child): child for child in leaving_first if child_key(child)}
+        """Return an owner's children by their key."""
+        return by_key(self.of(uid))
+
+
+def by_key(children: Iterable[Object]) -> dict[str, Object]:
+    """Return children by their key; a child that is being deleted yields to its successor."""
+    leaving_first = sorted(children, key=lambda child: "deletionTimestamp" not in child["metadata"])
+    return {child_key(child): child for child in leaving_first if child_key(child)}

@@ -20,7 +20,7 @@ from modelplane.compose.conditions import SYNCED
 from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
-from modelplane.controllers import ownership
+from modelplane.controllers import adoption, ownership
 from modelplane.controllers.children import ChildIndex, identity
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
@@ -121,8 +121,7 @@ class Finalizer:
 
     async def _left(self, owner: Object) -> list[str]:
         """Delete the remaining children, here and on the recorded clusters, and return them."""
-        uid, namespace = owner["metadata"]["uid"], owner["metadata"].get("namespace", "")
-        children = self._children.of(uid)
+        children = self._children.of(owner["metadata"]["uid"])
         for child in children:
             await delete(self._client, child)
         left = [_with_problem(child) for child in children if COMPOSERS[owner["kind"]].waits_for_children]
@@ -139,13 +138,13 @@ class Finalizer:
                     "%s is released, and its objects on cluster %s are abandoned", key_of(owner), name
                 )
         for connection in reached:
-            left += await self._delete(connection, connection.children.of(uid))
+            left += await self._delete(connection, adoption.children_of(owner, connection.children))
         if left:
             return left
         # The clusters themselves decide: a copy may be stale, and there is no later check.
         for connection in reached:
             try:
-                left += await self._delete(connection, await connection.look_for(uid, namespace))
+                left += await self._delete(connection, await adoption.look_for(owner, connection))
             except errors.KubernetesError as error:
                 left.append(f'what is on "{connection.name}" ({error})')
         # Last: the charts' controllers finish the deletion of the objects above.

@@ -118,20 +118,21 @@ def is_current(manifest: Mapping[str, Any], observed: Mapping[str, Any]) -> bool
 
     The digest detects fields that the manifest no longer has; the comparison detects changes by others.
     """
-    return applied(observed) == applied(manifest) and _contains(observed, manifest)
+    return applied(observed) == applied(manifest) and contains(observed, manifest)
 
 
-def _contains(whole: Any, part: Any) -> bool:
+def contains(whole: Any, part: Any) -> bool:
+    """Return True if an object, or a part of one, has every field of another."""
     if isinstance(part, Mapping):
         return isinstance(whole, Mapping) and all(
-            key in whole and _contains(whole[key], value) if not _empty(value) else True
+            key in whole and contains(whole[key], value) if not _empty(value) else True
             for key, value in part.items()
         )
     if isinstance(part, list | tuple):
         return (
             isinstance(whole, list | tuple)
             and len(whole) == len(part)
-            and all(_contains(w, p) for w, p in zip(whole, part, strict=True))
+            and all(contains(w, p) for w, p in zip(whole, part, strict=True))
         )
     return bool(whole == part)
 

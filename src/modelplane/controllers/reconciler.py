@@ -23,6 +23,7 @@ from modelplane.api.serving_stack import ServingStack
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
+from modelplane.controllers import adoption
 from modelplane.controllers.autoscaling import Autoscaling
 from modelplane.controllers.budgets import Budgets
 from modelplane.controllers.children import ChildIndex
@@ -217,11 +218,10 @@ class Reconciler:
 
     def _observed(self, owner: Object, clusters: Collection[str]) -> dict[str, Object]:
         """Return the owner's children on the control plane, and on the clusters that it now looks at."""
-        uid = owner["metadata"]["uid"]
-        observed = self._children.keyed(uid)
+        observed = self._children.keyed(owner["metadata"]["uid"])
         for connection in self._clusters.recorded(owner):
             if connection.name in clusters:
-                observed |= connection.children.keyed(uid)
+                observed |= adoption.keyed(owner, connection.children)
         return observed | self._releases.observed(owner)
 
 

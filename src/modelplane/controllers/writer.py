@@ -16,7 +16,7 @@ from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import has_pods, is_release
-from modelplane.controllers import ownership
+from modelplane.controllers import adoption, ownership
 from modelplane.controllers.children import ChildIndex, Identity, identity
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
@@ -154,14 +154,13 @@ class Writer:
             for child in composition.children
             if isinstance(child, Desired)
         }
-        uid = owner["metadata"]["uid"]
         connections = self._clusters.recorded(owner)
         current = {cluster for cluster, _ in wanted if cluster}
         serving = {
             child["metadata"]["uid"]
             for connection in connections
             if connection.name in current
-            for child in connection.children.of(uid)
+            for child in adoption.children_of(owner, connection.children)
         }
         # A Release is stored nowhere, and has no uid.
         seen = {child["metadata"].get("uid", "") for child in observed.values()}
@@ -181,7 +180,7 @@ class Writer:
         places = [("", self._client, self._children.index)]
         places += [(each.name, each.client, each.children) for each in connections]
         for cluster, client, children in places:
-            for child in children.of(uid):
+            for child in adoption.children_of(owner, children):
                 if not stays(cluster, child):
                     await delete(client, child)
                     self._settled.forget(child)

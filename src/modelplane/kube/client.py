@@ -126,6 +126,29 @@ class Client:
         )
         return list_watch.objects_of(responses.object_of(response), resource)
 
+    async def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        resource_version: str = "",
+        limit: int = 200,
+    ) -> AsyncGenerator[ObjectList, None]:
+        """Yield every object of a kind in pages, all as of one version: the given one, else the newest.
+
+        Raises ``Gone`` when the server no longer keeps that version.
+        """
+        rest = ""
+        while True:
+            params = list_watch.selectors(labels, "") | list_watch.paging(limit, resource_version, rest)
+            response = await self._send("GET", resource.path(namespace), params)
+            page = list_watch.objects_of(responses.object_of(response), resource)
+            yield page
+            rest = page.rest
+            if not rest:
+                return
+
     async def watch(
         self,
         resource: Resource,

@@ -23,6 +23,8 @@ class ObjectList:
 
     items: tuple[Object, ...]
     resource_version: str
+    rest: str = ""
+    """Token to continue from; empty if the list is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ def objects_of(answer: Object, resource: Resource) -> ObjectList:
     items = answer.get("items") or ()
     for item in items:
         item["apiVersion"], item["kind"] = resource.api_version, resource.kind
-    return ObjectList(tuple(items), answer["metadata"]["resourceVersion"])
+    metadata = answer["metadata"]
+    return ObjectList(tuple(items), metadata["resourceVersion"], metadata.get("continue") or "")
 
 
 def watching(resource_version: str) -> dict[str, str]:
@@ -51,6 +54,16 @@ def watching(resource_version: str) -> dict[str, str]:
         "allowWatchBookmarks": "true",
         "timeoutSeconds": str(random.randint(WATCH_SECONDS // 2, WATCH_SECONDS)),  # noqa: S311 - jitter
     }
+
+
+def paging(limit: int, resource_version: str, rest: str) -> dict[str, str]:
+    """Return the parameters of one page of a list, as of a resource version if one is given."""
+    params = {"limit": str(limit)}
+    if rest:
+        return params | {"continue": rest}
+    if resource_version:
+        params |= {"resourceVersion": resource_version, "resourceVersionMatch": "Exact"}
+    return params
 
 
 def event_of(line: bytes, resource: Resource) -> WatchEvent:

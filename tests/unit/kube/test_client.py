@@ -156,3 +156,20 @@ async def test_a_server_says_itself_which_kinds_it_serves(answers: dict[str, Any
 async def test_no_clear_answer_is_not_an_absent_kind(answers: dict[str, Any]) -> None:
     with pytest.raises(errors.ApiError):
         await _discovery(answers).serves(fleet_resources.MODEL_CACHES)
+
+
+async def test_a_list_in_pages_is_of_one_version_and_complete() -> None:
+    asked: list[dict[str, str]] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(dict(request.url.params))
+        metadata = {"resourceVersion": "7", "continue": "rest" if len(asked) == 1 else ""}
+        items = [{"metadata": {"name": str(len(asked))}}]
+        return httpx2.Response(200, json={"kind": "List", "metadata": metadata, "items": items})
+
+    pages = client_of(answer).pages(resources.PODS, labels="a=b", resource_version="7", limit=1)
+    assert [item["metadata"]["name"] async for page in pages for item in page.items] == ["1", "2"]
+    assert asked == [
+        {"labelSelector": "a=b", "limit": "1", "resourceVersion": "7", "resourceVersionMatch": "Exact"},
+        {"labelSelector": "a=b", "limit": "1", "continue": "rest"},
+    ]

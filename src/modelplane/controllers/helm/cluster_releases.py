@@ -53,6 +53,20 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Former:
+    """The owner before it was restored: its releases have an earlier uid, and the same name."""
+
+    uids: tuple[str, ...] = ()
+    name: str = ""
+    """A hash of the owner's kind, namespace and name."""
+
+    def made(self, history: History) -> bool:
+        """Return True if a release was made for it."""
+        named = history.last.labels.get(labels.RELEASE_OWNER_NAME) == self.name
+        return named and history.owner_uid in self.uids
+
+
+@dataclass(frozen=True, slots=True)
 class _Turn:
     """A step that is due."""
 
@@ -78,6 +92,7 @@ class ClusterReleases:
         self._wake = asyncio.Event()
         self._wanted: dict[tuple[str, str], Wanted] = {}
         self._recorded: dict[str, frozenset[ReleaseId]] = {}
+        self._former: dict[str, Former] = {}
         self._staying: dict[str, frozenset[str]] = {}
         """By owner, the keys of releases to keep; the owner's others are uninstalled."""
         self._stored: dict[ReleaseId, History] | None = None
@@ -121,9 +136,10 @@ class ClusterReleases:
             self._supersede(known)
             self.wake()
 
-    def know(self, uid: str, recorded: Collection[tuple[str, str]]) -> None:
+    def know(self, uid: str, recorded: Collection[tuple[str, str]], former: Former) -> None:
         """Take the releases that an owner records as its own; no other is taken for one of its."""
         self._recorded[uid] = frozenset(ReleaseId(*each) for each in recorded)
+        self._former[uid] = former
 
     def keep_only(self, uid: str, staying: Collection[str]) -> None:
         """Uninstall the releases of an owner, except those with some keys."""
@@ -171,7 +187,9 @@ class ClusterReleases:
     def _stored_for(self, uid: str) -> list[History]:
         """Return the stored releases of an owner: those that both sides record."""
         stored, recorded = self._stored or {}, self._recorded.get(uid, frozenset())
-        return [stored[each] for each in recorded if each in stored and stored[each].owner_uid == uid]
+        former = self._former.get(uid, Former())
+        found = [stored[each] for each in recorded if each in stored]
+        return [each for each in found if each.owner_uid == uid or former.made(each)]
 
     async def run(self) -> None:
         """Carry out what is asked for, until cancelled."""
@@ -280,6 +298,10 @@ class ClusterReleases:
             self._why[release] = Unsynced(report.FAILED, values.message)
             return None
         digest = instruction.digest(values[0], wanted.uid)
+        if history is not None and self._former.get(wanted.uid, Former()).made(history):
+            # Helm need not run for a restored owner: only the uid differs.
+            before = instruction.digest(values[0], history.owner_uid)
+            digest = before if before == history.last.digest else digest
         step = next_step(digest, history)
         if step is None:
             self._failures.forget(release)
@@ -287,7 +309,10 @@ class ClusterReleases:
         return _Turn(step, release, instruction, _marks(wanted, digest), digest, *values)
 
     def _leaving(self) -> list[_Turn]:
-        """Return the uninstallation of each release that is no longer asked for, the last installed first."""
+        """Return the uninstallation of each release that is no longer asked for, the last installed first.
+
+        A child that is asked for may have another release now.
+        """
         wanted = {
             each.instruction.id for each in self._wanted.values() if isinstance(each.instruction, Instruction)
         }
@@ -295,16 +320,12 @@ class ClusterReleases:
             history
             for uid, staying in self._staying.items()
             for history in self._stored_for(uid)
-            if history.id not in wanted and (history.key not in staying or self._is_renamed(history))
+            if history.id not in wanted and (history.key not in staying or (uid, history.key) in self._wanted)
         ]
         leaving.sort(key=lambda each: self._details_of(each).first_deployed, reverse=True)
         for history in leaving:
             self._why[history.id] = Unsynced(Action.UNINSTALL, "waits for the releases that may need it")
         return [_Turn(Step(Action.UNINSTALL), history.id) for history in leaving]
-
-    def _is_renamed(self, history: History) -> bool:
-        """Return True if the child that a release is has another release now."""
-        return (history.owner_uid, history.key) in self._wanted
 
     def _is_due(self, turn: _Turn) -> bool:
         retries = turn.instruction.retries if turn.instruction else None

@@ -13,8 +13,8 @@ from typing import Final
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.workload_kinds import is_release
-from modelplane.controllers import ownership
-from modelplane.controllers.helm.cluster_releases import ClusterReleases, Wanted
+from modelplane.controllers import adoption, ownership
+from modelplane.controllers.helm.cluster_releases import ClusterReleases, Former, Wanted
 from modelplane.controllers.helm.failures import FIRST_RETRY_S
 from modelplane.controllers.helm.host import Host
 from modelplane.controllers.helm.instruction import Instruction, instruction_of
@@ -44,10 +44,8 @@ class Releases(Runnable):
         instruction = instruction_of(manifest)
         if not _LABEL_VALUE.fullmatch(child.key):
             instruction = Rejected(f'key "{child.key}" of a Release is not the value of a label')
-        metadata = owner["metadata"]
-        name = "/".join((owner["kind"], metadata.get("namespace", ""), metadata["name"]))
-        digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-        wanted = Wanted(metadata["uid"], digest, child.key, manifest, instruction, child.installer)
+        uid, name = owner["metadata"]["uid"], _name_of(owner)
+        wanted = Wanted(uid, name, child.key, manifest, instruction, child.installer)
         self._of(child.cluster).want(wanted)
 
     def prune(self, owner: Object, composition: Composition) -> None:
@@ -85,7 +83,8 @@ class Releases(Runnable):
         """Yield the releases of each cluster that an owner records, once they know what it records."""
         for cluster, recorded in ownership.helm_releases(owner).items():
             releases = self._of(cluster)
-            releases.know(owner["metadata"]["uid"], recorded)
+            former = Former(adoption.former_uids(owner), _name_of(owner))
+            releases.know(owner["metadata"]["uid"], recorded, former)
             yield cluster, releases
 
     def secret_changed(self, secret: Object) -> None:
@@ -112,6 +111,13 @@ def place_of(child: Desired) -> tuple[str, str, str] | None:
     """Return cluster, namespace and name of the release of a child; None if it is not one to install."""
     instruction = instruction_of(child.manifest) if is_release(child.manifest) else None
     return (child.cluster, *instruction.id) if isinstance(instruction, Instruction) else None
+
+
+def _name_of(owner: Object) -> str:
+    """Return a hash of kind, namespace and name of an owner."""
+    metadata = owner["metadata"]
+    name = "/".join((owner["kind"], metadata.get("namespace", ""), metadata["name"]))
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 async def _run(releases: ClusterReleases) -> None:

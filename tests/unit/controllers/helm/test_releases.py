@@ -10,7 +10,10 @@ from modelplane.api import labels
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.readiness import condition_of, is_ready
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.helm.cluster_releases import _marks
+from modelplane.controllers.helm.instruction import Instruction
 from modelplane.controllers.helm.releases import Releases
+from modelplane.controllers.helm.storage import histories
 from support.helm import no_releases
 
 OWNER: dict[str, Any] = {
@@ -74,3 +77,34 @@ async def test_a_release_that_is_refused_says_so_and_has_no_place(releases: Rele
     said = condition_of(releases.observed(OWNER)["lws"], "Synced")
     assert (said["status"], said["reason"]) == ("False", "ReconcileError")
     assert "is not an oci:// or https:// address: 'file:///etc'" in said["message"]
+
+
+@pytest.mark.parametrize(
+    ("stack", "adopted"),
+    [
+        pytest.param("stack", True, id="restored"),
+        pytest.param("other", False, id="a former uid that belongs to another name"),
+    ],
+)
+async def test_the_release_of_a_restored_owner_is_its_own_and_helm_need_not_run(
+    releases: Releases, stack: str, adopted: bool
+) -> None:
+    metadata = {**OWNER["metadata"], "annotations": dict(OWNER["metadata"]["annotations"])}
+    before = {**OWNER, "metadata": metadata}
+    releases.want(before, _release("lws"))
+    on_east = releases._of("east")
+    [wanted] = on_east._wanted.values()
+    assert isinstance(wanted.instruction, Instruction)
+    digest = wanted.instruction.digest({}, "u")
+    marks = {"name": "lws", "version": "1", "status": "deployed", **_marks(wanted, digest)}
+    secret = {"metadata": {"name": "s", "namespace": "default", "labels": marks}}
+    metadata = {**metadata, "uid": "v", "name": stack}
+    metadata["annotations"] = {**metadata["annotations"], labels.FORMER_UIDS: "u"}
+    restored = {**OWNER, "metadata": metadata}
+    on_east._wanted.clear()
+    on_east._stored = histories([secret])
+    assert releases.observed(restored).keys() == ({"lws"} if adopted else set())
+    assert bool(releases.left(restored, "east")) == adopted, "it would be uninstalled with its owner"
+    if adopted:
+        releases.want(restored, _release("lws"))
+        assert on_east._next() is None

@@ -1,0 +1,200 @@
+"""Archive: the file of a backup, a JSON document per line: header, objects, references, end.
+
+The end has the number of lines and a checksum of all that precedes it, so a file that was cut off or damaged
+is recognized before anything is restored. The checksum does not protect from those who may write the file.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+FORMAT: Final = 1
+"""The version of the file that this one writes, and the newest that it reads."""
+
+MOST_BYTES: Final = 8 << 20
+"""The longest line. An API server stores at most 1.5 MiB of an object."""
+
+NAME: Final = "modelplane-backup"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Damaged(Exception):
+    """The file is not a whole backup; the message says why."""
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """The first line."""
+
+    name: str
+    format: int
+    modelplane: str
+    """The version of Modelplane that wrote the file."""
+    time: str
+    resource_version: str
+    """The version of the control plane that the objects were read at."""
+    salt: str = ""
+    """Salt of the key that contents of Secrets are encrypted with; empty without contents."""
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A Secret or ConfigMap that the fleet needs, which is not Modelplane's."""
+
+    kind: str
+    namespace: str
+    name: str
+    sealed: str = ""
+    """Its encrypted content; empty without it."""
+
+    def __str__(self) -> str:
+        return f'{self.kind} "{self.namespace}/{self.name}"'
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """The last line."""
+
+    objects: int
+    references: int
+    sha256: str
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One line: exactly one of these."""
+
+    header: Header | None = None
+    object: dict[str, Any] | None = None
+    reference: Reference | None = None
+    end: End | None = None
+
+
+_decode = msgspec.json.Decoder(Line).decode
+
+
+class Writer:
+    """Writes the lines of a file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+        self.objects = 0
+        self.references = 0
+
+    def begin(self, header: Header) -> None:
+        """Write the header."""
+        self._write(Line(header=header))
+
+    def add(self, item: dict[str, Any]) -> None:
+        """Write an object."""
+        self._write(Line(object=item))
+        self.objects += 1
+
+    def refer(self, reference: Reference) -> None:
+        """Write a reference."""
+        self._write(Line(reference=reference))
+        self.references += 1
+
+    def finish(self) -> str:
+        """Write the end, and return the checksum."""
+        digest = self._hash.hexdigest()
+        self._write(Line(end=End(objects=self.objects, references=self.references, sha256=digest)))
+        return digest
+
+    def _write(self, line: Line) -> None:
+        data = _encode(line) + b"\n"
+        self._hash.update(data)
+        self._file.write(data)
+
+
+@contextmanager
+def written(path: Path) -> Iterator[Writer]:
+    """Write a new file that only its owner can read; it is there once it is whole.
+
+    Raises ``FileExistsError`` if there is one, and never replaces it.
+    """
+    if path.is_symlink() or path.exists():
+        raise FileExistsError(path)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
+            yield Writer(file)
+            file.flush()
+            os.fsync(file.fileno())
+        # Not a rename, which would replace a file that was made meanwhile.
+        path.hardlink_to(unfinished)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+class Reader:
+    """Reads a file: first all of it, in order, then single lines by their place."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.digest = ""
+        """The checksum, once the end was read."""
+
+    def lines(self) -> Iterator[tuple[int, Line]]:
+        """Yield every line but the end, with its place. Raises ``Damaged``, at the latest at the end."""
+        digest, counts, place = hashlib.sha256(), {"object": 0, "reference": 0}, 0
+        self._file.seek(0)
+        while True:
+            data = self._file.readline(MOST_BYTES + 1)
+            line = _line(data, place)
+            if line.end is not None:
+                self._check(line.end, digest.hexdigest(), counts)
+                return
+            if (line.header is None) != bool(place):
+                raise Damaged("the header is not its first line")
+            counts["object"] += line.object is not None
+            counts["reference"] += line.reference is not None
+            digest.update(data)
+            yield place, line
+            place += len(data)
+
+    def _check(self, end: End, digest: str, counts: dict[str, int]) -> None:
+        if digest != end.sha256:
+            raise Damaged("its content does not match its checksum")
+        if (end.objects, end.references) != (counts["object"], counts["reference"]):
+            raise Damaged("lines are missing")
+        if self._file.read(1):
+            raise Damaged("something follows its end")
+        self.digest = digest
+
+    def at(self, place: int) -> Line:
+        """Return the line at a place."""
+        self._file.seek(place)
+        return _line(self._file.readline(MOST_BYTES + 1), place)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Reader]:
+    """Open a file. Raises ``Damaged`` if it cannot be a backup."""
+    with path.open("rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise Damaged("it is not a regular file")
+        yield Reader(file)
+
+
+def _line(data: bytes, place: int) -> Line:
+    if not data:
+        raise Damaged("it ends too early" if place else "it is empty")
+    if len(data) > MOST_BYTES:
+        raise Damaged(f"a line is longer than {MOST_BYTES >> 20} MiB")
+    if not data.endswith(b"\n"):
+        raise Damaged("it ends too early")
+    try:
+        line = _decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise Damaged(f"the line at byte {place:,} is no line of a backup: {error}") from error
+    if sum(each is not None for each in (line.header, line.object, line.reference, line.end)) != 1:
+        raise Damaged(f"the line at byte {place:,} is no line of a backup")
+    if line.header is not None and line.header.name != NAME:
+        raise Damaged("it is not a backup of Modelplane")
+    return line

@@ -1,0 +1,72 @@
+"""Comparison of a control plane with a backup, before anything is written to it."""
+
+from collections.abc import AsyncIterator
+
+from modelplane.api.listing import listing
+from modelplane.backup.archive import Damaged, Reader
+from modelplane.backup.contents import Content, contents
+from modelplane.backup.objects import Entry, Identity, entry_of, is_restored
+from modelplane.backup.planning import Plan
+from modelplane.install.refusals import Refused
+from modelplane.kube import errors
+from modelplane.kube.client import Client
+from modelplane.kube.informer import key_of
+from modelplane.kube.resources import NAMESPACES, Object
+
+
+async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Identity]:
+    """Return which objects of a backup are there already. Raises ``Refused`` if it must not be restored."""
+    entries = {each.identity: each for each in plan.entries}
+    there: set[Identity] = set()
+    others: list[str] = []
+    differing: list[str] = []
+    for content in contents():
+        async for live in _live(client, content):
+            resource, key = content.resource, key_of(live)
+            entry = entries.get((resource.api_version, resource.kind, key.namespace, key.name))
+            if entry is None:
+                others += [f'{resource.kind} "{key}"'] if resource != NAMESPACES else []
+            elif is_restored(item_of(reader, entry), live):
+                there.add(entry.identity)
+            else:
+                differing.append(str(entry))
+    if differing:
+        raise Refused(
+            f"objects exist there and differ from the backup: {listing(differing)}. Nothing was changed: "
+            "restore to an empty control plane"
+        )
+    if others:
+        raise Refused(
+            f"objects exist there that the backup does not have: {listing(others)}. Nothing was changed: "
+            "restore to an empty control plane"
+        )
+    await _check_kinds(client, plan, there)
+    return frozenset(there)
+
+
+async def _check_kinds(client: Client, plan: Plan, there: set[Identity]) -> None:
+    """Refuse a backup with objects of third-party kinds that are not installed."""
+    wanted = {each.content for each in plan.entries if each.content.optional and each.identity not in there}
+    lacking = [each.resource for each in wanted if not await client.serves(each.resource)]
+    if lacking:
+        kinds = listing(f"{each.kind} of {each.group}" for each in lacking)
+        raise Refused(f"the API server does not serve {kinds}: install the providers of the clouds first")
+
+
+async def _live(client: Client, content: Content) -> AsyncIterator[Object]:
+    """Yield the objects of a kind that are there; none if the API server does not have the kind."""
+    try:
+        async for page in client.pages(content.resource, content.namespace or None, labels=content.selector):
+            for item in page.items:
+                yield item
+    except errors.NotFound:
+        if await client.serves(content.resource):
+            raise
+
+
+def item_of(reader: Reader, entry: Entry) -> Object:
+    """Return the object of an entry. Raises ``Damaged`` if it is another one by now."""
+    item = reader.at(entry.place).object
+    if item is None or entry_of(item, entry.place) != entry:
+        raise Damaged("it was changed while it was read")
+    return item

@@ -1,0 +1,70 @@
+"""Contents: the kinds of objects that a backup has, and which objects of each.
+
+Everything else on a control plane is made again by the controllers or by the installation, or is not
+Modelplane's. One rule: a restore writes only objects that this table admits, whatever the file says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.api.meta import GATEWAY_NAMESPACE
+from modelplane.compose.kinds import COMPOSED
+from modelplane.compose.workload_kinds import Place, rows
+from modelplane.controllers.fleet_resources import of_row, resource_of_kind
+from modelplane.kube.resources import CONFIG_MAPS, NAMESPACES, Resource
+from modelplane.proxy import ledger_objects
+
+_OURS = f"{labels.MANAGED_BY}=modelplane"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A kind of objects that a backup has."""
+
+    resource: Resource
+    selector: str = ""
+    """Label selector of the objects; empty for all."""
+    namespace: str = ""
+    """The only namespace of the objects; empty for any."""
+    has_status: bool = False
+    keeps_bytes: bool = False
+    """True if the API server keeps the bytes of a part as they were sent, and compares them later."""
+    optional: bool = False
+    """True if an API server may lack the kind although Modelplane is installed there."""
+
+    def admits(self, item: Mapping[str, Any]) -> bool:
+        """Return True if an object of the kind belongs into a backup."""
+        metadata = item["metadata"]
+        own = metadata.get("labels") or {}
+        key, _, value = self.selector.partition("=")
+        in_place = not self.namespace or metadata.get("namespace") == self.namespace
+        return in_place and (not key or own.get(key) == value)
+
+
+def contents() -> tuple[Content, ...]:
+    """Return every kind, those that others need first. Read it at run time, as the table of children."""
+    return (
+        Content(NAMESPACES),
+        *(Content(resource_of_kind(kind.type), has_status=True) for kind in COMPOSED),
+        *(
+            Content(
+                of_row(row),
+                _OURS,
+                has_status=not row.built_in,
+                keeps_bytes=row.built_in,
+                optional=not row.built_in,
+            )
+            for row in rows(Place.CONTROL_PLANE)
+        ),
+        # What keys have used of their budgets.
+        Content(CONFIG_MAPS, ledger_objects.SELECTOR, GATEWAY_NAMESPACE),
+    )
+
+
+def content_of(item: Mapping[str, Any]) -> Content | None:
+    """Return the row of an object's kind; None if a backup has no objects of it."""
+    named = (item.get("apiVersion"), item.get("kind"))
+    rows_of = (each for each in contents() if (each.resource.api_version, each.resource.kind) == named)
+    return next(rows_of, None)

@@ -1,0 +1,95 @@
+"""Hold: the controllers' Lease, taken while a fleet is restored, so that no controller acts on half of one.
+
+The claim does not expire. If a restore is interrupted, controllers still stand by, until it is run again and
+completes, or the Lease is deleted.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.controllers.leader import LEASE, STANDARD
+from modelplane.install.refusals import Refused
+from modelplane.kube import errors, resources, timestamps
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+
+_PREFIX: Final = "modelplane-restore"
+_FOR_EVER_S: Final = 2**31 - 1
+
+GIVE_UP: Final = f"kubectl delete lease {LEASE} -n {SYSTEM_NAMESPACE}"
+"""The command after which controllers act again although a restore is not complete."""
+
+
+class Hold:
+    """The claim of one restore. The same file has the same claim, so a second run continues the first."""
+
+    def __init__(
+        self, client: Client, digest: str, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        self._client = client
+        self._identity = f"{_PREFIX}-{digest[:16]}"
+        self._sleep = sleep
+        self.continues = False
+        """True if an earlier run of the same restore had taken it."""
+
+    async def check(self) -> Object | None:
+        """Return the Lease; None if there is none. Raises ``Refused`` while another restore has it."""
+        lease = await self._client.get(resources.LEASES, LEASE, SYSTEM_NAMESPACE)
+        holder = _holder(lease)
+        if holder.startswith(f"{_PREFIX}-") and holder != self._identity:
+            raise Refused(
+                "the restore of another backup is not complete there: restore that one again, or give it up "
+                f"with `{GIVE_UP}`"
+            )
+        return lease
+
+    async def take(self) -> str:
+        """Take the Lease; return the holder that it was taken from, once that one has stopped to act.
+
+        Raises ``Refused`` while another restore has it, and ``Conflict`` if another takes it at once.
+        """
+        lease = await self.check()
+        holder, spec = _holder(lease), (lease or {}).get("spec") or {}
+        self.continues = holder == self._identity
+        if self.continues:
+            return ""
+        await self._write(lease, (spec.get("leaseTransitions") or 0) + 1)
+        if holder:
+            # It may act until its last renewal expires.
+            await self._sleep(max(STANDARD.duration_s, spec.get("leaseDurationSeconds") or 0))
+        return holder
+
+    async def _write(self, lease: Object | None, transitions: int) -> None:
+        now = timestamps.now_micro()
+        spec = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": _FOR_EVER_S,
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }
+        if lease is not None:
+            body = {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
+            await self._client.patch(resources.LEASES, LEASE, body, SYSTEM_NAMESPACE)
+            return
+        metadata = {"name": LEASE, "namespace": SYSTEM_NAMESPACE}
+        about = {"apiVersion": resources.LEASES.api_version, "kind": resources.LEASES.kind}
+        await self._client.create({**about, "metadata": metadata, "spec": spec})
+
+    async def give_back(self) -> None:
+        """Let controllers act."""
+        lease = await self._client.get(resources.LEASES, LEASE, SYSTEM_NAMESPACE)
+        if lease is None or _holder(lease) != self._identity:
+            return
+        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": timestamps.now_micro()}
+        body = {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
+        try:
+            await self._client.patch(resources.LEASES, LEASE, body, SYSTEM_NAMESPACE)
+        except errors.NotFound:
+            return
+
+
+def _holder(lease: Object | None) -> str:
+    return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")

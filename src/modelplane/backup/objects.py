@@ -1,0 +1,151 @@
+"""Objects of a backup: their identity, what is restored of each, and whether one is there already."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from modelplane.api import labels
+from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN
+from modelplane.backup.archive import Damaged
+from modelplane.backup.claims import claims_of
+from modelplane.backup.contents import Content, content_of
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.controllers.adoption import MOST, former_uids
+from modelplane.controllers.ownership import contains
+from modelplane.kube.resources import NAMESPACES, Object
+
+_UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+_NAME: Final = re.compile(DNS_SUBDOMAIN)
+_NAMESPACE: Final = re.compile(DNS_LABEL)
+_OWN: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+Identity = tuple[str, str, str, str]
+"""API version, kind, namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An object of a backup, and its place in the file."""
+
+    content: Content
+    namespace: str
+    name: str
+    uid: str
+    owners: frozenset[str] = frozenset()
+    """The uids of its owners."""
+    place: int = field(default=0, compare=False)
+    is_leaving: bool = field(default=False, compare=False)
+    """True if it was being deleted."""
+    created: str = field(default="", compare=False)
+    """The time at which it was created first."""
+    claims: frozenset[str] = field(default=frozenset(), compare=False)
+    """What only the oldest of several objects gets."""
+
+    @property
+    def identity(self) -> Identity:
+        """The identity on its API server."""
+        resource = self.content.resource
+        return resource.api_version, resource.kind, self.namespace, self.name
+
+    def __str__(self) -> str:
+        full = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f'{self.content.resource.kind} "{full}"'
+
+
+def entry_of(item: Mapping[str, Any], place: int = 0) -> Entry:
+    """Return the entry of an object in a file. Raises ``Damaged`` for one that no backup has."""
+    content = content_of(item)
+    metadata = item.get("metadata")
+    if content is None or not isinstance(metadata, Mapping):
+        raise Damaged(f"the line at byte {place:,} is no object of a backup")
+    name, namespace, uid = (metadata.get(key) or "" for key in ("name", "namespace", "uid"))
+    if not (_fits(_NAME, name) and _fits(_UID, uid)):
+        raise Damaged(f"the object at byte {place:,} has no valid name and uid")
+    is_placed = _fits(_NAMESPACE, namespace) if content.resource.namespaced else not namespace
+    if not (is_placed and _is_shaped(metadata) and content.admits(item)):
+        raise Damaged(f"the object at byte {place:,} is no object of a backup")
+    owners = (each.get("uid") for each in metadata.get("ownerReferences") or ())
+    known = frozenset(each for each in owners if isinstance(each, str))
+    return Entry(
+        content,
+        namespace,
+        name,
+        uid,
+        known,
+        place,
+        is_leaving="deletionTimestamp" in metadata,
+        created=str(metadata.get("creationTimestamp", "")),
+        claims=claims_of(item),
+    )
+
+
+def _fits(pattern: re.Pattern[str], value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= 253 and bool(pattern.fullmatch(value))
+
+
+def _is_shaped(metadata: Mapping[str, Any]) -> bool:
+    maps = all(isinstance(metadata.get(key) or {}, Mapping) for key in ("labels", "annotations"))
+    owners = metadata.get("ownerReferences") or []
+    return maps and isinstance(owners, list) and all(isinstance(each, Mapping) for each in owners)
+
+
+def manifest(item: Mapping[str, Any], uids: Mapping[str, str]) -> Object:
+    """Return what creates an object anew, without its status; ``uids`` has the new uid of each old one.
+
+    References to owners that are not restored are left out: Kubernetes would delete the object.
+    """
+    metadata = item["metadata"]
+    kept = {key: metadata[key] for key in ("name", "namespace", "labels") if metadata.get(key)}
+    annotations = {**(metadata.get("annotations") or {}), **record(item)}
+    if annotations:
+        kept["annotations"] = annotations
+    if item["kind"] == NAMESPACES.kind:
+        return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": kept}
+    if finalizers := metadata.get("finalizers"):
+        kept["finalizers"] = finalizers
+    if owners := owners_of(metadata, uids):
+        kept["ownerReferences"] = owners
+    content = {key: value for key, value in item.items() if key not in _OWN}
+    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": kept, **content}
+
+
+def owners_of(metadata: Mapping[str, Any], uids: Mapping[str, str]) -> list[Object]:
+    """Return the references to owners that are restored, with their new uids."""
+    references = metadata.get("ownerReferences") or ()
+    return [{**each, "uid": uids[each["uid"]]} for each in references if each.get("uid") in uids]
+
+
+def record(item: Mapping[str, Any]) -> dict[str, str]:
+    """Return the annotation with the uids that an object had before; none for a kind without children."""
+    if item["kind"] not in COMPOSERS:
+        return {}
+    # Those of earlier restores too: a cluster may have been unreachable since.
+    earlier = former_uids(item)
+    return {labels.FORMER_UIDS: ",".join((item["metadata"]["uid"], *earlier)[:MOST])}
+
+
+def managers(item: Mapping[str, Any], uids: Mapping[str, str]) -> list[Object]:
+    """Return the field managers of an object, which own parts of it by the uids of its owners too."""
+    text = msgspec.json.encode(item["metadata"].get("managedFields") or []).decode()
+    for each in item["metadata"].get("ownerReferences") or ():
+        if each.get("uid") in uids:
+            text = text.replace(each["uid"], uids[each["uid"]])
+    return msgspec.json.decode(text, type=list[Object])
+
+
+def is_restored(item: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Return True if an API server has an object with everything that a file has of it, but the status.
+
+    Of a namespace, only the name counts.
+    """
+    if item["kind"] == NAMESPACES.kind:
+        return True
+    own = {key: item["metadata"].get(key) or {} for key in ("labels", "annotations")}
+    own["annotations"] = {**own["annotations"]}
+    own["annotations"].pop(labels.FORMER_UIDS, None)
+    content = {key: value for key, value in item.items() if key not in _OWN}
+    return contains(live, content) and contains(live["metadata"], own)

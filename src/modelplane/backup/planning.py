@@ -1,0 +1,91 @@
+"""Planning: read all of a backup, and refuse one that must not be restored before anything is written."""
+
+from dataclasses import dataclass
+
+from modelplane import __version__
+from modelplane.backup.archive import FORMAT, Damaged, Header, Reader, Reference
+from modelplane.backup.objects import Entry, Identity, entry_of
+from modelplane.backup.ordering import Group, groups
+from modelplane.backup.references import CONFIG_MAP, SECRET
+from modelplane.backup.sealing import Seal
+from modelplane.cel.semver import SemverError, parse
+from modelplane.install.refusals import Refused
+
+_KINDS = (SECRET, CONFIG_MAP)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A reference of a file, without its content."""
+
+    reference: Reference
+    place: int
+    has_content: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a file has."""
+
+    header: Header
+    groups: tuple[Group, ...]
+    """The objects in the order in which they are restored."""
+    references: tuple[Sealed, ...]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every object."""
+        return tuple(each for group in self.groups for each in group.entries)
+
+
+def read(reader: Reader, passphrase: bytes | None) -> tuple[Plan, Seal | None]:
+    """Return what a file has, and its key. Raises ``Damaged`` and ``Refused``."""
+    header: Header | None = None
+    seal: Seal | None = None
+    entries: dict[Identity, Entry] = {}
+    references: list[Sealed] = []
+    for place, line in reader.lines():
+        if line.header is not None:
+            header = line.header
+            _check_version(header)
+            seal = _key_of(header, passphrase)
+        if line.object is not None:
+            entry = entry_of(line.object, place)
+            if entry.identity in entries:
+                raise Damaged(f"it has {entry} twice")
+            entries[entry.identity] = entry
+        if (found := line.reference) is not None:
+            if found.kind not in _KINDS:
+                raise Damaged(f"the line at byte {place:,} is no line of a backup")
+            if found.sealed and seal is not None:
+                seal.unseal(found)
+            named = Reference(kind=found.kind, namespace=found.namespace, name=found.name)
+            references.append(Sealed(named, place, bool(found.sealed)))
+    if header is None or len({each.uid for each in entries.values()}) < len(entries):
+        raise Damaged("two of its objects have one uid")
+    return Plan(header, groups(entries.values()), tuple(references)), seal
+
+
+def _check_version(header: Header) -> None:
+    if header.format > FORMAT:
+        raise Refused(
+            f"the backup was written by Modelplane {header.modelplane} in format {header.format}, and this "
+            f"one reads format {FORMAT}: use that version"
+        )
+    try:
+        newer = parse(header.modelplane) > parse(__version__)
+    except SemverError as error:
+        raise Damaged(f"its version of Modelplane is none: {error}") from error
+    if newer:
+        raise Refused(
+            f"the backup was written by Modelplane {header.modelplane}, and this is {__version__}: use the "
+            "newer one"
+        )
+
+
+def _key_of(header: Header, passphrase: bytes | None) -> Seal | None:
+    if passphrase is None:
+        return None
+    if not header.salt:
+        raise Refused("the backup has only names of Secrets: leave out --passphrase-file")
+    return Seal(passphrase, header.salt)

@@ -1,0 +1,236 @@
+"""Restoring: write the objects of a backup to a control plane that has none.
+
+Nothing that exists is changed: an object that differs, or that the backup does not have, is a refusal. An
+object that is there already, as after an interrupted restore, is completed. Each object gets its status and
+its field managers after it is created, so that the controllers find it as they left it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from modelplane.api.listing import listing
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.backup import planning
+from modelplane.backup.archive import Reader
+from modelplane.backup.comparing import compare, item_of
+from modelplane.backup.fleets import MANAGER, installed
+from modelplane.backup.hold import Hold
+from modelplane.backup.objects import Entry, is_restored, managers, manifest, owners_of, record
+from modelplane.backup.planning import Plan
+from modelplane.backup.references import SECRET
+from modelplane.backup.sealing import Seal
+from modelplane.compose.kinds import COMPOSED
+from modelplane.compose.readiness import is_true
+from modelplane.controllers.ownership import contains
+from modelplane.install.definitions import definitions
+from modelplane.install.refusals import Refused
+from modelplane.install.waiting import Deadline, Report
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import NAMESPACES, Object, Resource
+
+_AT_A_TIME = 16
+_PROGRESS = 500
+_YOUNGER_S = 1.1
+"""The age of an object has the precision of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The result of a restore."""
+
+    plan: Plan
+    missing: tuple[str, ...] = ()
+    """Secrets and ConfigMaps that the fleet needs and that are not there."""
+    differing: tuple[str, ...] = ()
+    """Secrets and ConfigMaps that were there with another content, and were kept."""
+
+    @property
+    def leaving(self) -> tuple[str, ...]:
+        """Objects that were being deleted, and are not any more."""
+        return tuple(str(each) for each in self.plan.entries if each.is_leaving)
+
+
+class Restorer:
+    """One restore of one file to one control plane."""
+
+    def __init__(
+        self,
+        client: Client,
+        reader: Reader,
+        passphrase: bytes | None,
+        report: Report,
+        deadline: Deadline,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        client.field_manager = MANAGER
+        self._client = client
+        self._reader = reader
+        self._passphrase = passphrase
+        self._report = report
+        self._deadline = deadline
+        self._sleep = sleep
+        self._uids: dict[str, str] = {}
+        """The new uid of each old one."""
+        self._done = 0
+
+    async def restore(self, *, dry_run: bool = False) -> Restored:
+        """Restore the file, or with ``dry_run`` report what would be written.
+
+        Raises ``Refused`` and ``Damaged`` before anything is written, ``KubernetesError`` also after: then
+        the controllers stand by until the same restore is run again.
+        """
+        plan, seal = planning.read(self._reader, self._passphrase)
+        await installed(self._client)
+        hold = Hold(self._client, self._reader.digest, sleep=self._sleep)
+        await hold.check()
+        there = await compare(self._client, self._reader, plan)
+        if dry_run:
+            for entry in plan.entries:
+                self._report(f"{'keep' if entry.identity in there else 'create'} {entry}")
+            return Restored(plan, await self._missing(plan, seal))
+        await self._prepare()
+        if former := await hold.take():
+            self._report(f"controllers stand by: the Lease was taken from {former}")
+        try:
+            # Controllers may have written until now.
+            await compare(self._client, self._reader, plan)
+        except Refused:
+            if not hold.continues:
+                await hold.give_back()
+            raise
+        try:
+            differing = await self._write(plan, seal)
+        except (Refused, errors.KubernetesError):
+            self._report("interrupted: controllers stand by until the command is run again and completes")
+            raise
+        await hold.give_back()
+        return Restored(plan, await self._missing(plan, None), differing)
+
+    async def _write(self, plan: Plan, seal: Seal | None) -> tuple[str, ...]:
+        """Write everything; return the Secrets and ConfigMaps that differ there."""
+        for group in plan.groups:
+            if group.is_younger:
+                await self._sleep(_YOUNGER_S)
+            await _together(self._object, group.entries)
+        self._report(f"objects: {len(plan.entries):,} restored")
+        return await self._contents(plan, seal)
+
+    async def _prepare(self) -> None:
+        """Install the kinds if they are not there, and the system's namespace."""
+        present = {each["metadata"]["name"] for each in await installed(self._client)}
+        names = {kind.definition for kind in COMPOSED} - present
+        lacking = [each for each in definitions() if each["metadata"]["name"] in names] if names else []
+        for each in lacking:
+            await self._client.apply(each)
+        await self._deadline.until_nothing(partial(self._unserved, lacking))
+        if await self._client.get(NAMESPACES, SYSTEM_NAMESPACE) is None:
+            about = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind}
+            await self._client.create({**about, "metadata": {"name": SYSTEM_NAMESPACE}})
+
+    async def _unserved(self, kinds: Iterable[Object]) -> str:
+        names = [each["metadata"]["name"] for each in kinds]
+        found = [await self._client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
+        waiting = [
+            name for name, each in zip(names, found, strict=True) if not is_true(each or {}, "Established")
+        ]
+        return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
+
+    async def _object(self, entry: Entry) -> None:
+        """Create an object with its status and its field managers, or complete it."""
+        item = item_of(self._reader, entry)
+        try:
+            live = await self._create(entry, manifest(item, self._uids))
+        except errors.Conflict:
+            live = await self._existing(entry, item)
+        self._uids[entry.uid] = live["metadata"]["uid"]
+        if entry.content.resource != NAMESPACES:
+            await self._complete(entry, item, live)
+        self._done += 1
+        if self._done % _PROGRESS == 0:
+            self._report(f"objects: {self._done:,} restored")
+
+    async def _create(self, entry: Entry, body: Object) -> Object:
+        """Create an object; ``Conflict`` if there is one of its name."""
+        if not entry.content.keeps_bytes:
+            return await self._client.create(body)
+        if await self._client.get(entry.content.resource, entry.name, entry.namespace or None) is not None:
+            raise errors.Conflict(409, "AlreadyExists", f"{entry} exists")
+        # The controllers apply it too, and an apply encodes it anew: it is immutable, to the byte.
+        return await self._client.apply(body, force=False)
+
+    async def _existing(self, entry: Entry, item: Object) -> Object:
+        resource = entry.content.resource
+        live = await self._client.get(resource, entry.name, entry.namespace or None)
+        if live is None or not is_restored(item, live):
+            raise Refused(f"{entry} was changed there meanwhile: run the command again")
+        annotations = record(item)
+        if annotations.items() <= (live["metadata"].get("annotations") or {}).items():
+            return live
+        return await self._patch(entry, {"metadata": {"annotations": annotations}})
+
+    async def _complete(self, entry: Entry, item: Object, live: Object) -> None:
+        status = item.get("status")
+        if entry.content.has_status and status and not live.get("status"):
+            live = await self._patch(entry, {"status": status}, subresource="status")
+        known = managers(item, self._uids)
+        if known and any(
+            each.get("manager") == MANAGER for each in live["metadata"].get("managedFields", ())
+        ):
+            # Else fields that the controllers leave out later would stay, as if another had set them.
+            await self._patch(entry, {"metadata": {"managedFields": known}})
+
+    async def _patch(self, entry: Entry, body: Object, *, subresource: str = "") -> Object:
+        resource, namespace = entry.content.resource, entry.namespace or None
+        return await self._client.patch(resource, entry.name, body, namespace, subresource=subresource)
+
+    async def _contents(self, plan: Plan, seal: Seal | None) -> tuple[str, ...]:
+        """Create the Secrets and ConfigMaps whose contents the file has; return those that differ there."""
+        if seal is None:
+            return ()
+        differing = []
+        for each in plan.references:
+            reference = self._reader.at(each.place).reference
+            if reference is None or not reference.sealed:
+                continue
+            content = seal.unseal(reference)
+            metadata = {
+                **content.pop("metadata", {}),
+                "name": reference.name,
+                "namespace": reference.namespace,
+            }
+            metadata["ownerReferences"] = owners_of(metadata, self._uids)
+            about = {"apiVersion": "v1", "kind": reference.kind, "metadata": metadata}
+            try:
+                await self._client.create({**about, **content})
+            except errors.Conflict:
+                live = await self._client.get(_resource(reference.kind), reference.name, reference.namespace)
+                differing += [str(reference)] if not contains(live, content) else []
+        return tuple(differing)
+
+    async def _missing(self, plan: Plan, seal: Seal | None) -> tuple[str, ...]:
+        """Return the references that are not there and that this restore does not write."""
+        wanted = [each.reference for each in plan.references if not (seal and each.has_content)]
+        found = [await self._client.get(_resource(each.kind), each.name, each.namespace) for each in wanted]
+        return tuple(str(each) for each, item in zip(wanted, found, strict=True) if item is None)
+
+
+def _resource(kind: str) -> Resource:
+    return resources.SECRETS if kind == SECRET else resources.CONFIG_MAPS
+
+
+async def _together(do: Callable[[Entry], Awaitable[None]], entries: Iterable[Entry]) -> None:
+    """Do something with each entry, several at a time; raise the first failure once nothing is under way."""
+    waiting = iter(entries)
+
+    async def work(entries: Iterator[Entry]) -> None:
+        for entry in entries:
+            await do(entry)
+
+    results = await asyncio.gather(*(work(waiting) for _ in range(_AT_A_TIME)), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result

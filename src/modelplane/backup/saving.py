@@ -1,0 +1,144 @@
+"""Saving: read a fleet from its control plane, and write it to a file.
+
+All objects are read as of one version of the control plane, page by page: what changes meanwhile is not in
+the file, and the file is consistent.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelplane import __version__
+from modelplane.api.listing import number_of
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.backup.archive import FORMAT, NAME, Header, Reference, Writer, written
+from modelplane.backup.contents import Content, contents
+from modelplane.backup.fleets import installed
+from modelplane.backup.references import SECRET, Named, named_by
+from modelplane.backup.sealing import Seal, new_salt
+from modelplane.compose.cluster_namespace import is_ours
+from modelplane.install.refusals import Refused
+from modelplane.install.waiting import Report
+from modelplane.kube import errors, resources, timestamps
+from modelplane.kube.client import Client
+from modelplane.kube.informer import key_of
+from modelplane.kube.resources import NAMESPACES, Object
+
+_NOT_RESTORED = ("helm.sh/release.v1", "kubernetes.io/service-account-token")
+"""Types of Secrets that belong to a cluster and not to a fleet."""
+
+_PARTS = ("type", "data", "binaryData", "immutable")
+_METADATA = ("labels", "annotations", "ownerReferences")
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A backup that was written."""
+
+    objects: int
+    references: int
+    has_contents: bool
+    digest: str
+
+
+class Saver:
+    """One backup of one control plane."""
+
+    def __init__(
+        self, client: Client, report: Report, *, now: Callable[[], str] = timestamps.now, page: int = 200
+    ) -> None:
+        self._client = client
+        self._report = report
+        self._now = now
+        self._page = page
+        self._used: set[str] = {SYSTEM_NAMESPACE}
+        self._named: set[Named] = set()
+
+    async def save(self, path: Path, passphrase: bytes | None) -> Saved:
+        """Write a backup; with a passphrase, with the contents of the Secrets and ConfigMaps that it names.
+
+        Raises ``Refused`` for a fleet that cannot be saved, and ``FileExistsError``.
+        """
+        if not await installed(self._client):
+            raise Refused("Modelplane is not installed there: name another control plane with --kubeconfig")
+        salt = new_salt() if passphrase is not None else ""
+        seal = Seal(passphrase, salt) if passphrase is not None else None
+        with written(path) as file:
+            version = (await self._client.list(NAMESPACES)).resource_version
+            file.begin(
+                Header(
+                    name=NAME,
+                    format=FORMAT,
+                    modelplane=__version__,
+                    time=self._now(),
+                    resource_version=version,
+                    salt=salt,
+                )
+            )
+            # Last the namespaces: only those of the others are saved.
+            for content in sorted(contents(), key=lambda each: each.resource == NAMESPACES):
+                await self._save(content, version, file)
+            await self._refer(seal, file)
+            digest = file.finish()
+        return Saved(file.objects, file.references, seal is not None, digest)
+
+    async def _save(self, content: Content, version: str, file: Writer) -> None:
+        before = file.objects
+        async for item in self._objects(content, version):
+            if content.resource != NAMESPACES:
+                self._used.add(key_of(item).namespace)
+            elif not (key_of(item).name in self._used or is_ours(item)):
+                continue
+            self._named |= named_by(item)
+            file.add(item)
+        if file.objects > before:
+            self._report(number_of(file.objects - before, content.resource.kind))
+
+    async def _objects(self, content: Content, version: str) -> AsyncIterator[Object]:
+        try:
+            pages = self._client.pages(
+                content.resource,
+                content.namespace or None,
+                labels=content.selector,
+                resource_version=version,
+                limit=self._page,
+            )
+            async for page in pages:
+                for item in page.items:
+                    yield item
+        except errors.NotFound:
+            if await self._client.serves(content.resource):
+                raise
+            if not content.optional:
+                raise errors.NotInstalled(content.resource.kind, content.resource.api_version) from None
+        except errors.Gone:
+            message = (
+                "the API server no longer keeps the version that the backup began with: run the command again"
+            )
+            raise Refused(message) from None
+
+    async def _refer(self, seal: Seal | None, file: Writer) -> None:
+        """Write what the objects name, and the Secrets of the system's namespace."""
+        others = ",".join(f"type!={each}" for each in _NOT_RESTORED)
+        found = await self._client.list(
+            resources.SECRETS, SYSTEM_NAMESPACE, fields=others, metadata_only=True
+        )
+        named = self._named | {Named(SECRET, *key_of(each)) for each in found.items}
+        for each in sorted(named):
+            reference = Reference(kind=each.kind, namespace=each.namespace, name=each.name)
+            if seal is not None and (content := await self._content(each)):
+                sealed = seal.seal(reference, content)
+                reference = Reference(kind=each.kind, namespace=each.namespace, name=each.name, sealed=sealed)
+            file.refer(reference)
+        if named:
+            how = ", with the encrypted contents" if seal is not None else ""
+            self._report(f"{number_of(len(named), 'name')} of Secrets and ConfigMaps{how}")
+
+    async def _content(self, named: Named) -> Object | None:
+        resource = resources.SECRETS if named.kind == SECRET else resources.CONFIG_MAPS
+        item = await self._client.get(resource, named.name, named.namespace)
+        if item is None or item.get("type") in _NOT_RESTORED:
+            return None
+        content = {key: item[key] for key in _PARTS if key in item}
+        metadata = {key: item["metadata"][key] for key in _METADATA if key in item["metadata"]}
+        return {**content, "metadata": metadata}

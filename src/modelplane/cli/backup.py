@@ -1,0 +1,51 @@
+"""``modelplane backup``: save the objects of a fleet's control plane in a file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.live import Live, live_options, read
+
+if TYPE_CHECKING:
+    from modelplane.backup.saving import Saved
+    from modelplane.kube.client import Client
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--passphrase-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with a passphrase: save also the contents of Secrets, encrypted. By default only names.",
+)
+@live_options
+def backup(file: Path, *, passphrase_file: Path | None, live: Live) -> None:
+    """Save the objects of a fleet's control plane in a new FILE, which only you can read.
+
+    `modelplane restore` writes them to an empty control plane.
+    """
+    from modelplane.api.listing import number_of
+    from modelplane.backup.saving import Saver
+    from modelplane.backup.sealing import passphrase_of
+    from modelplane.install.refusals import Refused
+
+    async def do(client: "Client") -> "Saved":
+        passphrase = passphrase_of(passphrase_file) if passphrase_file else None
+        return await Saver(client, lambda line: click.echo(f"  {line}")).save(file, passphrase)
+
+    try:
+        saved = read(live, "the fleet", do)
+    except Refused as error:
+        raise UserError(str(error)) from error
+    except FileExistsError as error:
+        raise UserError(f"{file} exists, and a backup replaces no file: name another one") from error
+    except FileNotFoundError as error:
+        raise UserError(f"cannot write {file}: there is no folder {file.parent}") from error
+    click.echo(f"{file}: {number_of(saved.objects, 'object')}, sha256 {saved.digest}")
+    if saved.references and not saved.has_contents:
+        click.echo(
+            "It has the names of what the fleet needs, and not the contents: keep those elsewhere, or give "
+            "--passphrase-file"
+        )

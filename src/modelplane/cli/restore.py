@@ -1,0 +1,82 @@
+"""``modelplane restore``: write the objects of a backup to an empty control plane."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.live import Live, change, live_options
+
+if TYPE_CHECKING:
+    from modelplane.backup.restoring import Restored
+    from modelplane.kube.client import Client
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--passphrase-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the passphrase of the backup: restore also the contents of Secrets.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the API server to serve new kinds.",
+)
+@live_options
+def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_s: float, live: Live) -> None:
+    """Write the objects of the backup FILE to an empty control plane.
+
+    Controllers that elect a leader stand by meanwhile. Run an interrupted restore again to complete it.
+    """
+    from modelplane.backup.archive import Damaged, opened
+    from modelplane.backup.restoring import Restorer
+    from modelplane.backup.sealing import passphrase_of
+    from modelplane.install.refusals import Refused
+    from modelplane.install.waiting import Deadline, NotInTime
+
+    if live.local_home() is not None:
+        raise UserError(_LOCAL)
+
+    async def do(client: "Client") -> "Restored":
+        passphrase = passphrase_of(passphrase_file) if passphrase_file else None
+        with opened(file) as reader:
+            restorer = Restorer(
+                client, reader, passphrase, lambda line: click.echo(f"  {line}"), Deadline(timeout_s)
+            )
+            return await restorer.restore(dry_run=dry_run)
+
+    try:
+        restored = change(live, "a backup", do)
+    except Damaged as error:
+        raise UserError(f"{file} is not a whole backup: {error}") from error
+    except (Refused, NotInTime) as error:
+        raise UserError(str(error)) from error
+    _tell(restored, dry_run=dry_run)
+
+
+_LOCAL = (
+    "a backup cannot be restored to a fleet of `modelplane up`, whose controllers run from the start: name "
+    "another control plane with --kubeconfig"
+)
+
+
+def _tell(restored: "Restored", *, dry_run: bool) -> None:
+    from modelplane.api.listing import number_of
+
+    for each in restored.missing:
+        click.echo(f"missing: {each}: create it")
+    for each in restored.differing:
+        click.echo(f"kept: {each} was there with another content")
+    for each in restored.leaving:
+        click.echo(f"was being deleted: {each}: delete it again")
+    count = number_of(len(restored.plan.entries), "object")
+    done = "would be restored" if dry_run else "restored"
+    click.echo(f"{count} as of {restored.plan.header.time} {done}")

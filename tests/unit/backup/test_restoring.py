@@ -1,0 +1,337 @@
+"""A fleet is saved, and restored to an empty control plane: whole, once, and nothing there is changed."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelplane.api import labels
+from modelplane.backup import hold
+from modelplane.backup.archive import opened
+from modelplane.backup.restoring import Restored, Restorer
+from modelplane.backup.saving import Saver
+from modelplane.controllers.leader import LEASE
+from modelplane.install.refusals import Refused
+from modelplane.install.waiting import Deadline
+from modelplane.kube import errors
+from support.stored_fleet import item
+from support.storing_server import StoringServer
+
+PASSPHRASE = b"correct horse battery staple"
+
+
+class Slept:
+    """A clock that passes at once."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+
+    async def __call__(self, seconds: float) -> None:
+        self.total += seconds
+
+
+async def save(
+    server: StoringServer, path: Path, passphrase: bytes | None = None, **options: Any
+) -> list[str]:
+    said: list[str] = []
+    async with server.client() as client:
+        await Saver(client, said.append, **options).save(path, passphrase)
+    return said
+
+
+async def restore(
+    server: StoringServer,
+    path: Path,
+    passphrase: bytes | None = None,
+    said: list[str] | None = None,
+    sleep: Slept | None = None,
+    **options: Any,
+) -> Restored:
+    async with server.client() as client:
+        with opened(path) as reader:
+            report = (said if said is not None else []).append
+            restorer = Restorer(client, reader, passphrase, report, Deadline(5), sleep=sleep or Slept())
+            return await restorer.restore(**options)
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def lease(server: StoringServer) -> dict[str, Any]:
+    return dict(server.get("Lease", LEASE)["spec"])
+
+
+async def test_everything_of_the_fleet_is_there_again(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "fleet"
+    said = await save(source, file, page=1)
+    assert "1 ModelReplica" in said
+    restored = await restore(target, file)
+    deployment, replica, endpoint, revision = (
+        target.get(kind, name)
+        for kind, name in (
+            ("ModelDeployment", "qwen"),
+            ("ModelReplica", "qwen-0"),
+            ("ModelEndpoint", "qwen-0"),
+            ("ControllerRevision", "qwen-1"),
+        )
+    )
+    assert deployment["status"] == {"replicas": {"total": 1}}
+    assert replica["status"] == {"clusters": ["east"]}, "the finalizer reads there where its objects are"
+    assert replica["metadata"]["finalizers"] == ["modelplane.ai/remote-objects"]
+    assert replica["metadata"]["annotations"] == {
+        labels.CHILD: "replica-east-0",
+        labels.FORMER_UIDS: "old-mr",
+    }
+    uid = deployment["metadata"]["uid"]
+    assert [each["uid"] for each in replica["metadata"]["ownerReferences"]] == [uid]
+    assert [each["uid"] for each in endpoint["metadata"]["ownerReferences"]] == [replica["metadata"]["uid"]]
+    assert (revision["revision"], revision["data"]) == (1, {"a": 1})
+    fields: dict[str, Any] = {"f:metadata": {"f:ownerReferences": {f'k:{{"uid":"{uid}"}}': {}}}}
+    assert replica["metadata"]["managedFields"] == [
+        {"manager": "modelplane", "operation": "Apply", "fieldsV1": fields}
+    ]
+    assert "Secret" not in {each["kind"] for each in target.objects.values()}
+    assert restored.missing == ('Secret "modelplane-system/east-kubeconfig"',)
+    assert lease(target)["holderIdentity"] == "", "controllers may act"
+    assert not any(path.endswith("namespaces/other") for path in target.objects), "it has nothing of a fleet"
+
+
+async def test_contents_of_secrets_are_restored_with_the_passphrase(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "fleet"
+    await save(source, file, PASSPHRASE)
+    assert b"c2VjcmV0" not in file.read_bytes()
+    with pytest.raises(Refused, match="the passphrase is another one"):
+        await restore(target, file, b"something else entirely")
+    assert target.writes == []
+    assert (await restore(target, file, PASSPHRASE)).missing == ()
+    assert target.get("Secret", "east-kubeconfig")["data"] == {"kubeconfig": "c2VjcmV0"}
+
+
+async def test_a_secret_that_is_there_stays_as_it_is(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    await save(source, tmp_path / "fleet", PASSPHRASE)
+    other = copy.deepcopy(source.get("Secret", "east-kubeconfig"))
+    other["data"] = {"kubeconfig": "b3RoZXI="}
+    target.put(other)
+    restored = await restore(target, tmp_path / "fleet", PASSPHRASE)
+    assert restored.differing == ('Secret "modelplane-system/east-kubeconfig"',)
+    assert target.get("Secret", "east-kubeconfig")["data"] == {"kubeconfig": "b3RoZXI="}
+
+
+def without_chance(server: StoringServer) -> dict[str, Any]:
+    """Return everything that is stored, without what differs from run to run."""
+    renamed = {each["metadata"]["uid"]: path for path, each in server.objects.items()}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                plain(key): plain(each)
+                for key, each in value.items()
+                if key not in {"resourceVersion", "acquireTime", "renewTime", "leaseTransitions"}
+            }
+        if isinstance(value, list):
+            return [plain(each) for each in value]
+        for uid, path in renamed.items():
+            value = value.replace(uid, path) if isinstance(value, str) else value
+        return value
+
+    return {path: plain(each) for path, each in server.objects.items()}
+
+
+async def test_a_restore_that_is_interrupted_at_any_write_is_completed_by_another(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "fleet"
+    await save(source, file, PASSPHRASE)
+    empty = copy.deepcopy(target.objects)
+    await restore(target, file, PASSPHRASE)
+    whole, writes = without_chance(target), len(target.writes)
+    assert writes > 15
+    for number in range(writes):
+        server = StoringServer()
+        server.objects = copy.deepcopy(empty)
+        server.fails_after = number
+        with pytest.raises(errors.Unreachable):
+            await restore(server, file, PASSPHRASE)
+        if number >= 2:
+            assert lease(server)["holderIdentity"].startswith("modelplane-restore-"), "controllers stand by"
+        server.fails_after = None
+        await restore(server, file, PASSPHRASE)
+        assert without_chance(server) == whole
+
+
+async def test_a_dry_run_says_what_it_would_write_and_writes_nothing(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    await save(source, tmp_path / "fleet")
+    said: list[str] = []
+    await restore(target, tmp_path / "fleet", said=said, dry_run=True)
+    assert 'create ModelReplica "ml/qwen-0"' in said
+    assert target.writes == []
+
+
+async def test_an_object_that_differs_is_a_refusal(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    await save(source, tmp_path / "fleet")
+    other = copy.deepcopy(source.get("ModelDeployment", "qwen"))
+    other["spec"] = {"replicas": 2}
+    target.put(other)
+    with pytest.raises(Refused, match='differ from the backup: ModelDeployment "ml/qwen"'):
+        await restore(target, tmp_path / "fleet")
+    assert target.writes == []
+
+
+async def test_an_object_of_another_fleet_is_a_refusal(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    await save(source, tmp_path / "fleet")
+    other = copy.deepcopy(source.get("ModelDeployment", "qwen"))
+    other["metadata"]["name"] = "llama"
+    target.put(other)
+    with pytest.raises(Refused, match='that the backup does not have: ModelDeployment "ml/llama"'):
+        await restore(target, tmp_path / "fleet")
+    assert target.writes == []
+
+
+async def test_the_lease_is_taken_from_controllers_that_run(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    await save(source, tmp_path / "fleet")
+    target.put(a_lease("pod-1"))
+    said: list[str] = []
+    slept = Slept()
+    await restore(target, tmp_path / "fleet", said=said, sleep=slept)
+    assert slept.total == 15, "until its last renewal has expired"
+    assert "controllers stand by: the Lease was taken from pod-1" in said
+    assert lease(target)["holderIdentity"] == ""
+
+
+async def test_the_restore_of_another_backup_is_not_mixed_with_this_one(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    await save(source, tmp_path / "fleet")
+    target.put(a_lease("modelplane-restore-0123456789abcdef"))
+    with pytest.raises(Refused, match="the restore of another backup is not complete"):
+        await restore(target, tmp_path / "fleet")
+    assert target.writes == []
+    assert hold.GIVE_UP == "kubectl delete lease modelplane-controller -n modelplane-system"
+
+
+def a_lease(holder: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": LEASE, "namespace": "modelplane-system"},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15},
+    }
+
+
+async def test_controllers_that_wrote_before_they_stood_by_are_a_refusal(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    await save(source, tmp_path / "fleet")
+    target.put(a_lease("pod-1"))
+    other = copy.deepcopy(source.get("ModelDeployment", "qwen"))
+    other["metadata"]["name"] = "late"
+
+    class Late(Slept):
+        async def __call__(self, seconds: float) -> None:
+            await super().__call__(seconds)
+            target.put(other)
+
+    with pytest.raises(Refused, match="late"):
+        await restore(target, tmp_path / "fleet", sleep=Late())
+    assert lease(target)["holderIdentity"] == "", "they act again"
+
+
+async def test_a_restored_fleet_that_is_saved_again_keeps_the_uids_of_all_its_lives(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    await save(source, tmp_path / "first")
+    await restore(target, tmp_path / "first")
+    second = target.get("ModelReplica", "qwen-0")["metadata"]["uid"]
+    await save(target, tmp_path / "second")
+    third = StoringServer()
+    third.objects = {path: each for path, each in target.objects.items() if "customresource" in path}
+    await restore(third, tmp_path / "second")
+    recorded = third.get("ModelReplica", "qwen-0")["metadata"]["annotations"][labels.FORMER_UIDS]
+    assert recorded == f"{second},old-mr"
+
+
+async def test_the_older_of_two_that_claim_the_same_is_the_older_one_again(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    for name, hashes, created in (
+        ("a-thief", ["one", "two"], "2026-03-01"),
+        ("owner", ["one"], "2026-01-01"),
+        ("b-thief", ["two"], "2026-04-01"),
+        ("alone", ["three"], "2026-05-01"),
+    ):
+        metadata = {"creationTimestamp": f"{created}T00:00:00Z"}
+        spec = {"hashes": [{"sha256": each} for each in hashes]}
+        source.put(item("ModelKey", name, f"old-{name}", spec=spec, metadata=metadata))
+    await save(source, tmp_path / "fleet")
+    slept: list[int] = []
+
+    class Clock(Slept):
+        async def __call__(self, seconds: float) -> None:
+            await super().__call__(seconds)
+            slept.append(len([path for path in target.objects if "/modelkeys/" in path]))
+
+    clock = Clock()
+    await restore(target, tmp_path / "fleet", sleep=clock)
+    order = [path.rpartition("/")[2] for path in target.objects if "/modelkeys/" in path]
+    assert order == ["owner", "alone", "a-thief", "b-thief"]
+    assert slept == [2, 3]
+    assert clock.total > 2, "an age has the precision of a second"
+
+
+async def test_what_was_being_deleted_is_named(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    source.get("ModelDeployment", "qwen")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    await save(source, tmp_path / "fleet")
+    restored = await restore(target, tmp_path / "fleet")
+    assert restored.leaving == ('ModelDeployment "ml/qwen"',)
+    assert "deletionTimestamp" not in target.get("ModelDeployment", "qwen")["metadata"]
+
+
+async def test_a_fleet_under_crossplane_is_neither_saved_nor_restored(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    await save(source, tmp_path / "fleet")
+    owner = {
+        "kind": "CompositeResourceDefinition",
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "controller": True,
+    }
+    for server in (source, target):
+        for each in server.objects.values():
+            if each["kind"] == "CustomResourceDefinition":
+                each["metadata"]["ownerReferences"] = [owner]
+    with pytest.raises(Refused, match="Crossplane reconciles this fleet"):
+        await save(source, tmp_path / "other")
+    assert names(tmp_path) == ["fleet"]
+    with pytest.raises(Refused, match="Crossplane reconciles this fleet"):
+        await restore(target, tmp_path / "fleet")
+    assert target.writes == []
+
+
+async def test_a_version_that_is_gone_leaves_no_file(source: StoringServer, tmp_path: Path) -> None:
+    source.expired = True
+    with pytest.raises(Refused, match="no longer keeps the version that the backup began with"):
+        await save(source, tmp_path / "fleet")
+    assert names(tmp_path) == []
+
+
+async def test_a_control_plane_without_modelplane_is_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="Modelplane is not installed there"):
+        await save(StoringServer(), tmp_path / "fleet")
