@@ -108,8 +108,17 @@ DOCUMENTED = (
     *_reasons(
         "InferenceAutoscaler",
         InferenceAutoscalerCondition.SCALING_LIMITED,
-        (True, _AUTOSCALER.TOO_MANY_REPLICAS, "The load needs more replicas than spec.maxReplicas."),
-        (False, _AUTOSCALER.WITHIN_BOUNDS, "spec.maxReplicas allows what the load needs."),
+        (
+            True,
+            _AUTOSCALER.TOO_MANY_REPLICAS,
+            "In the last minute the load needed more replicas than spec.maxReplicas.",
+        ),
+        (True, _AUTOSCALER.INSUFFICIENT_CAPACITY, "The fleet has no place for all replicas."),
+        (
+            False,
+            _AUTOSCALER.WITHIN_BOUNDS,
+            "spec.maxReplicas allows what the load needs, and all replicas have a place.",
+        ),
     ),
     *_reasons(
         "InferenceClass",

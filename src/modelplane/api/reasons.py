@@ -56,6 +56,7 @@ class InferenceAutoscalerReason(StrEnum):
     NOT_WRITTEN = "NotWritten"
     UNSUPPORTED = "Unsupported"
     TOO_MANY_REPLICAS = "TooManyReplicas"
+    INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     WITHIN_BOUNDS = "WithinBounds"
 
 

@@ -58,8 +58,8 @@ class Decision:
     replicas: int
     outcome: Outcome
     message: str
-    limited: bool = False
-    """True if more replicas would be needed than the bounds allow."""
+    limited: bool | None = None
+    """True if more replicas were needed in the last minute than the bounds allow; None if this is unknown."""
 
 
 def decide(
@@ -73,7 +73,9 @@ def decide(
     needed = _needed(settings, evidence, replicas)
     bounded = min(max(needed, settings.least), settings.most)
     evidence = evidence.with_recommendation(bounded, settings.down_s)
-    decision = replace(_step(settings, evidence, replicas, bounded), limited=needed > settings.most)
+    if needed > settings.most:
+        evidence = replace(evidence, exceeded=evidence.now)
+    decision = replace(_step(settings, evidence, replicas, bounded), limited=evidence.limited())
     if decision.replicas < replicas:
         evidence = replace(evidence, lowered=evidence.now)
     return evidence, decision

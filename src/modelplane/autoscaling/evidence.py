@@ -58,6 +58,8 @@ class Evidence:
     """Numbers of replicas in the last ``MEAN_S``, each with its time."""
     lowered: float | None = None
     """Time of the last decision for fewer replicas."""
+    exceeded: float | None = None
+    """Time of the last sample for which the bounds allowed too few replicas."""
 
     @property
     def now(self) -> float:
@@ -77,6 +79,12 @@ class Evidence:
     def peak(self, seconds: float) -> int:
         """Return the largest recommendation of the last seconds."""
         return max((count for at, count in self.peaks if at >= self.now - seconds), default=0)
+
+    def limited(self) -> bool | None:
+        """Return whether the bounds allowed too few in the last minute; None before it has been watched."""
+        if self.exceeded is not None and self.now - self.exceeded < MEAN_S:
+            return True
+        return False if self.now - self.since >= MEAN_S else None
 
     def fewest(self) -> int:
         """Return the smallest number of replicas in the last minute."""

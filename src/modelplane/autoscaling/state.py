@@ -37,6 +37,7 @@ class State:
     """Reason of the last change."""
     changed: str = ""
     """Time of the last change (RFC 3339)."""
-    limited: bool = False
+    limited: bool | None = None
+    """True if the load needs more replicas than ``maxReplicas``; None if nothing has told yet."""
     cold_start_s: int | None = None
     counts: Counts | None = None

@@ -4,6 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
+from modelplane.api.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
 from modelplane.autoscaling.evidence import Evidence
 from modelplane.autoscaling.state import Counts, Inert, State
 from modelplane.kube import timestamps
@@ -56,6 +57,7 @@ class Scaled:
             ready=replicas.ready if replicas else 0,
             decision=status.decision,
             changed=timestamps.at(changed.timestamp()) if changed else "",
+            limited=_limited(autoscaler),
             cold_start_s=status.cold_start_seconds,
         )
         return cls(state=told)
@@ -97,14 +99,23 @@ class Scaled:
         """Note why nothing is decided."""
         self.state = replace(self.state, inert=why, problem=problem, desired=desired, ready=ready)
 
-    def tell(self, desired: int, ready: int, limited: bool, counts: Counts | None, now: float) -> None:
+    def tell(self, desired: int, ready: int, limited: bool | None, counts: Counts | None, now: float) -> None:
         """Note a decision. Counts alone are told seldom, so that few statuses are written."""
+        limited = self.state.limited if limited is None else limited
         known = replace(self.state, inert=None, problem="", desired=desired, ready=ready, limited=limited)
         is_due = self._told is None or now - self._told >= _TELL_EVERY_S
         if counts is not None and (known != self.state or (is_due and _differ(counts, self.state.counts))):
             self._told = now
             known = replace(known, counts=counts)
         self.state = known
+
+
+def _limited(autoscaler: InferenceAutoscaler) -> bool | None:
+    """Return what the condition of a former process tells of ``maxReplicas``."""
+    for condition in autoscaler.status.conditions:
+        if condition.type == InferenceAutoscalerCondition.SCALING_LIMITED:
+            return condition.reason == InferenceAutoscalerReason.TOO_MANY_REPLICAS
+    return None
 
 
 def _differ(counts: Counts, before: Counts | None) -> bool:

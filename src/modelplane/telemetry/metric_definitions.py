@@ -201,6 +201,14 @@ AUTOSCALER_INERT = Metric(
     ("namespace", "autoscaler", "reason"),
     observed=True,
 )
+AUTOSCALER_LIMITED = Metric(
+    "modelplane_autoscaler_limited",
+    Type.GAUGE,
+    "1 for an InferenceAutoscaler whose load needs more replicas than it can get, with the reason of its "
+    "ScalingLimited condition.",
+    ("namespace", "autoscaler", "reason"),
+    observed=True,
+)
 NODES = Metric(
     "modelplane_nodes",
     Type.GAUGE,
@@ -393,6 +401,7 @@ METRICS = (
     REPLICAS,
     UNSCHEDULABLE,
     AUTOSCALER_INERT,
+    AUTOSCALER_LIMITED,
     NODES,
     DEVICES,
     CAPACITY_LOST,

@@ -114,6 +114,23 @@ def test_a_maximum_that_is_too_small_is_said() -> None:
     assert (deployment.see(in_flight=100), deployment.limited) == (2, True)
 
 
+def test_a_maximum_that_is_too_small_is_said_until_it_sufficed_for_a_minute() -> None:
+    deployment = Deployment(2, replace(SETTINGS, most=2))
+    deployment.see(in_flight=100)
+    assert (deployment.see(58), deployment.limited) == (2, True)
+    # The mean of a minute falls below the maximum some time after the load does.
+    assert (deployment.see(60), deployment.limited) == (2, False)
+
+
+def test_a_maximum_is_not_said_to_suffice_before_a_minute_of_complete_counts() -> None:
+    deployment = Deployment(2, replace(SETTINGS, most=2))
+    deployment.see(60)
+    assert deployment.limited is None
+    assert (deployment.see(), deployment.limited) == (2, False)
+    deployment.see(complete=False)
+    assert deployment.limited is None
+
+
 def test_tokens_per_second_are_a_target_of_their_own() -> None:
     deployment = Deployment(1, replace(SETTINGS, requests=None, tokens_per_second=100))
     assert deployment.see(60, tokens=500) == 3

@@ -238,10 +238,17 @@ async def test_a_new_process_keeps_what_the_last_one_has_told() -> None:
         "lastScaleTime": "2026-11-24T10:00:00Z",
         "coldStartSeconds": 41,
     }
-    bench = Bench(autoscaler() | {"status": told}, replicas=3)
+    limited = {
+        "type": "ScalingLimited",
+        "status": "True",
+        "reason": "TooManyReplicas",
+        "lastTransitionTime": "2026-11-24T10:00:00Z",
+    }
+    bench = Bench(autoscaler() | {"status": told | {"conditions": [limited]}}, replicas=3)
     for state in (bench.state(), await bench.look()):
         assert (state.desired, state.decision, state.cold_start_s) == (3, "from 2 to 3", 41)
-        assert state.changed == "2026-11-24T10:00:00Z"
+        assert (state.changed, state.limited) == ("2026-11-24T10:00:00Z", True)
+    assert (await bench.look(60)).limited is False
 
 
 async def test_a_deployment_that_is_gone_is_forgotten() -> None:

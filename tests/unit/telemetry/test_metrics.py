@@ -26,7 +26,9 @@ STATE = State(
     failover_paused=False,
     expiries={"models-tls": datetime(2027, 1, 1, tzinfo=UTC)},
     objects={
-        "InferenceAutoscaler": [{"metadata": {"namespace": "ml-team", "name": "qwen"}}],
+        "InferenceAutoscaler": [
+            item("InferenceAutoscaler", "qwen", ready("True", "TooManyReplicas", "ScalingLimited"))
+        ],
         "InferenceCluster": [EAST],
         "ModelDeployment": [deployment("qwen", 2, total=1)],
         "ModelReplica": [replica("qwen-1", "east", "h200")],
