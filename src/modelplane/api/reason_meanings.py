@@ -95,6 +95,11 @@ DOCUMENTED = (
             "Something else keeps changing spec.replicas. The number of replicas is left to it.",
         ),
         (False, _AUTOSCALER.NOT_WRITTEN, "The number of replicas could not be written. It is retried."),
+        (
+            False,
+            _AUTOSCALER.TOO_MANY_SERVICES,
+            "More than 128 selectors of ModelServices may select it. The number of replicas stays.",
+        ),
         (False, _AUTOSCALER.UNSUPPORTED, "Under Crossplane, nothing scales by InferenceAutoscalers."),
         alarming=(
             _AUTOSCALER.NO_METRICS,
@@ -102,6 +107,7 @@ DOCUMENTED = (
             _AUTOSCALER.OTHER_AUTOSCALER,
             _AUTOSCALER.OTHER_WRITER,
             _AUTOSCALER.NOT_WRITTEN,
+            _AUTOSCALER.TOO_MANY_SERVICES,
             _AUTOSCALER.UNSUPPORTED,
         ),
     ),

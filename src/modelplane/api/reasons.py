@@ -54,6 +54,7 @@ class InferenceAutoscalerReason(StrEnum):
     OTHER_AUTOSCALER = "OtherAutoscaler"
     OTHER_WRITER = "OtherWriter"
     NOT_WRITTEN = "NotWritten"
+    TOO_MANY_SERVICES = "TooManyServices"
     UNSUPPORTED = "Unsupported"
     TOO_MANY_REPLICAS = "TooManyReplicas"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"

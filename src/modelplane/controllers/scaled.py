@@ -18,6 +18,9 @@ CONTESTED = 3
 _SEEN_WITHIN_S = 10.0
 """Time in which an own write is seen by the informer."""
 
+_FIRST_RETRY_S, _LAST_RETRY_S = 2.0, 60.0
+"""Time until a refused write is tried again; it doubles with each refusal."""
+
 _TELL_EVERY_S = 30.0
 """Least time between two statuses that differ in counts only."""
 
@@ -41,6 +44,10 @@ class Scaled:
     """Time of a write that is not seen yet."""
     _foreign: deque[float] = field(default_factory=lambda: deque(maxlen=CONTESTED))
     """Times at which others changed the number."""
+    _refusals: int = 0
+    """Number of writes that were refused since the last one that was not."""
+    _retry: float = 0.0
+    """Time before which nothing is written."""
     _starting: float | None = None
     """Time of a start from zero that is not over."""
     _told: float | None = None
@@ -86,9 +93,19 @@ class Scaled:
             self.state = replace(self.state, cold_start_s=round(now - self._starting))
             self._starting = None
 
+    def may_write(self, now: float) -> bool:
+        """Return False while a refused write waits to be tried again."""
+        return now >= self._retry
+
+    def refused(self, now: float) -> None:
+        """Note a refused write."""
+        self._retry = now + min(_FIRST_RETRY_S * 2**self._refusals, _LAST_RETRY_S)
+        self._refusals = min(self._refusals + 1, 10)
+
     def wrote(self, before: int, replicas: int, why: str, now: float) -> None:
         """Note a change."""
         self._asked, self._wrote, self._told = replicas, now, None
+        self._refusals, self._retry = 0, 0.0
         if not before:
             self._starting = now
         elif not replicas:

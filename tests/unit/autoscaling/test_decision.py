@@ -124,11 +124,9 @@ def test_a_maximum_that_is_too_small_is_said_until_it_sufficed_for_a_minute() ->
 
 def test_a_maximum_is_not_said_to_suffice_before_a_minute_of_complete_counts() -> None:
     deployment = Deployment(2, replace(SETTINGS, most=2))
-    deployment.see(60)
-    assert deployment.limited is None
-    assert (deployment.see(), deployment.limited) == (2, False)
-    deployment.see(complete=False)
-    assert deployment.limited is None
+    assert [deployment.see(60), deployment.limited] == [2, None]
+    assert [deployment.see(), deployment.limited] == [2, False]
+    assert [deployment.see(complete=False), deployment.limited] == [2, None]
 
 
 def test_tokens_per_second_are_a_target_of_their_own() -> None:

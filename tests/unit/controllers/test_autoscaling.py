@@ -1,5 +1,6 @@
 """The controller of InferenceAutoscalers, with gateways and an API server that a test sets."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -70,6 +71,7 @@ class Bench:
         self.events: list[str] = []
         self.changed: list[OwnerKey] = []
         self.refuses = False
+        self.writes: list[float] = []
         self.autoscaling = Autoscaling(
             self,  # type: ignore[arg-type]  # what it asks of a client
             self.copies,  # type: ignore[arg-type]  # what it asks of informers
@@ -89,6 +91,7 @@ class Bench:
         self, _resource: Any, name: str, body: Mapping[str, Any], namespace: str, *, subresource: str
     ) -> None:
         assert (name, namespace, subresource) == ("qwen", "ml", "scale")
+        self.writes.append(self.now)
         if self.refuses:
             raise errors.Unreachable("no answer")
         self.scale(body["spec"]["replicas"])
@@ -218,6 +221,48 @@ async def test_a_number_that_cannot_be_written_is_told_and_tried_again() -> None
     assert (await bench.look()).inert is Inert.NOT_WRITTEN
     bench.refuses = False
     assert ((await bench.look()).inert, bench.replicas) == (None, 2)
+
+
+async def test_a_number_that_is_refused_again_and_again_is_tried_ever_less_often() -> None:
+    bench = Bench(autoscaler(minReplicas=2))
+    bench.refuses = True
+    assert (await bench.look(300)).inert is Inert.NOT_WRITTEN
+    gaps = [later - before for before, later in itertools.pairwise(bench.writes)]
+    assert gaps[:5] == [2, 4, 8, 16, 32]
+    assert set(gaps[5:]) == {60}
+    bench.refuses = False
+    assert ((await bench.look(60)).inert, bench.replicas) == (None, 2)
+    bench.refuses = True
+    bench.scale(0)
+    before = len(bench.writes)
+    await bench.look(20)
+    assert len(bench.writes) - before > 1, "a write that was not refused begins anew"
+
+
+async def test_more_services_than_are_compared_stop_their_own_deployment_only() -> None:
+    bench = Bench(autoscaler(minReplicas=2))
+    for number in range(129):
+        name = f"all-{number}"
+        every: Any = {"endpoints": [{"selector": {"matchLabels": {}}}]}
+        bench.copies["ModelService"][name] = item("ModelService", name, every)
+    state = await bench.look(60)
+    assert (bench.replicas, state.inert) == (0, Inert.TOO_MANY_SERVICES)
+    assert "more than 128 selectors" in state.problem
+    bench.copies["ModelService"].popitem()
+    bench.copies["ModelService"].popitem()
+    assert ((await bench.look()).inert, bench.replicas) == (None, 2)
+
+
+async def test_a_service_that_has_changed_is_compared_anew() -> None:
+    bench = Bench(autoscaler())
+    bench.copies["ModelService"].clear()
+    bench.load_ = Load({"a": Reading(held={"ml/late": 1})})
+    await bench.look()
+    assert bench.replicas == 0
+    selector = {"selector": {"matchLabels": LABELS}}
+    bench.copies["ModelService"]["late"] = item("ModelService", "late", {"endpoints": [selector]})
+    await bench.look()
+    assert bench.replicas == 1
 
 
 async def test_counts_alone_are_told_seldom() -> None:
