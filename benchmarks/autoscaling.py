@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from modelplane.autoscaling.decision import Settings, decide
+from modelplane.autoscaling.decision import decide
 from modelplane.autoscaling.evidence import Evidence, Sample
+from modelplane.autoscaling.settings import Settings
 
 TICK_S = 1.0
 TOKENS_PER_S = 40.0

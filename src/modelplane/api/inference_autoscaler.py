@@ -20,7 +20,7 @@ class AutoscalerTargets(Model):
     __rules__ = (
         Rule(
             "has(self.requestsPerReplica) || has(self.tokensPerSecondPerReplica)",
-            "a target is required: give requestsPerReplica or tokensPerSecondPerReplica",
+            "a target of load is required: give requestsPerReplica or tokensPerSecondPerReplica",
         ),
     )
 
@@ -44,6 +44,19 @@ class AutoscalerTargets(Model):
                 "deployment that it selects.",
                 ge=1,
                 le=10_000_000,
+            ),
+        ]
+        | None
+    ) = None
+    time_to_first_token_milliseconds: (
+        Annotated[
+            int,
+            about(
+                "Goal for the time to the first token of 95 in 100 streams, from the end of a request, in "
+                "milliseconds. While it is missed in two windows of 30 seconds and no replica is starting, "
+                "one more replica is needed.",
+                ge=10,
+                le=60_000,
             ),
         ]
         | None
@@ -97,7 +110,7 @@ class InferenceAutoscalerSpec(Model):
     max_replicas: Annotated[int, about("Most replicas.", ge=1, le=MOST_REPLICAS)]
     targets: Annotated[
         AutoscalerTargets,
-        about("Load of one replica. Of two targets, that which needs more replicas decides."),
+        about("Load of one replica. Of several targets, that which needs the most replicas decides."),
     ]
     windows: Annotated[AutoscalerWindows, about("Times of steps down.")] = AutoscalerWindows()
     paused: Annotated[bool, about("True to leave the number of replicas as it is.")] = False
@@ -117,6 +130,17 @@ class AutoscalerLoad(Model):
     in_flight: Annotated[int, about("Requests in progress.", ge=0)]
     held: Annotated[int, about("Requests that wait at the gateway.", ge=0)]
     tokens_per_second: Annotated[int, about("Tokens of answers per second, over a minute.", ge=0)]
+    time_to_first_token_milliseconds: (
+        Annotated[
+            int,
+            about(
+                "Time in which 95 in 100 streams of a minute had their first token: a bucket's bound. "
+                "Absent without a stream, and above 60 seconds.",
+                ge=0,
+            ),
+        ]
+        | None
+    ) = None
 
 
 class InferenceAutoscalerStatus(Status):

@@ -22,6 +22,7 @@ class Counts:
     in_flight: int
     held: int
     tokens_per_second: int
+    first_token_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,4 +89,6 @@ def _status(state: State | None) -> dict[str, Any]:
             "held": counts.held,
             "tokensPerSecond": counts.tokens_per_second,
         }
+        if counts.first_token_ms is not None:
+            status["load"]["timeToFirstTokenMilliseconds"] = counts.first_token_ms
     return status

@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import kind_name
-from modelplane.autoscaling.decision import Decision, Settings, decide
+from modelplane.autoscaling import first_tokens
+from modelplane.autoscaling.decision import Decision, decide
+from modelplane.autoscaling.evidence import MEAN_S, Evidence, Sample
+from modelplane.autoscaling.settings import Settings
 from modelplane.autoscaling.state import Counts, Inert, State
 from modelplane.compose.conditions import true
 from modelplane.compose.readable import readable
@@ -151,7 +154,8 @@ class Autoscaling(Runnable):
         if isinstance(sample, TooMany):
             scaled.inert(Inert.TOO_MANY_SERVICES, f"nothing changes: {sample}", replicas, ready)
             return
-        scaled.evidence, decision = decide(_settings(autoscaler), scaled.evidence, sample, replicas)
+        settings = _settings(autoscaler)
+        scaled.evidence, decision = decide(settings, scaled.evidence, sample, replicas, ready)
         if sample is None:
             scaled.inert(Inert.NO_METRICS, f"{decision.message}: {counted.problem}", replicas, ready)
             return
@@ -159,8 +163,7 @@ class Autoscaling(Runnable):
         if scaled.is_contested(now):
             scaled.inert(Inert.OTHER_WRITER, CONTEST, replicas, ready)
             return
-        tokens = round(scaled.evidence.tokens_per_second())
-        counts = Counts(timestamps.now(), sample.in_flight, sample.held, tokens)
+        counts = _counts(sample, scaled.evidence)
         if wanted == replicas:
             scaled.tell(wanted, ready, decision.limited, counts, now)
         elif scaled.may_write(now):
@@ -193,13 +196,26 @@ class Autoscaling(Runnable):
 
 def _settings(autoscaler: InferenceAutoscaler) -> Settings:
     spec = autoscaler.spec
+    goal = spec.targets.time_to_first_token_milliseconds
     return Settings(
         spec.min_replicas,
         spec.max_replicas,
         requests=spec.targets.requests_per_replica,
         tokens_per_second=spec.targets.tokens_per_second_per_replica,
+        first_token_s=goal / 1000 if goal else None,
         down_s=spec.windows.scale_down_seconds,
         idle_s=spec.windows.scale_to_zero_seconds,
+    )
+
+
+def _counts(sample: Sample, evidence: Evidence) -> Counts:
+    first_token = first_tokens.percentile_s(evidence.first_tokens(evidence.now - MEAN_S, evidence.now))
+    return Counts(
+        timestamps.now(),
+        sample.in_flight,
+        sample.held,
+        round(evidence.tokens_per_second()),
+        None if first_token is None else round(first_token * 1000),
     )
 
 

@@ -7,6 +7,7 @@ from modelplane.api import labels
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.autoscaling import first_tokens
 from modelplane.autoscaling.evidence import Sample
 from modelplane.compose.selecting_services import SelectingServices, TooMany
 from modelplane.gateway.load import Load
@@ -59,10 +60,16 @@ class DeploymentLoad:
         services = [self._of_service(f"{namespace}/{name}") for name in names]
         counted = [*map(self._of_endpoint, self._endpoints_of(deployment)), *services]
         total = _Counts(*map(sum, zip(*counted, strict=True)))
-        return Sample(at, *total, complete=not self._now.problem)
+        return Sample(at, *total, not self._now.problem, self._first_tokens(deployment))
 
     def _of_endpoint(self, name: str) -> _Counts:
         return _Counts(self._now.in_flight(name), arrivals=self._now.requests_since(self._before, name))
+
+    def _first_tokens(self, deployment: Object) -> tuple[int, ...]:
+        """Return the streams of a deployment's replicas, by the time to their first token."""
+        since = (self._now.first_tokens_since(self._before, each) for each in self._endpoints_of(deployment))
+        counted = [each for each in since if each]
+        return first_tokens.together(counted) if counted else ()
 
     def _of_service(self, name: str) -> _Counts:
         """Return what a service holds, has held and sent on, and the tokens of its answers."""

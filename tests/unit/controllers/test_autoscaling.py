@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.decode import decode_as
+from modelplane.api.first_token import BOUNDS_S, BUCKETS
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.autoscaling.state import Inert, State
 from modelplane.controllers.autoscaling import Autoscaling
@@ -141,6 +142,25 @@ async def test_requests_at_endpoints_of_the_deployment_count_over_all_gateways()
     assert bench.replicas == 3
     assert state.counts is not None
     assert state.counts.in_flight == 26
+
+
+async def test_late_first_tokens_at_endpoints_of_the_deployment_ask_for_one_more() -> None:
+    targets = {"requestsPerReplica": 10, "timeToFirstTokenMilliseconds": 1000}
+    bench = Bench(autoscaler(targets=targets), replicas=1)
+    bench.scale(1, ready=1)
+    late, quick = BOUNDS_S.index(5.0), 0
+    for tick in range(32):
+        own = [0] * BUCKETS
+        own[late] = own[quick] = tick
+        # Another deployment's streams count for nothing.
+        other = [100 * tick] + [0] * (BUCKETS - 1)
+        streams = {"ml/qwen-1": own, "ml/other": other}
+        bench.load_ = Load({"a": Reading(in_flight={"ml/qwen-1": 5}, first_tokens=streams)})
+        state = await bench.look()
+    assert bench.replicas == 2
+    assert "longer than 1000 ms for their first token" in state.decision
+    assert state.counts is not None
+    assert state.counts.first_token_ms == 5000
 
 
 async def test_silence_ends_the_last_replica_and_an_arrival_keeps_it() -> None:
