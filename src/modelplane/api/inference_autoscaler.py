@@ -5,10 +5,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from modelplane.api.autoscaler_schedule import MOST_REPLICAS, MOST_SCHEDULES, AutoscalerSchedule
 from modelplane.api.fields import Rule, about
 from modelplane.api.meta import LocalReference, Model, ObjectMeta, Status
 
-MOST_REPLICAS = 10_000
 _DAY_S = 86_400
 _MOMENT = Meta(extra_json_schema={"maxLength": 35})
 """A time with nine digits of a second and a zone has 35 characters."""
@@ -92,6 +92,12 @@ class InferenceAutoscalerSpec(Model):
             "self.minReplicas <= self.maxReplicas",
             "minReplicas is more than maxReplicas: lower it, or raise maxReplicas",
         ),
+        Rule(
+            "!has(self.schedules) || self.schedules.all(each, "
+            "(has(each.minReplicas) ? each.minReplicas : self.minReplicas) <= "
+            "(has(each.maxReplicas) ? each.maxReplicas : self.maxReplicas))",
+            "in the windows of a schedule, minReplicas is more than maxReplicas: give the schedule both",
+        ),
     )
 
     deployment_ref: Annotated[
@@ -113,6 +119,15 @@ class InferenceAutoscalerSpec(Model):
         about("Load of one replica. Of several targets, that which needs the most replicas decides."),
     ]
     windows: Annotated[AutoscalerWindows, about("Times of steps down.")] = AutoscalerWindows()
+    schedules: Annotated[
+        tuple[AutoscalerSchedule, ...],
+        about(
+            "Bounds in windows of time. Of several open ones, the largest minReplicas and the largest "
+            "maxReplicas count.",
+            max_length=MOST_SCHEDULES,
+            keys=("name",),
+        ),
+    ] = ()
     paused: Annotated[bool, about("True to leave the number of replicas as it is.")] = False
 
 
@@ -148,6 +163,10 @@ class InferenceAutoscalerStatus(Status):
 
     replicas: Annotated[AutoscaledReplicas, about("Numbers of replicas.")] | None = None
     decision: Annotated[str, about("Reason of the last change.", max_length=1024)] = ""
+    open_schedules: Annotated[
+        tuple[str, ...],
+        about("Schedules whose window is open.", max_length=MOST_SCHEDULES, atomic=True),
+    ] = ()
     last_scale_time: Annotated[dt.datetime, about("Time of the last change."), _MOMENT] | None = None
     cold_start_seconds: (
         Annotated[int, about("Time from the last start from zero until the first replica was ready.", ge=0)]

@@ -97,6 +97,11 @@ DOCUMENTED = (
         (False, _AUTOSCALER.NOT_WRITTEN, "The number of replicas could not be written. It is retried."),
         (
             False,
+            _AUTOSCALER.INVALID_SCHEDULE,
+            "A schedule has no time, or a time zone that does not exist. The number of replicas stays.",
+        ),
+        (
+            False,
             _AUTOSCALER.TOO_MANY_SERVICES,
             "More than 128 selectors of ModelServices may select it. The number of replicas stays.",
         ),
@@ -107,6 +112,7 @@ DOCUMENTED = (
             _AUTOSCALER.OTHER_AUTOSCALER,
             _AUTOSCALER.OTHER_WRITER,
             _AUTOSCALER.NOT_WRITTEN,
+            _AUTOSCALER.INVALID_SCHEDULE,
             _AUTOSCALER.TOO_MANY_SERVICES,
             _AUTOSCALER.UNSUPPORTED,
         ),

@@ -56,11 +56,11 @@ def decide(
         return evidence, Decision(replicas, Outcome.NO_METRICS, message)
     evidence = evidence.with_sample(sample, replicas, ready)
     evidence, needed = demand(settings, evidence, replicas)
-    bounded = min(max(needed.replicas, settings.least), settings.most)
-    evidence = evidence.with_recommendation(bounded, settings.down_s)
+    bounded = needed.within(settings.least, settings.most)
+    evidence = evidence.with_recommendation(bounded.replicas, settings.down_s)
     if needed.replicas > settings.most:
         evidence = replace(evidence, exceeded=evidence.now)
-    step = _step(settings, evidence, replicas, needed._replace(replicas=bounded))
+    step = _step(settings, evidence, replicas, bounded)
     decision = replace(step, limited=evidence.limited())
     if decision.replicas < replicas:
         evidence = replace(evidence, lowered=evidence.now)

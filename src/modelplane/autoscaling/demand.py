@@ -26,6 +26,7 @@ REMEMBER_S = 3600.0
 
 class _By(Enum):
     LOAD = auto()
+    MINIMUM = auto()
     FIRST_TOKENS = auto()
 
 
@@ -35,10 +36,18 @@ class Demand(NamedTuple):
     replicas: int
     by: _By = _By.LOAD
 
+    def within(self, least: int, most: int) -> "Demand":
+        """Return the number that bounds allow."""
+        if self.replicas < least:
+            return Demand(least, _By.MINIMUM)
+        return self._replace(replicas=min(self.replicas, most))
+
     def why(self, settings: Settings, evidence: Evidence) -> str:
         """Return the reason for the number, as part of a sentence."""
-        replicas = number_of(self.replicas, "replica")
+        if self.by is _By.MINIMUM:
+            return f"minReplicas is {self.replicas}"
         if self.by is _By.LOAD:
+            replicas = number_of(self.replicas, "replica")
             return f"a load of {_load(settings, evidence)} on average needs {replicas}"
         goal = round((settings.first_token_s or 0) * 1000)
         return f"more than 5 in 100 streams of a minute waited longer than {goal} ms for their first token"

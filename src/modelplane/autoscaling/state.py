@@ -11,6 +11,7 @@ class Inert(StrEnum):
     OTHER_AUTOSCALER = "OtherAutoscaler"
     OTHER_WRITER = "OtherWriter"
     NOT_WRITTEN = "NotWritten"
+    INVALID_SCHEDULE = "InvalidSchedule"
     TOO_MANY_SERVICES = "TooManyServices"
 
 
@@ -37,6 +38,8 @@ class State:
     ready: int = 0
     decision: str = ""
     """Reason of the last change."""
+    open_schedules: tuple[str, ...] = ()
+    """Schedules whose window is open."""
     changed: str = ""
     """Time of the last change (RFC 3339)."""
     limited: bool | None = None

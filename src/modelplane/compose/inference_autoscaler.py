@@ -79,6 +79,8 @@ def _status(state: State | None) -> dict[str, Any]:
     status: dict[str, Any] = {"replicas": {"desired": state.desired, "ready": state.ready}}
     if state.decision:
         status |= {"decision": state.decision, "lastScaleTime": state.changed}
+    if state.open_schedules:
+        status["openSchedules"] = list(state.open_schedules)
     if state.cold_start_s is not None:
         status["coldStartSeconds"] = state.cold_start_s
     if state.counts is not None:

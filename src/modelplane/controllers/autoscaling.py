@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
@@ -15,6 +16,7 @@ from modelplane.api.meta import kind_name
 from modelplane.autoscaling import first_tokens
 from modelplane.autoscaling.decision import Decision, decide
 from modelplane.autoscaling.evidence import MEAN_S, Evidence, Sample
+from modelplane.autoscaling.schedules import Bounds, Invalid
 from modelplane.autoscaling.settings import Settings
 from modelplane.autoscaling.state import Counts, Inert, State
 from modelplane.compose.conditions import true
@@ -44,6 +46,10 @@ _KIND = kind_name(InferenceAutoscaler)
 _DEPLOYMENT = MODEL_DEPLOYMENTS.kind
 
 
+def _today() -> datetime:
+    return datetime.now(UTC)
+
+
 class _Change(NamedTuple):
     """A number of replicas to ask for."""
 
@@ -69,13 +75,18 @@ class Autoscaling(Runnable):
         proxy: Proxy | None,
         changed: Callable[[OwnerKey], None],
         now: Callable[[], float] = time.monotonic,
+        today: Callable[[], datetime] = _today,
     ) -> None:
-        """``changed`` takes the autoscalers with another state; ``now`` is a monotonic clock, in seconds."""
+        """``changed`` takes the autoscalers with another state.
+
+        ``now`` is a monotonic clock, in seconds, and ``today`` the time of day.
+        """
         self._client = client
         self._informers = informers
         self._proxy = proxy
         self._changed = changed
         self._now = now
+        self._today = today
         self._recorder = Recorder(client)
         self._scaled: dict[str, Scaled] = {}
         self._before: Load | None = None
@@ -154,7 +165,12 @@ class Autoscaling(Runnable):
         if isinstance(sample, TooMany):
             scaled.inert(Inert.TOO_MANY_SERVICES, f"nothing changes: {sample}", replicas, ready)
             return
-        settings = _settings(autoscaler)
+        bounds = scaled.bounds.at(autoscaler, self._today())
+        if isinstance(bounds, Invalid):
+            scaled.inert(Inert.INVALID_SCHEDULE, f"{bounds}, so nothing changes: correct it", replicas, ready)
+            return
+        scaled.opened(bounds.open)
+        settings = _settings(autoscaler, bounds)
         scaled.evidence, decision = decide(settings, scaled.evidence, sample, replicas, ready)
         if sample is None:
             scaled.inert(Inert.NO_METRICS, f"{decision.message}: {counted.problem}", replicas, ready)
@@ -194,12 +210,12 @@ class Autoscaling(Runnable):
         return ""
 
 
-def _settings(autoscaler: InferenceAutoscaler) -> Settings:
+def _settings(autoscaler: InferenceAutoscaler, bounds: Bounds) -> Settings:
     spec = autoscaler.spec
     goal = spec.targets.time_to_first_token_milliseconds
     return Settings(
-        spec.min_replicas,
-        spec.max_replicas,
+        bounds.least,
+        bounds.most,
         requests=spec.targets.requests_per_replica,
         tokens_per_second=spec.targets.tokens_per_second_per_replica,
         first_token_s=goal / 1000 if goal else None,

@@ -7,6 +7,7 @@ from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
 from modelplane.autoscaling.evidence import Evidence
 from modelplane.autoscaling.state import Counts, Inert, State
+from modelplane.controllers.scheduled_bounds import ScheduledBounds
 from modelplane.kube import timestamps
 
 CONTEST_S = 600.0
@@ -37,6 +38,7 @@ class Scaled:
     """Memory of one autoscaler."""
 
     evidence: Evidence = field(default_factory=Evidence)
+    bounds: ScheduledBounds = field(default_factory=ScheduledBounds)
     state: State = _READING
     _asked: int | None = None
     """Number of replicas that was written, or else observed last."""
@@ -63,6 +65,7 @@ class Scaled:
             desired=replicas.desired if replicas else 0,
             ready=replicas.ready if replicas else 0,
             decision=status.decision,
+            open_schedules=tuple(status.open_schedules),
             changed=timestamps.at(changed.timestamp()) if changed else "",
             limited=_limited(autoscaler),
             cold_start_s=status.cold_start_seconds,
@@ -111,6 +114,11 @@ class Scaled:
         elif not replicas:
             self._starting = None
         self.state = replace(self.state, decision=why, changed=timestamps.now())
+
+    def opened(self, schedules: tuple[str, ...]) -> None:
+        """Note the schedules whose window is open."""
+        if schedules != self.state.open_schedules:
+            self.state = replace(self.state, open_schedules=schedules)
 
     def inert(self, why: Inert, problem: str, desired: int, ready: int) -> None:
         """Note why nothing is decided."""

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -68,6 +69,7 @@ class Bench:
             ),
             "ModelService": Copy(qwen=item("ModelService", "qwen", {"endpoints": [selector]})),
         }
+        self.today = datetime(2026, 11, 24, 12, tzinfo=UTC)
         self.now, self.load_ = 0.0, Load({"a": Reading()})
         self.events: list[str] = []
         self.changed: list[OwnerKey] = []
@@ -79,6 +81,7 @@ class Bench:
             self,  # type: ignore[arg-type]  # what it asks of a proxy
             self.changed.append,
             now=lambda: self.now,
+            today=lambda: self.today,
         )
 
     @property
@@ -283,6 +286,45 @@ async def test_a_service_that_has_changed_is_compared_anew() -> None:
     bench.copies["ModelService"]["late"] = item("ModelService", "late", {"endpoints": [selector]})
     await bench.look()
     assert bench.replicas == 1
+
+
+BUSY = {"name": "busy", "cron": "0 8 * * *", "timeZone": "Europe/Berlin", "durationSeconds": 3600}
+
+
+async def test_a_window_of_a_schedule_has_bounds_of_its_own() -> None:
+    bench = Bench(autoscaler(schedules=[BUSY | {"minReplicas": 3, "maxReplicas": 4}]))
+    bench.today = datetime(2026, 11, 24, 6, 59, tzinfo=UTC)
+    assert ((await bench.look()).open_schedules, bench.replicas) == ((), 0)
+    bench.today += timedelta(minutes=1)
+    state = await bench.look()
+    assert (state.open_schedules, state.decision, bench.replicas) == (
+        ("busy",),
+        "from 0 to 3: minReplicas is 3",
+        3,
+    )
+    bench.load_ = Load({"a": Reading(in_flight={"ml/qwen-1": 500})})
+    assert (await bench.look(60), bench.replicas)[1] == 4
+    bench.today += timedelta(hours=1)
+    assert (await bench.look(60)).open_schedules == ()
+    assert bench.replicas == 8
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"timeZone": "Mars/Olympus"}, 'has the time zone "Mars/Olympus"'),
+        ({"timeZone": "Europe"}, 'has the time zone "Europe"'),
+        ({"cron": "0 0 31 2 *"}, 'has the cron expression "0 0 31 2 *"'),
+    ],
+)
+async def test_a_schedule_that_cannot_be_followed_changes_nothing(wrong: Any, problem: str) -> None:
+    bench = Bench(autoscaler(minReplicas=2, schedules=[BUSY | {"minReplicas": 3} | wrong]), replicas=1)
+    state = await bench.look(60)
+    assert (bench.replicas, state.inert) == (1, Inert.INVALID_SCHEDULE)
+    assert problem in state.problem
+    corrected = autoscaler(minReplicas=2, schedules=[BUSY | {"minReplicas": 3}])
+    bench.copies["InferenceAutoscaler"]["qwen"] = corrected
+    assert ((await bench.look()).inert, bench.replicas) == (None, 2)
 
 
 async def test_counts_alone_are_told_seldom() -> None:
