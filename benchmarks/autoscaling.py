@@ -88,8 +88,8 @@ TRACES: dict[str, Callable[[int], list[Request]]] = {"conversation": conversatio
 class Policy(Protocol):
     """Decides on a number of replicas each second."""
 
-    def replicas(self, sample: Sample, asked: int) -> int:
-        """Return the number to ask for."""
+    def replicas(self, sample: Sample, asked: int, ready: int) -> int:
+        """Return the number to ask for, while so many are asked for and so many serve."""
 
 
 @dataclass
@@ -99,9 +99,9 @@ class Ours:
     settings: Settings
     evidence: Evidence = field(default_factory=Evidence)
 
-    def replicas(self, sample: Sample, asked: int) -> int:
+    def replicas(self, sample: Sample, asked: int, ready: int) -> int:
         """Return the number of replicas by the decision."""
-        self.evidence, decision = decide(self.settings, self.evidence, sample, asked)
+        self.evidence, decision = decide(self.settings, self.evidence, sample, asked, ready)
         return decision.replicas
 
 
@@ -113,7 +113,7 @@ class Hpa:
     most: int
     advised: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def replicas(self, sample: Sample, asked: int) -> int:
+    def replicas(self, sample: Sample, asked: int, ready: int) -> int:
         """Return the number of replicas, every 15 s."""
         if sample.at % 15:
             return asked
@@ -175,7 +175,7 @@ def replay(trace: Sequence[Request], policy: Policy, first: int) -> Result:
             fleet.ends.append(now + request.tokens / TOKENS_PER_S)
         in_flight, held = (len(fleet.ends) + len(waiting), 0) if ready else (0, len(waiting))
         asked = len(fleet.starts)
-        wanted = policy.replicas(Sample(now, in_flight, held, arrived), asked)
+        wanted = policy.replicas(Sample(now, in_flight, held, arrived), asked, ready)
         if wanted != asked:
             result.changes += 1
             fleet.scale(wanted, now)

@@ -58,6 +58,10 @@ class Evidence:
     """Time from which no request is known, not before ``since``."""
     peaks: tuple[tuple[float, int], ...] = ()
     """Recommendations, each with its time, that no later one reaches: falling."""
+    peaks_of_starts: tuple[tuple[float, int], ...] = ()
+    """The same, of the times at which replicas were starting, and of a minute after each."""
+    started: float | None = None
+    """Time of the last sample with fewer replicas ready than asked for."""
     counts: tuple[tuple[float, int], ...] = field(default=())
     """Numbers of replicas in the last ``MEAN_S``, each with its time."""
     lowered: float | None = None
@@ -91,8 +95,14 @@ class Evidence:
         )
 
     def peak(self, seconds: float) -> int:
-        """Return the largest recommendation of the last seconds."""
-        return max((count for at, count in self.peaks if at >= self.now - seconds), default=0)
+        """Return the largest recommendation of the last seconds.
+
+        While replicas start, requests queue that they would have answered. Such a recommendation is more than
+        the load needs, and counts for half of the time.
+        """
+        begin, begin_of_starts = self.now - seconds, self.now - seconds / 2
+        of_starts = (count for at, count in self.peaks_of_starts if at >= begin_of_starts)
+        return max(*(count for at, count in self.peaks if at >= begin), *of_starts, 0, 0)
 
     def limited(self) -> bool | None:
         """Return whether the bounds allowed too few in the last minute; None before it has been watched."""
@@ -116,6 +126,7 @@ class Evidence:
             samples=(*(each for each in self.samples if each.at > begin), sample),
             since=since,
             idle_since=idle_since,
+            started=sample.at if ready is not None and ready < replicas else self.started,
             serving_since=self._serving_since(sample.at, replicas, ready),
             counts=(*(each for each in self.counts if each[0] > begin), (sample.at, replicas)),
         )
@@ -129,5 +140,9 @@ class Evidence:
 
     def with_recommendation(self, count: int, seconds: float) -> "Evidence":
         """Return the evidence with the recommendation of now; ``seconds`` is the longest window."""
-        kept = (each for each in self.peaks if each[1] > count and each[0] >= self.now - seconds)
-        return replace(self, peaks=(*kept, (self.now, count)))
+        # The mean of a minute has the queue of a start in it.
+        starts = self.started is not None and self.now - self.started < MEAN_S
+        known = self.peaks_of_starts if starts else self.peaks
+        kept = (each for each in known if each[1] > count and each[0] >= self.now - seconds)
+        peaks = (*kept, (self.now, count))
+        return replace(self, peaks_of_starts=peaks) if starts else replace(self, peaks=peaks)

@@ -166,6 +166,42 @@ def test_load_within_the_tolerance_changes_nothing() -> None:
     assert deployment.see(3600, in_flight=91) == 10
 
 
+def test_what_a_queue_asks_for_while_replicas_start_counts_for_half_of_the_window() -> None:
+    deployment = Deployment(2)
+    deployment.see(300, in_flight=20)
+    assert deployment.see(100, in_flight=60, ready=2) == 6
+    assert deployment.see(300, in_flight=20) == 6
+    assert deployment.see(100, in_flight=20) < 6
+
+
+def test_what_the_load_asks_for_while_all_replicas_serve_counts_for_the_whole_window() -> None:
+    deployment = Deployment(6)
+    deployment.see(300, in_flight=20)
+    deployment.see(100, in_flight=60)
+    assert deployment.see(590, in_flight=20) == 6
+    assert deployment.see(80, in_flight=20) < 6
+
+
+def test_a_start_does_not_hide_what_was_needed_before() -> None:
+    deployment = Deployment(6)
+    deployment.see(300, in_flight=20)
+    deployment.see(60, in_flight=60)
+    # One replica fails, and its requests queue at others.
+    deployment.see(100, in_flight=80, ready=5)
+    assert deployment.replicas == 8
+    assert deployment.see(400, in_flight=20) < 8
+    assert deployment.replicas >= 6
+
+
+def test_unknown_readiness_keeps_the_whole_window() -> None:
+    evidence, replicas = Evidence(), 6
+    for tick in range(500):
+        sample = Sample(tick * TICK_S, in_flight=60 if 150 <= tick < 200 else 20)
+        evidence, decision = decide(SETTINGS, evidence, sample, replicas)
+        replicas = decision.replicas
+        assert replicas >= 6 or tick * TICK_S >= 400 + SETTINGS.down_s
+
+
 GOAL = replace(SETTINGS, first_token_s=1.0)
 
 
