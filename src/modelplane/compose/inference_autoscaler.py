@@ -53,7 +53,10 @@ def _active(request: Request[InferenceAutoscaler]) -> Condition:
         return false(Type.SCALING_ACTIVE, Reason.PAUSED, message)
     if request.autoscaling.inert is not None:
         return false(Type.SCALING_ACTIVE, request.autoscaling.inert, request.autoscaling.problem)
-    return true(Type.SCALING_ACTIVE, Reason.MEASURED, "the gateway's counts decide the number of replicas")
+    message = "the gateway's counts decide the number of replicas"
+    if spec.targets.time_to_first_token_milliseconds and request.gateway_without_module:
+        message += f", without the time to the first token: {request.gateway_without_module}"
+    return true(Type.SCALING_ACTIVE, Reason.MEASURED, message)
 
 
 def _limited(request: Request[InferenceAutoscaler], state: State) -> tuple[Condition, ...]:
