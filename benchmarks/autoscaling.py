@@ -113,7 +113,7 @@ class Hpa:
     most: int
     advised: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def replicas(self, sample: Sample, asked: int, ready: int) -> int:
+    def replicas(self, sample: Sample, asked: int, ready: int) -> int:  # noqa: ARG002 - HPA counts all
         """Return the number of replicas, every 15 s."""
         if sample.at % 15:
             return asked
