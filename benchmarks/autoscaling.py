@@ -4,7 +4,8 @@
     python benchmarks/autoscaling.py --trace FILE
 
 The traces are made with a seed, in the shape of published ones: rates, variation of gaps, lengths of answers.
-A trace file has one line `SECONDS,TOKENS` for each request. A replica answers a number of requests at a time,
+A trace file has one line `SECONDS,TOKENS` for each request, or is one of Azure's or BurstGPT's as published:
+a header, and columns of times and of tokens of answers. A replica answers a number of requests at a time,
 and further ones wait in order. HPA is its formula with its defaults, on requests in flight per replica.
 """
 
@@ -16,11 +17,13 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from modelplane.autoscaling.decision import Settings, decide
+from modelplane.autoscaling.decision import decide
 from modelplane.autoscaling.evidence import Evidence, Sample
+from modelplane.autoscaling.settings import Settings
 
 TICK_S = 1.0
 TOKENS_PER_S = 40.0
@@ -87,8 +90,8 @@ TRACES: dict[str, Callable[[int], list[Request]]] = {"conversation": conversatio
 class Policy(Protocol):
     """Decides on a number of replicas each second."""
 
-    def replicas(self, sample: Sample, asked: int) -> int:
-        """Return the number to ask for."""
+    def replicas(self, sample: Sample, asked: int, ready: int) -> int:
+        """Return the number to ask for, while so many are asked for and so many serve."""
 
 
 @dataclass
@@ -98,9 +101,9 @@ class Ours:
     settings: Settings
     evidence: Evidence = field(default_factory=Evidence)
 
-    def replicas(self, sample: Sample, asked: int) -> int:
+    def replicas(self, sample: Sample, asked: int, ready: int) -> int:
         """Return the number of replicas by the decision."""
-        self.evidence, decision = decide(self.settings, self.evidence, sample, asked)
+        self.evidence, decision = decide(self.settings, self.evidence, sample, asked, ready)
         return decision.replicas
 
 
@@ -112,7 +115,7 @@ class Hpa:
     most: int
     advised: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def replicas(self, sample: Sample, asked: int) -> int:
+    def replicas(self, sample: Sample, asked: int, ready: int) -> int:  # noqa: ARG002 - HPA counts all
         """Return the number of replicas, every 15 s."""
         if sample.at % 15:
             return asked
@@ -174,7 +177,7 @@ def replay(trace: Sequence[Request], policy: Policy, first: int) -> Result:
             fleet.ends.append(now + request.tokens / TOKENS_PER_S)
         in_flight, held = (len(fleet.ends) + len(waiting), 0) if ready else (0, len(waiting))
         asked = len(fleet.starts)
-        wanted = policy.replicas(Sample(now, in_flight, held, arrived), asked)
+        wanted = policy.replicas(Sample(now, in_flight, held, arrived), asked, ready)
         if wanted != asked:
             result.changes += 1
             fleet.scale(wanted, now)
@@ -198,22 +201,42 @@ def _rounded(result: Result) -> dict[str, float]:
     return {name: round(value, 2) for name, value in vars(result).items()}
 
 
-def _of_file(path: Path) -> list[Request]:
+_TOKENS = ("generatedtokens", "response tokens")
+"""Columns of the tokens of answers, in the traces of Azure and of BurstGPT."""
+
+
+def of_file(path: Path) -> list[Request]:
+    """Return the requests of a file: lines of seconds and tokens, or one of Azure's or BurstGPT's traces."""
     with path.open(newline="") as lines:
-        found = [Request(float(at), int(tokens)) for at, tokens in csv.reader(lines)]
-    return sorted(found)
+        rows = [row for row in csv.reader(lines) if row]
+    head = [name.strip().lower() for name in rows[0]]
+    has_head = "timestamp" in head
+    at, tokens = 0, 1
+    if has_head:
+        at = head.index("timestamp")
+        tokens = next(head.index(name) for name in _TOKENS if name in head)
+    found = sorted(Request(_seconds(row[at]), int(float(row[tokens]))) for row in rows[has_head:])
+    # Times begin at any date. A request that failed has no tokens.
+    return [Request(each.at - found[0].at, each.tokens) for each in found if each.tokens > 0]
+
+
+def _seconds(time: str) -> float:
+    try:
+        return float(time)
+    except ValueError:
+        return datetime.fromisoformat(time).replace(tzinfo=UTC).timestamp()
 
 
 def main() -> None:
     """Print a line for each trace and policy."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--trace", type=Path, help="CSV of SECONDS,TOKENS, instead of the seeded traces")
+    parser.add_argument("--trace", type=Path, help="CSV, instead of the seeded traces")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--target", type=float, default=10, help="requests per replica")
     options = parser.parse_args()
     traces = (
-        {options.trace.name: _of_file(options.trace)}
+        {options.trace.name: of_file(options.trace)}
         if options.trace
         else {name: make(options.seed) for name, make in TRACES.items()}
     )

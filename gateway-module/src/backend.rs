@@ -10,6 +10,7 @@ use crate::config::{Backend, SPARE_BYTES};
 use crate::credentials::{Credential, HEADERS};
 use crate::errors::{CREDENTIAL_MISSING, INTERNAL_ERROR, Refusal};
 use crate::filter::{Factory, Filter, OnBody, OnHeaders};
+use crate::first_byte::FirstByte;
 use crate::measured::Measured;
 use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, LOAD_FORMAT, REPLACED, REWRITE, STRIP, WANTED};
 use crate::paths::Rewrite;
@@ -36,7 +37,7 @@ impl BackendFactory {
 
 impl Factory for BackendFactory {
     fn filter(&self) -> Box<dyn Filter> {
-        Box::new(BackendFilter { config: self.0.clone(), rename: None, attempt: None })
+        Box::new(BackendFilter { config: self.0.clone(), rename: None, attempt: None, first_byte: None })
     }
 }
 
@@ -77,11 +78,14 @@ struct BackendFilter {
     rename: Option<Rename>,
     /// Ends with the filter, whatever ends it.
     attempt: Option<Measured>,
+    /// Only below the filter `front`, which takes the counters to Envoy.
+    first_byte: Option<FirstByte>,
 }
 
 impl Filter for BackendFilter {
     fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
         self.attempt = Measured::begin(stream);
+        self.first_byte = self.config.credentials.is_some().then(FirstByte::begin);
         let text = stream.metadata(Source::Cluster, REWRITE, WANTED).to_vec();
         let allowed = regions::check(stream).and_then(|()| Wanted::read(&text));
         let read = allowed.and_then(|wanted| Ok((self.credential(&wanted)?, wanted)));
@@ -125,22 +129,24 @@ impl Filter for BackendFilter {
             return OnBody::Buffer;
         }
         if end {
-            self.attempt.iter_mut().for_each(Measured::sent);
+            self.sent();
         }
         if self.write_model(stream) { OnBody::Continue } else { OnBody::Drop }
     }
 
     fn request_trailers(&mut self, stream: &mut Stream) -> bool {
-        self.attempt.iter_mut().for_each(Measured::sent);
+        self.sent();
         self.write_model(stream)
     }
 
     fn response_headers(&mut self, stream: &mut Stream) {
         self.attempt.iter_mut().for_each(|attempt| attempt.response_headers(stream));
+        self.first_byte.iter_mut().for_each(|first_byte| first_byte.response_headers(stream));
     }
 
     fn response_body(&mut self, stream: &mut Stream, _end: bool) {
         self.attempt.iter_mut().for_each(|attempt| attempt.response_body(stream));
+        self.first_byte.iter_mut().for_each(|first_byte| first_byte.response_body(stream));
     }
 
     fn response_trailers(&mut self, stream: &mut Stream) {
@@ -149,6 +155,12 @@ impl Filter for BackendFilter {
 }
 
 impl BackendFilter {
+    /// Note that the request is complete.
+    fn sent(&mut self) {
+        self.attempt.iter_mut().for_each(Measured::sent);
+        self.first_byte.iter_mut().for_each(FirstByte::sent);
+    }
+
     /// Return the credential of the attempt's cluster.
     fn credential(&self, wanted: &Wanted) -> Result<Option<Credential>, Refusal> {
         let name = String::from_utf8_lossy(wanted.credential);

@@ -1,8 +1,9 @@
-//! Counters of the filter `front`, in Envoy about a second late.
+//! Counters of the module, in Envoy about a second late.
 //!
 //! Envoy looks labels up for each addition, which takes 4,000 instructions. So requests add to sums of the
 //! module's own, and the main thread takes all sums to Envoy. They are those of the process: what a configuration has
-//! not taken, the next one takes. Labels are bounded: services that have answered, and codes of the table of errors.
+//! not taken, the next one takes. Labels are bounded: services and endpoints that have answered, buckets of times, and
+//! codes of the table of errors.
 
 use std::collections::HashMap;
 #[cfg(not(test))]
@@ -14,6 +15,7 @@ use std::time::Duration;
 use crate::abi::{Caller, Counter, Gauge, Setup, Stream, take_panics};
 use crate::answer::Counted;
 use crate::errors::Code;
+use crate::first_byte::{Times, bound};
 use crate::watch::take_failures;
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -39,6 +41,7 @@ impl Tokens {
 struct Sums {
     services: HashMap<String, Tokens>,
     refused: HashMap<&'static str, AtomicU64>,
+    first_bytes: HashMap<String, Times>,
 }
 
 #[cfg(not(test))]
@@ -63,6 +66,8 @@ pub struct Counters {
     tokens: Counter,
     estimated: Counter,
     refused: Counter,
+    first_byte: Counter,
+    first_byte_ms: Counter,
     held_requests: Gauge,
     holds: Counter,
     overflowed: Counter,
@@ -77,6 +82,8 @@ impl Counters {
             tokens: setup.counter("tokens", &["service", "kind"])?,
             estimated: setup.counter("estimated", &["service"])?,
             refused: setup.counter("refused", &["code"])?,
+            first_byte: setup.counter("first_byte", &["endpoint", "le"])?,
+            first_byte_ms: setup.counter("first_byte_ms", &["endpoint"])?,
             held_requests: setup.gauge("held_requests", &["service"])?,
             holds: setup.counter("holds", &["service", "result"])?,
             overflowed: setup.counter("overflowed", &["service"])?,
@@ -140,9 +147,26 @@ impl Counters {
         for (code, count) in sums.refused {
             add(self.refused, &[code], count.into_inner());
         }
+        for (endpoint, times) in sums.first_bytes {
+            for (bucket, count) in times.buckets.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+                add(self.first_byte, &[&endpoint, &bound(bucket)], count);
+            }
+            add(self.first_byte_ms, &[&endpoint], times.sum_ms);
+        }
         add(self.reload_failures, &[], take_failures());
         add(self.panics, &[], take_panics());
     }
+}
+
+/// Count the time to the first byte of a stream from a backend.
+pub fn first_byte(backend: &str, time: Duration) {
+    with(|sums| {
+        let mut sums = sums.write().unwrap_or_else(PoisonError::into_inner);
+        match sums.first_bytes.get_mut(backend) {
+            Some(times) => times.add(time),
+            None => sums.first_bytes.entry(backend.to_string()).or_default().add(time),
+        }
+    });
 }
 
 /// Calls of a configuration on Envoy's main thread each second, until this is dropped.

@@ -11,6 +11,7 @@ mod credentials;
 mod errors;
 mod events;
 mod filter;
+mod first_byte;
 mod front;
 mod global_limits;
 mod head;

@@ -6,13 +6,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::abi::Source;
+use crate::first_byte::{BOUNDS_MS, bound};
 use crate::front_tests::Files;
 use crate::load_report::LoadReport;
 use crate::mean::now;
 use crate::names::{LOAD, LOAD_FORMAT};
 use crate::order::Balancing;
 use crate::outstanding::{self, Attempt, Outstanding};
-use crate::stand_in::{Configured, Exchange};
+use crate::stand_in::{Configured, Exchange, counter};
 
 fn balancing(policy: &str, backends: Value) -> Balancing {
     serde_json::from_value(json!({"policy": policy, "backends": backends})).unwrap()
@@ -316,6 +317,36 @@ fn the_time_ends_with_the_first_byte_of_the_body() {
         let after = time("times/b").unwrap();
         assert!((before..70_000.0).contains(&after) && after > 50_000.0, "{status}: {after}");
     }
+}
+
+#[test]
+fn only_streams_have_a_time_to_the_first_byte_for_metrics() {
+    let filters = filters("metrics", options("Weighted", "metrics", None));
+    let seen = |backend: &str| {
+        filters.0.call();
+        let bounds = (0..=BOUNDS_MS.len()).map(bound);
+        bounds.map(|bound| counter(&format!("first_byte{{metrics/{backend},{bound}}}"))).sum::<u64>()
+    };
+    let stream = ("content-type", "text/event-stream; charset=utf-8");
+    let (_asked, mut attempt) = ask(&filters, "metrics/a", &[]);
+    attempt.respond(&[(":status", "200"), stream], &[b"", b""], false);
+    assert_eq!(seen("a"), 0);
+    attempt.respond(&[(":status", "200"), stream], &[b"x", b"y"], false);
+    assert_eq!(seen("a"), 1);
+    attempt.respond(&[], &[b"z"], true);
+    drop(attempt);
+    assert_eq!(seen("a"), 1);
+    for answer in [[(":status", "200"), ("content-type", "application/json")], [(":status", "500"), stream]] {
+        let (_asked, mut attempt) = ask(&filters, "metrics/a", &[]);
+        attempt.respond(&answer, &[b"x"], true);
+        drop(attempt);
+        assert_eq!(seen("a"), 1, "{answer:?}");
+    }
+    // A client that leaves before the first byte has waited at least as long.
+    let (_asked, mut attempt) = ask(&filters, "metrics/b", &[]);
+    attempt.respond(&[(":status", "200"), stream], &[], false);
+    drop(attempt);
+    assert_eq!(seen("b"), 1);
 }
 
 #[test]

@@ -184,7 +184,14 @@ async def test_every_kind_is_established_with_a_structural_schema(client):
 TEMPLATE = {"spec.engines": REMOVE, "spec.template": {"spec": {"engines": [ENGINE]}}}
 PHASES = {"spec.serving": {"mode": "PrefillDecode"}, "spec.engines": [PREFILL, DECODE]}
 
+SCHEDULE = {"name": "a", "cron": "*/5 8-17 1,15 JAN-JUN MON", "durationSeconds": 604_800, "minReplicas": 2}
+
 ACCEPTED = [
+    pytest.param(
+        "InferenceAutoscaler",
+        {"spec.schedules": [SCHEDULE | {"timeZone": "America/Argentina/Buenos_Aires"}]},
+        id="a schedule in a time zone",
+    ),
     *(pytest.param(kind.name, {}, id=f"the least {kind.name}") for kind in KINDS),
     pytest.param("ModelDeployment", TEMPLATE, id="a deployment with a template"),
     pytest.param(
@@ -1268,8 +1275,38 @@ REFUSED = [
     pytest.param(
         "InferenceAutoscaler",
         {"spec.targets": {}},
-        "a target is required: give requestsPerReplica or tokensPerSecondPerReplica",
+        "a target of load is required: give requestsPerReplica or tokensPerSecondPerReplica",
         id="an autoscaler without a target",
+    ),
+    pytest.param(
+        "InferenceAutoscaler",
+        {"spec.targets": {"timeToFirstTokenMilliseconds": 1000}},
+        "a target of load is required: give requestsPerReplica or tokensPerSecondPerReplica",
+        id="a goal without a target of load",
+    ),
+    pytest.param(
+        "InferenceAutoscaler",
+        {"spec.schedules": [{"name": "a", "cron": "0 8 * * *", "durationSeconds": 60}]},
+        "a schedule without a bound changes nothing: give minReplicas or maxReplicas",
+        id="a schedule without a bound",
+    ),
+    pytest.param(
+        "InferenceAutoscaler",
+        {"spec.schedules": [{"name": "a", "cron": "0 8 * * *", "durationSeconds": 60, "minReplicas": 5}]},
+        "in the windows of a schedule, minReplicas is more than maxReplicas: give the schedule both",
+        id="a schedule's minimum above the maximum of the spec",
+    ),
+    pytest.param(
+        "InferenceAutoscaler",
+        {"spec.schedules": [{"name": "a", "cron": "@daily", "durationSeconds": 60, "minReplicas": 2}]},
+        "spec.schedules[0].cron",
+        id="a schedule without five fields",
+    ),
+    pytest.param(
+        "InferenceAutoscaler",
+        {"spec.schedules": [SCHEDULE | {"timeZone": "../../etc/passwd"}]},
+        "spec.schedules[0].timeZone",
+        id="a time zone that is a path",
     ),
     pytest.param(
         "ModelEndpoint", {"spec.url": "api.together.xyz"}, "spec.url", id="an address without scheme"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from modelplane.api.crd import crd
 from modelplane.api.kinds import kind_of
@@ -25,10 +26,12 @@ from modelplane.local import applying, pki
 from modelplane.local.certificate_files import Pki
 from modelplane.local.home import Home
 from support.fleets import ControlPlane, control_plane_of
+from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
 
 KINDS = (kind_of(ModelDeployment), kind_of(ModelEndpoint), kind_of(ModelService))
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "scale-to-zero.md"
 SERVICE = "modelplane-metrics"
 OURS = "modelplane.ai/v1alpha1"
 PROXY, SERVING = "front-proxy", "metrics"
@@ -109,6 +112,47 @@ def autoscaler() -> Object:
     return _object("autoscaling/v2", "HorizontalPodAutoscaler", "qwen", spec=spec)
 
 
+def of_keda(scaled: Object) -> Object:
+    """Return a ScaledObject as KEDA's controller makes a HorizontalPodAutoscaler of it, with our metric."""
+    name, spec = scaled["metadata"]["name"], scaled["spec"]
+    written = autoscaler()
+    written["metadata"] |= {
+        "name": f"keda-hpa-{name}",
+        "labels": {
+            "app.kubernetes.io/managed-by": "keda-operator",
+            "app.kubernetes.io/name": f"keda-hpa-{name}",
+            "app.kubernetes.io/part-of": name,
+            "scaledobject.keda.sh/name": name,
+        },
+        "ownerReferences": [
+            {
+                "apiVersion": scaled["apiVersion"],
+                "kind": scaled["kind"],
+                "name": name,
+                "uid": scaled["metadata"]["uid"],
+                "blockOwnerDeletion": True,
+                "controller": True,
+            }
+        ],
+    }
+    # KEDA itself scales to zero and from it.
+    written["spec"] |= {
+        "minReplicas": max(1, spec["minReplicaCount"]),
+        "maxReplicas": spec["maxReplicaCount"],
+        "scaleTargetRef": spec["scaleTargetRef"],
+    }
+    return written
+
+
+def shown_scaled_object() -> Object:
+    """Return the ScaledObject of the page, with more replicas at most."""
+    blocks = [each.split("```")[0] for each in PAGE.read_text().split("```yaml\n")[1:]]
+    [shown] = [found for found in map(yaml.safe_load, blocks) if found["kind"] == "ScaledObject"]
+    shown["metadata"]["namespace"] = "default"
+    shown["spec"]["maxReplicaCount"] = 8
+    return dict(shown)
+
+
 def registration(authority: bytes, port: int) -> list[Object]:
     name = {"name": "v1beta1.external.metrics.k8s.io"}
     spec = {
@@ -139,6 +183,19 @@ async def until(client: Client, manifest: Object, holds: Callable[[Object], bool
         pytest.fail(f"it is {found}")
 
 
+async def keda(client: Client) -> Object:
+    """Return the ScaledObject of the page as the API server has it, with KEDA's own definition."""
+    [definition] = [each for each in definitions("keda") if each["spec"]["names"]["kind"] == "ScaledObject"]
+    await applying.apply_together(client, [definition])
+    await applying.until_established(client, [definition["metadata"]["name"]])
+    await client.apply(shown_scaled_object())
+    shown = shown_scaled_object()
+    found = await client.get(await client.resource_of(shown), shown["metadata"]["name"], "default")
+    assert found is not None
+    assert found["spec"] == shown["spec"], "the API server has dropped no field"
+    return found
+
+
 async def test_the_controller_scales_by_counts_and_not_without(plane: ControlPlane, client: Client) -> None:
     await applying.apply_together(client, [crd(kind) for kind in KINDS])
     await applying.until_established(client, [kind.definition for kind in KINDS])
@@ -167,13 +224,18 @@ async def test_the_controller_scales_by_counts_and_not_without(plane: ControlPla
                 await client.apply(manifest)
             await until(client, registered, lambda it: condition_of(it, "Available").get("status") == "True")
             await until(client, deployment(1), lambda it: it["spec"]["replicas"] == 3)
+            await client.delete(await client.resource_of(autoscaler()), "qwen", "default")
+            scaled = await keda(client)
+            counts.now = Load({"a": Reading(in_flight={"default/qwen-1": 60})})
+            await client.apply(of_keda(scaled))
+            await until(client, deployment(1), lambda it: it["spec"]["replicas"] == 6)
             counts.now = Load(problem="no pod is ready")
             await until(
                 client,
-                autoscaler(),
+                of_keda(scaled),
                 lambda it: condition_of(it, "ScalingActive").get("reason") == "FailedGetExternalMetric",
             )
-            await until(client, deployment(1), lambda it: it["spec"]["replicas"] == 3)
+            await until(client, deployment(1), lambda it: it["spec"]["replicas"] == 6)
         finally:
             server.shutdown()
             reading.cancel()

@@ -1,9 +1,11 @@
 """The first example, as its README tells it, on a real fleet."""
 
+import asyncio
 import json
 import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,7 +19,8 @@ import pytest
 from kubernetes.test_tour import at_a_terminal, blocks
 from modelplane.host.errors import LocalError
 from modelplane.local import gateway_module
-from modelplane.proxy import admin
+from modelplane.proxy import admin, envoy_metrics
+from modelplane.telemetry import metric_definitions
 from support.fleets import PROCESSES, Fleet
 from support.patience import PATIENCE_S
 
@@ -192,6 +195,76 @@ def test_a_held_request_starts_the_first_replica_and_silence_ends_the_last(
     _ready(served)
     served.kubectl("delete", "ia", "gemma", "-n", "ml-team")
     assert served.kubectl("get", "md", "gemma", "-n", "ml-team", "-o", "jsonpath={.spec.replicas}") == "1"
+
+
+CROWD = int(os.environ.get("MODELPLANE_CROWD", "30"))
+"""Requests that wait together; `make crowd` has 200, which take minutes."""
+
+
+@pytest.mark.usefixtures("module_library")
+def test_a_crowd_of_held_requests_is_answered_by_the_replica_that_it_starts(
+    served: Fleet, tmp_path: Path
+) -> None:
+    _hold(served, {"timeoutSeconds": 600, "maxRequests": CROWD})
+    served.kubectl("scale", "md/gemma", "-n", "ml-team", "--replicas=0")
+    served.kubectl("wait", "--for=delete", "me", "--all", "-n", "ml-team", "--timeout=60s")
+    envoy = psutil.Process(int(str(_status(served)["envoy"]["pid"])))
+    streams, before = _streams(served), envoy.memory_info().rss
+    manifest = tmp_path / "autoscaler.json"
+    manifest.write_text(json.dumps(AUTOSCALER))
+    answers, waiting, seconds = asyncio.run(_crowd(served, envoy, manifest))
+    assert all(answers), "every request that was held has an answer"
+    # A request that is held has its buffers and those of its connection.
+    assert waiting - before < CROWD * (1 << 20)
+    deadline = time.monotonic() + PATIENCE_S
+    while _streams(served) - streams < CROWD:
+        assert time.monotonic() < deadline, "each stream has a time to its first token"
+        time.sleep(POLL_S)
+    _replicas(served, 0)
+    served.kubectl("delete", "ia", "gemma", "-n", "ml-team")
+    served.kubectl("scale", "md/gemma", "-n", "ml-team", "--replicas=1")
+    _hold(served, None)
+    _ready(served)
+    sys.stderr.write(f"first token after {seconds:.1f} s, {(waiting - before) >> 10} KiB for {CROWD} held\n")
+
+
+async def _crowd(fleet: Fleet, envoy: psutil.Process, autoscaler: Path) -> tuple[list[str], int, float]:
+    """Ask until all requests wait, and then let them start a replica.
+
+    Returns the answers, Envoy's memory while all wait, and the seconds from the start to the first token.
+    """
+    first: list[float] = []
+    options: dict[str, Any] = {"api_key": "none", "max_retries": 0, "timeout": 3 * PATIENCE_S}
+
+    async def ask(client: openai.AsyncOpenAI, number: int) -> str:
+        text = ""
+        messages: list[Any] = [{"role": "user", "content": f"{PROMPT} {number}"}]
+        stream = await client.chat.completions.create(
+            model="gemma", messages=messages, max_tokens=4, stream=True
+        )
+        async for event in stream:
+            first.append(time.monotonic())
+            text += (event.choices[0].delta.content or "") if event.choices else ""
+        return text
+
+    async with openai.AsyncOpenAI(base_url=f"{_address(fleet)}/v1", **options) as client:
+        asking = [asyncio.create_task(ask(client, number)) for number in range(CROWD)]
+        while await asyncio.to_thread(_held, fleet) != str(CROWD):
+            assert not any(task.done() for task in asking)
+            await asyncio.sleep(POLL_S)
+        memory, begun = envoy.memory_info().rss, time.monotonic()
+        await asyncio.to_thread(fleet.kubectl, "apply", "-f", str(autoscaler))
+        answers = await asyncio.gather(*asking)
+    return answers, memory, min(first) - begun
+
+
+def _streams(fleet: Fleet) -> float:
+    """Return the streams that have a time to their first token."""
+    return sum(
+        sample.value
+        for sample in envoy_metrics.samples(fleet.home.envoy)
+        if sample.metric is metric_definitions.GATEWAY_FIRST_TOKEN and sample.bucket != metric_definitions.SUM
+    )
 
 
 def _replicas(fleet: Fleet, count: int) -> None:

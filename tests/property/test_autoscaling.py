@@ -6,10 +6,13 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.autoscaling.decision import Outcome, Settings, decide
+from modelplane.api.first_token import BOUNDS_S, BUCKETS
+from modelplane.autoscaling.decision import Outcome, decide
 from modelplane.autoscaling.evidence import Evidence, Sample
+from modelplane.autoscaling.settings import Settings
 
 TICK_S = 2.0
+LATE = BOUNDS_S.index(5.0)
 
 counts = st.integers(0, 200)
 bounds = st.tuples(st.integers(0, 5), st.integers(0, 20)).map(lambda pair: (pair[0], max(1, sum(pair))))
@@ -84,3 +87,24 @@ def test_the_memory_of_a_decision_is_bounded(seed: int, replicas: int) -> None:
     assert len(evidence.samples) <= 31
     assert len(evidence.counts) <= 31
     assert len(evidence.peaks) <= 40
+
+
+@given(st.floats(1.0, 9.0), st.integers(20, 120), st.integers(1, 12))
+def test_a_goal_that_more_replicas_reach_settles_and_does_not_swing(
+    bearable: float, load: int, replicas: int
+) -> None:
+    """First tokens are late with more than ``bearable`` requests; the target of the load allows ten."""
+    settings = Settings(1, 200, requests=10, first_token_s=1.0, down_s=60, idle_s=90)
+    evidence, found = Evidence(), [replicas]
+    for tick in range(int(3500 / TICK_S)):
+        place = LATE if load / found[-1] > bearable else 0
+        streams = tuple(2 * (bound == place) for bound in range(BUCKETS))
+        sample = Sample(tick * TICK_S, in_flight=load, first_tokens=streams)
+        evidence, decision = decide(settings, evidence, sample, found[-1], found[-1])
+        found.append(decision.replicas)
+    turns = [b - a for a, b in itertools.pairwise(found) if a != b]
+    assert all(abs(turn) == 1 for turn in turns if turn < 0)
+    changes = list(itertools.pairwise(turn > 0 for turn in turns))
+    # It goes down to where first tokens are late at most once an hour, and back up.
+    assert sum(a != b for a, b in changes) <= 2
+    assert load / found[-1] <= bearable or found[-1] < math.ceil(load / bearable)

@@ -120,7 +120,7 @@ def _observed(program: Program, state: State) -> Iterable[Sample]:
     if program is Program.CONTROLLER:
         return samples(state)
     return [
-        Sample(metric, tuple(f"a {label}" for label in metric.labels), 1)
+        Sample(metric, tuple(f"a {label}" for label in metric.labels), 1, "+Inf" if metric.buckets else "")
         for metric in METRICS
         if metric.observed and program in metric.programs
     ]

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from modelplane.api.autoscaler_schedule import MOST_REPLICAS, MOST_SCHEDULES, AutoscalerSchedule
 from modelplane.api.fields import Rule, about
 from modelplane.api.meta import LocalReference, Model, ObjectMeta, Status
 
-MOST_REPLICAS = 10_000
 _DAY_S = 86_400
 _MOMENT = Meta(extra_json_schema={"maxLength": 35})
 """A time with nine digits of a second and a zone has 35 characters."""
@@ -20,7 +20,7 @@ class AutoscalerTargets(Model):
     __rules__ = (
         Rule(
             "has(self.requestsPerReplica) || has(self.tokensPerSecondPerReplica)",
-            "a target is required: give requestsPerReplica or tokensPerSecondPerReplica",
+            "a target of load is required: give requestsPerReplica or tokensPerSecondPerReplica",
         ),
     )
 
@@ -44,6 +44,19 @@ class AutoscalerTargets(Model):
                 "deployment that it selects.",
                 ge=1,
                 le=10_000_000,
+            ),
+        ]
+        | None
+    ) = None
+    time_to_first_token_milliseconds: (
+        Annotated[
+            int,
+            about(
+                "Goal for the time to the first token of 95 in 100 streams, from the end of a request, in "
+                "milliseconds. While it is missed in two windows of 30 seconds and no replica is starting, "
+                "one more replica is needed.",
+                ge=10,
+                le=60_000,
             ),
         ]
         | None
@@ -79,6 +92,12 @@ class InferenceAutoscalerSpec(Model):
             "self.minReplicas <= self.maxReplicas",
             "minReplicas is more than maxReplicas: lower it, or raise maxReplicas",
         ),
+        Rule(
+            "!has(self.schedules) || self.schedules.all(each, "
+            "(has(each.minReplicas) ? each.minReplicas : self.minReplicas) <= "
+            "(has(each.maxReplicas) ? each.maxReplicas : self.maxReplicas))",
+            "in the windows of a schedule, minReplicas is more than maxReplicas: give the schedule both",
+        ),
     )
 
     deployment_ref: Annotated[
@@ -97,9 +116,18 @@ class InferenceAutoscalerSpec(Model):
     max_replicas: Annotated[int, about("Most replicas.", ge=1, le=MOST_REPLICAS)]
     targets: Annotated[
         AutoscalerTargets,
-        about("Load of one replica. Of two targets, that which needs more replicas decides."),
+        about("Load of one replica. Of several targets, that which needs the most replicas decides."),
     ]
     windows: Annotated[AutoscalerWindows, about("Times of steps down.")] = AutoscalerWindows()
+    schedules: Annotated[
+        tuple[AutoscalerSchedule, ...],
+        about(
+            "Bounds in windows of time. Of several open ones, the largest minReplicas and the largest "
+            "maxReplicas count.",
+            max_length=MOST_SCHEDULES,
+            keys=("name",),
+        ),
+    ] = ()
     paused: Annotated[bool, about("True to leave the number of replicas as it is.")] = False
 
 
@@ -117,6 +145,17 @@ class AutoscalerLoad(Model):
     in_flight: Annotated[int, about("Requests in progress.", ge=0)]
     held: Annotated[int, about("Requests that wait at the gateway.", ge=0)]
     tokens_per_second: Annotated[int, about("Tokens of answers per second, over a minute.", ge=0)]
+    time_to_first_token_milliseconds: (
+        Annotated[
+            int,
+            about(
+                "Time in which 95 in 100 streams of a minute had their first token: a bucket's bound. "
+                "Absent without a stream, and above 60 seconds.",
+                ge=0,
+            ),
+        ]
+        | None
+    ) = None
 
 
 class InferenceAutoscalerStatus(Status):
@@ -124,6 +163,10 @@ class InferenceAutoscalerStatus(Status):
 
     replicas: Annotated[AutoscaledReplicas, about("Numbers of replicas.")] | None = None
     decision: Annotated[str, about("Reason of the last change.", max_length=1024)] = ""
+    open_schedules: Annotated[
+        tuple[str, ...],
+        about("Schedules whose window is open.", max_length=MOST_SCHEDULES, atomic=True),
+    ] = ()
     last_scale_time: Annotated[dt.datetime, about("Time of the last change."), _MOMENT] | None = None
     cold_start_seconds: (
         Annotated[int, about("Time from the last start from zero until the first replica was ready.", ge=0)]

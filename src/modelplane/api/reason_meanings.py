@@ -95,6 +95,16 @@ DOCUMENTED = (
             "Something else keeps changing spec.replicas. The number of replicas is left to it.",
         ),
         (False, _AUTOSCALER.NOT_WRITTEN, "The number of replicas could not be written. It is retried."),
+        (
+            False,
+            _AUTOSCALER.INVALID_SCHEDULE,
+            "A schedule has no time, or a time zone that does not exist. The number of replicas stays.",
+        ),
+        (
+            False,
+            _AUTOSCALER.TOO_MANY_SERVICES,
+            "More than 128 selectors of ModelServices may select it. The number of replicas stays.",
+        ),
         (False, _AUTOSCALER.UNSUPPORTED, "Under Crossplane, nothing scales by InferenceAutoscalers."),
         alarming=(
             _AUTOSCALER.NO_METRICS,
@@ -102,14 +112,25 @@ DOCUMENTED = (
             _AUTOSCALER.OTHER_AUTOSCALER,
             _AUTOSCALER.OTHER_WRITER,
             _AUTOSCALER.NOT_WRITTEN,
+            _AUTOSCALER.INVALID_SCHEDULE,
+            _AUTOSCALER.TOO_MANY_SERVICES,
             _AUTOSCALER.UNSUPPORTED,
         ),
     ),
     *_reasons(
         "InferenceAutoscaler",
         InferenceAutoscalerCondition.SCALING_LIMITED,
-        (True, _AUTOSCALER.TOO_MANY_REPLICAS, "The load needs more replicas than spec.maxReplicas."),
-        (False, _AUTOSCALER.WITHIN_BOUNDS, "spec.maxReplicas allows what the load needs."),
+        (
+            True,
+            _AUTOSCALER.TOO_MANY_REPLICAS,
+            "In the last minute the load needed more replicas than spec.maxReplicas.",
+        ),
+        (True, _AUTOSCALER.INSUFFICIENT_CAPACITY, "The fleet has no place for all replicas."),
+        (
+            False,
+            _AUTOSCALER.WITHIN_BOUNDS,
+            "spec.maxReplicas allows what the load needs, and all replicas have a place.",
+        ),
     ),
     *_reasons(
         "InferenceClass",

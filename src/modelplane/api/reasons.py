@@ -54,8 +54,11 @@ class InferenceAutoscalerReason(StrEnum):
     OTHER_AUTOSCALER = "OtherAutoscaler"
     OTHER_WRITER = "OtherWriter"
     NOT_WRITTEN = "NotWritten"
+    INVALID_SCHEDULE = "InvalidSchedule"
+    TOO_MANY_SERVICES = "TooManyServices"
     UNSUPPORTED = "Unsupported"
     TOO_MANY_REPLICAS = "TooManyReplicas"
+    INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     WITHIN_BOUNDS = "WithinBounds"
 
 

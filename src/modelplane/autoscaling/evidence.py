@@ -6,6 +6,8 @@ seconds of a monotonic clock. A gap begins anew: nothing is known of what happen
 
 from dataclasses import dataclass, field, replace
 
+from modelplane.autoscaling import first_tokens
+
 MEAN_S = 60.0
 """Seconds over which load is averaged."""
 
@@ -30,6 +32,8 @@ class Sample:
     """Tokens of answers since the last sample."""
     complete: bool = True
     """False if a gateway could not be read: the counts are at least these."""
+    first_tokens: tuple[int, ...] = ()
+    """Streams since the last sample, by the time to their first token; empty if there was none."""
 
     @property
     def load(self) -> int:
@@ -54,10 +58,20 @@ class Evidence:
     """Time from which no request is known, not before ``since``."""
     peaks: tuple[tuple[float, int], ...] = ()
     """Recommendations, each with its time, that no later one reaches: falling."""
+    peaks_of_starts: tuple[tuple[float, int], ...] = ()
+    """The same, of the times at which replicas were starting, and of a minute after each."""
+    started: float | None = None
+    """Time of the last sample with fewer replicas ready than asked for."""
     counts: tuple[tuple[float, int], ...] = field(default=())
     """Numbers of replicas in the last ``MEAN_S``, each with its time."""
     lowered: float | None = None
     """Time of the last decision for fewer replicas."""
+    serving_since: float | None = None
+    """Time from which all replicas that are asked for serve; None while one does not."""
+    overloaded: tuple[float, float] | None = None
+    """Time at which first tokens were late the last time, and the load of a replica then."""
+    exceeded: float | None = None
+    """Time of the last sample for which the bounds allowed too few replicas."""
 
     @property
     def now(self) -> float:
@@ -74,16 +88,34 @@ class Evidence:
         duration = self.now - self.samples[0].at
         return sum(each.tokens for each in self.samples[1:]) / duration if duration > 0 else 0.0
 
+    def first_tokens(self, begin: float, end: float) -> tuple[int, ...]:
+        """Return the streams between two times of the last minute, by the time to their first token."""
+        return first_tokens.together(
+            each.first_tokens for each in self.samples if each.first_tokens and begin < each.at <= end
+        )
+
     def peak(self, seconds: float) -> int:
-        """Return the largest recommendation of the last seconds."""
-        return max((count for at, count in self.peaks if at >= self.now - seconds), default=0)
+        """Return the largest recommendation of the last seconds.
+
+        While replicas start, requests queue that they would have answered. Such a recommendation is more than
+        the load needs, and counts for half of the time.
+        """
+        begin, begin_of_starts = self.now - seconds, self.now - seconds / 2
+        of_starts = (count for at, count in self.peaks_of_starts if at >= begin_of_starts)
+        return max(*(count for at, count in self.peaks if at >= begin), *of_starts, 0, 0)
+
+    def limited(self) -> bool | None:
+        """Return whether the bounds allowed too few in the last minute; None before it has been watched."""
+        if self.exceeded is not None and self.now - self.exceeded < MEAN_S:
+            return True
+        return False if self.now - self.since >= MEAN_S else None
 
     def fewest(self) -> int:
         """Return the smallest number of replicas in the last minute."""
         return min(count for _, count in self.counts)
 
-    def with_sample(self, sample: Sample, replicas: int) -> "Evidence":
-        """Return the evidence with one more sample, taken while there were so many replicas."""
+    def with_sample(self, sample: Sample, replicas: int, ready: int | None = None) -> "Evidence":
+        """Return the evidence with one more sample, taken while so many replicas were asked for and ready."""
         if not self.samples or not 0 < sample.at - self.now <= MOST_GAP_S:
             self = Evidence(since=sample.at, idle_since=sample.at)  # noqa: PLW0642 - begins anew
         begin = sample.at - MEAN_S
@@ -94,10 +126,23 @@ class Evidence:
             samples=(*(each for each in self.samples if each.at > begin), sample),
             since=since,
             idle_since=idle_since,
+            started=sample.at if ready is not None and ready < replicas else self.started,
+            serving_since=self._serving_since(sample.at, replicas, ready),
             counts=(*(each for each in self.counts if each[0] > begin), (sample.at, replicas)),
         )
 
+    def _serving_since(self, now: float, replicas: int, ready: int | None) -> float | None:
+        if not replicas or ready is None or ready < replicas:
+            return None
+        # More replicas, or fewer, are another situation.
+        unchanged = not self.counts or self.counts[-1][1] == replicas
+        return self.serving_since if unchanged and self.serving_since is not None else now
+
     def with_recommendation(self, count: int, seconds: float) -> "Evidence":
         """Return the evidence with the recommendation of now; ``seconds`` is the longest window."""
-        kept = (each for each in self.peaks if each[1] > count and each[0] >= self.now - seconds)
-        return replace(self, peaks=(*kept, (self.now, count)))
+        # The mean of a minute has the queue of a start in it.
+        starts = self.started is not None and self.now - self.started < MEAN_S
+        known = self.peaks_of_starts if starts else self.peaks
+        kept = (each for each in known if each[1] > count and each[0] >= self.now - seconds)
+        peaks = (*kept, (self.now, count))
+        return replace(self, peaks_of_starts=peaks) if starts else replace(self, peaks=peaks)

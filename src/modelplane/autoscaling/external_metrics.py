@@ -5,6 +5,7 @@ A metric of a namespace has a value for each deployment, with the deployment's n
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -23,8 +24,8 @@ METRICS: dict[str, Callable[[Sample], int]] = {
 }
 """Requests in progress and held, and each of them."""
 
-Samples = Callable[[str], Iterable[tuple[str, Sample | None]]]
-"""Returns the deployments of a namespace with their counts; None while a gateway cannot be read."""
+Samples = Callable[[str, str], Iterable[tuple[str, Sample | None]]]
+"""Returns the deployments of a namespace, or one by its name, with counts; None while those are unknown."""
 
 Answer = tuple[int, dict[str, Any]]
 
@@ -37,19 +38,21 @@ def answer(target: str, samples: Samples, now: str) -> Answer:
     match [unquote(each) for each in parts.path.removeprefix(f"{_ROOT}/").split("/")]:
         case ["namespaces", namespace, metric] if metric in METRICS and parts.path.startswith(_ROOT):
             selector = parse_qs(parts.query).get("labelSelector", [""])[0]
-            return _values(metric, selector, tuple(samples(namespace)), now)
+            return _values(metric, selector, partial(samples, namespace), now)
     return 404, _status(404, "NotFound", f"there is nothing but {_ROOT} with {', '.join(METRICS)}")
 
 
-def _values(metric: str, selector: str, found: tuple[tuple[str, Sample | None], ...], now: str) -> Answer:
+def _values(
+    metric: str, selector: str, samples: Callable[[str], Iterable[tuple[str, Sample | None]]], now: str
+) -> Answer:
     wanted = _wanted(selector)
     if wanted is None:
         message = f"the selector {selector!r} is not supported: use {LABEL}=NAME"
         return 400, _status(400, "BadRequest", message)
-    chosen = [(name, sample) for name, sample in found if wanted in ("", name)]
+    chosen = [*samples(wanted)]
     # A value that is too small would take replicas away, so there is none without every gateway.
     if any(sample is None or not sample.complete for _, sample in chosen):
-        return 503, _status(503, "ServiceUnavailable", "a gateway cannot be read")
+        return 503, _status(503, "ServiceUnavailable", "the counts of a deployment are unknown")
     items = [
         {
             "metricName": metric,

@@ -11,6 +11,8 @@ class Inert(StrEnum):
     OTHER_AUTOSCALER = "OtherAutoscaler"
     OTHER_WRITER = "OtherWriter"
     NOT_WRITTEN = "NotWritten"
+    INVALID_SCHEDULE = "InvalidSchedule"
+    TOO_MANY_SERVICES = "TooManyServices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class Counts:
     in_flight: int
     held: int
     tokens_per_second: int
+    first_token_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,11 @@ class State:
     ready: int = 0
     decision: str = ""
     """Reason of the last change."""
+    open_schedules: tuple[str, ...] = ()
+    """Schedules whose window is open."""
     changed: str = ""
     """Time of the last change (RFC 3339)."""
-    limited: bool = False
+    limited: bool | None = None
+    """True if the load needs more replicas than ``maxReplicas``; None if nothing has told yet."""
     cold_start_s: int | None = None
     counts: Counts | None = None

@@ -5,7 +5,7 @@ of replicas is: one that has just been scaled up from zero is not to be told fro
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
@@ -77,7 +77,7 @@ def _without_endpoint(request: Request[ModelService]) -> str:
 
 def selects(service: ModelService, deployment: Object) -> bool:
     """Return True if a service selects the replicas of a deployment, or if this is unknown."""
-    return _match(_labels(deployment), [entry.selector.match_labels for entry in service.spec.endpoints])
+    return _match(known_labels(deployment), [entry.selector.match_labels for entry in service.spec.endpoints])
 
 
 def _selects_replicas(request: Request[ModelService]) -> bool:
@@ -91,13 +91,17 @@ def _match(known: Mapping[str, str] | None, wanted: Iterable[Mapping[str, str]])
     if known is None:
         return True
     return any(
-        all(known.get(key) == value for key, value in selector.items() if key not in _BY_PLACEMENT)
-        for selector in wanted
+        all(known.get(key) == value for key, value in without_placement(selector)) for selector in wanted
     )
 
 
+def without_placement(selector: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the labels that a selector demands, without those that no deployment knows beforehand."""
+    return ((key, value) for key, value in selector.items() if key not in _BY_PLACEMENT)
+
+
 @per_version
-def _labels(deployment: Object) -> Mapping[str, str] | None:
+def known_labels(deployment: Object) -> Mapping[str, str] | None:
     """Return the labels that the endpoints of a deployment are known to get; None if it cannot be read."""
     try:
         decoded = decode_as(ModelDeployment, deployment)

@@ -3,15 +3,20 @@
 from typing import Any
 
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
+from modelplane.api.listing import number_of
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.reasons import InferenceAutoscalerCondition as Type
 from modelplane.api.reasons import InferenceAutoscalerReason as Reason
-from modelplane.autoscaling.state import State
+from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
+from modelplane.autoscaling.state import Inert, State
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.readiness import condition_of
 
 _DEPLOYMENT = "deployment"
+_LEFT_TO_OTHERS = (Inert.OTHER_AUTOSCALER, Inert.OTHER_WRITER)
+_WITHOUT_PLACE = (ModelDeploymentReason.INSUFFICIENT_CAPACITY, ModelDeploymentReason.NO_CLUSTERS)
 
 
 def requirements(autoscaler: InferenceAutoscaler) -> tuple[Requirement, ...]:
@@ -26,7 +31,7 @@ def compose(request: Request[InferenceAutoscaler]) -> Composition | Blocked:
         return Blocked(f"cannot read the ModelDeployment: {unknown.cause}")
     active = _active(request)
     state = request.autoscaling
-    limited = (_limited(request.owner, state),) if state and state.inert is None else ()
+    limited = _limited(request, state) if state and state.inert not in _LEFT_TO_OTHERS else ()
     # Paused is what the user asked for; every other reason needs action.
     ready = active.holds or active.reason == Reason.PAUSED
     return Composition(status=_status(state), conditions=(active, *limited), ready=ready)
@@ -48,14 +53,27 @@ def _active(request: Request[InferenceAutoscaler]) -> Condition:
         return false(Type.SCALING_ACTIVE, Reason.PAUSED, message)
     if request.autoscaling.inert is not None:
         return false(Type.SCALING_ACTIVE, request.autoscaling.inert, request.autoscaling.problem)
-    return true(Type.SCALING_ACTIVE, Reason.MEASURED, "the gateway's counts decide the number of replicas")
+    message = "the gateway's counts decide the number of replicas"
+    if spec.targets.time_to_first_token_milliseconds and request.gateway_without_module:
+        message += f", without the time to the first token: {request.gateway_without_module}"
+    return true(Type.SCALING_ACTIVE, Reason.MEASURED, message)
 
 
-def _limited(autoscaler: InferenceAutoscaler, state: State) -> Condition:
+def _limited(request: Request[InferenceAutoscaler], state: State) -> tuple[Condition, ...]:
+    """Tell whether replicas that the load needs are out of reach; nothing while it is unknown."""
+    type_ = Type.SCALING_LIMITED
     if state.limited:
-        message = f"the load needs more than the {autoscaler.spec.max_replicas} replicas of maxReplicas"
-        return true(Type.SCALING_LIMITED, Reason.TOO_MANY_REPLICAS, message)
-    return false(Type.SCALING_LIMITED, Reason.WITHIN_BOUNDS, "maxReplicas allows what the load needs")
+        most = number_of(request.owner.spec.max_replicas, "replica")
+        return (true(type_, Reason.TOO_MANY_REPLICAS, f"the load needs more than the {most} of maxReplicas"),)
+    for deployment in request.found(_DEPLOYMENT):
+        scheduled = condition_of(deployment, ModelDeploymentCondition.REPLICAS_SCHEDULED)
+        if scheduled.get("reason") in _WITHOUT_PLACE:
+            message = f"not all replicas have a place: {scheduled.get('message', '')}"
+            return (true(type_, Reason.INSUFFICIENT_CAPACITY, message),)
+    if state.limited is None:
+        return ()
+    message = "maxReplicas allows what the load needs, and all replicas have a place"
+    return (false(type_, Reason.WITHIN_BOUNDS, message),)
 
 
 def _status(state: State | None) -> dict[str, Any]:
@@ -64,6 +82,8 @@ def _status(state: State | None) -> dict[str, Any]:
     status: dict[str, Any] = {"replicas": {"desired": state.desired, "ready": state.ready}}
     if state.decision:
         status |= {"decision": state.decision, "lastScaleTime": state.changed}
+    if state.open_schedules:
+        status["openSchedules"] = list(state.open_schedules)
     if state.cold_start_s is not None:
         status["coldStartSeconds"] = state.cold_start_s
     if state.counts is not None:
@@ -74,4 +94,6 @@ def _status(state: State | None) -> dict[str, Any]:
             "held": counts.held,
             "tokensPerSecond": counts.tokens_per_second,
         }
+        if counts.first_token_ms is not None:
+            status["load"]["timeToFirstTokenMilliseconds"] = counts.first_token_ms
     return status

@@ -7,15 +7,22 @@ Without counts, or while something else writes ``spec.replicas`` too, nothing is
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import kind_name
-from modelplane.autoscaling.decision import Settings, decide
+from modelplane.autoscaling import first_tokens
+from modelplane.autoscaling.decision import Decision, decide
+from modelplane.autoscaling.evidence import MEAN_S, Evidence, Sample
+from modelplane.autoscaling.schedules import Bounds, Invalid
+from modelplane.autoscaling.settings import Settings
 from modelplane.autoscaling.state import Counts, Inert, State
 from modelplane.compose.conditions import true
 from modelplane.compose.readable import readable
-from modelplane.controllers.deployment_load import DeploymentLoad
+from modelplane.compose.selecting_services import TooMany
+from modelplane.controllers.deployment_load import DeploymentLoad, Indexes
 from modelplane.controllers.events import Recorder
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
 from modelplane.controllers.interests import OwnerKey
@@ -31,8 +38,29 @@ from modelplane.proxy.interface import Proxy
 _log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 2.0
+_IN_A_ROW = 16
+"""Decisions without a turn for others."""
+_AT_A_TIME = 16
+"""Writes at a time: a slow one delays no other deployment."""
 _KIND = kind_name(InferenceAutoscaler)
 _DEPLOYMENT = MODEL_DEPLOYMENTS.kind
+
+
+def _today() -> datetime:
+    return datetime.now(UTC)
+
+
+class _Change(NamedTuple):
+    """A number of replicas to ask for."""
+
+    autoscaler: Object
+    deployment: Object
+    replicas: int
+    """The number that is asked for until now."""
+    decision: Decision
+    ready: int
+    counts: Counts
+    at: float
 
 
 class Autoscaling(Runnable):
@@ -47,16 +75,22 @@ class Autoscaling(Runnable):
         proxy: Proxy | None,
         changed: Callable[[OwnerKey], None],
         now: Callable[[], float] = time.monotonic,
+        today: Callable[[], datetime] = _today,
     ) -> None:
-        """``changed`` takes the autoscalers with another state; ``now`` is a monotonic clock, in seconds."""
+        """``changed`` takes the autoscalers with another state.
+
+        ``now`` is a monotonic clock, in seconds, and ``today`` the time of day.
+        """
         self._client = client
         self._informers = informers
         self._proxy = proxy
         self._changed = changed
         self._now = now
+        self._today = today
         self._recorder = Recorder(client)
         self._scaled: dict[str, Scaled] = {}
         self._before: Load | None = None
+        self._indexes: Indexes = {}
 
     def state(self, autoscaler: InferenceAutoscaler) -> State | None:
         """Return what was decided for an autoscaler; None without a gateway that is read."""
@@ -76,28 +110,38 @@ class Autoscaling(Runnable):
         items = sorted(self._informers[_KIND], key=_age)
         self._scaled = {uid: self._scaled[uid] for uid in map(_uid, items) if uid in self._scaled}
         if not items:
-            self._before = None
+            self._before, self._indexes = None, {}
             return
         try:
             load = await proxy.load()
         except (errors.KubernetesError, OSError) as error:
             load = Load(problem=str(error))
-        counted = DeploymentLoad(self._informers, self._before or load, load)
+        counted = DeploymentLoad(self._informers, self._before or load, load, self._indexes)
         self._before = load.after(self._before)
         owners: dict[tuple[str, str], str] = {}
-        for item in items:
+        before: dict[str, State] = {}
+        changes: list[_Change] = []
+        for at, item in enumerate(items):
             for autoscaler in readable(InferenceAutoscaler)(item):
-                before = self._scaled.setdefault(_uid(item), Scaled.of(autoscaler)).state
+                if _uid(item) not in self._scaled:
+                    self._scaled[_uid(item)] = Scaled.of(autoscaler)
+                before[_uid(item)] = self._scaled[_uid(item)].state
                 target = autoscaler.metadata.namespace, autoscaler.spec.deployment_ref.name
                 owner = owners.setdefault(target, autoscaler.metadata.name)
-                await self._look_at(item, autoscaler, owner, counted)
-                if before != self._scaled[_uid(item)].state:
-                    self._changed(OwnerKey(_KIND, target[0], autoscaler.metadata.name))
-            await asyncio.sleep(0)  # many autoscalers do not delay the reconciles
+                changes += self._look_at(item, autoscaler, owner, counted)
+            if not at % _IN_A_ROW:
+                await asyncio.sleep(0)  # many autoscalers do not delay the reconciles
+        self._indexes = counted.indexes
+        turns = asyncio.Semaphore(_AT_A_TIME)
+        await asyncio.gather(*(self._carry_out(change, turns) for change in changes))
+        for item in items:
+            uid, metadata = _uid(item), item["metadata"]
+            if uid in before and before[uid] != self._scaled[uid].state:
+                self._changed(OwnerKey(_KIND, metadata["namespace"], metadata["name"]))
 
-    async def _look_at(
+    def _look_at(
         self, item: Object, autoscaler: InferenceAutoscaler, owner: str, counted: DeploymentLoad
-    ) -> None:
+    ) -> "Iterator[_Change]":
         """Decide, unless the deployment is gone or has another autoscaler, which ``owner`` names."""
         namespace, name = autoscaler.metadata.namespace, autoscaler.spec.deployment_ref.name
         deployment = self._informers[_DEPLOYMENT].get(name, namespace)
@@ -107,17 +151,27 @@ class Autoscaling(Runnable):
         elif deployment is None or "deletionTimestamp" in deployment["metadata"]:
             self._scaled[_uid(item)] = Scaled()
         else:
-            await self._decide(item, autoscaler, deployment, counted)
+            yield from self._decide(item, autoscaler, deployment, counted)
 
-    async def _decide(
+    def _decide(
         self, item: Object, autoscaler: InferenceAutoscaler, deployment: Object, counted: DeploymentLoad
-    ) -> None:
+    ) -> "Iterator[_Change]":
+        """Yield the change of the number of replicas, if there is to be one now."""
         scaled, now = self._scaled[_uid(item)], self._now()
         replicas = scaled.observed(int(deployment["spec"].get("replicas", 0)), now)
         ready = int((deployment.get("status", {}).get("replicas") or {}).get("ready", 0))
         scaled.started(ready, now)
         sample = counted.sample(deployment, now)
-        scaled.evidence, decision = decide(_settings(autoscaler), scaled.evidence, sample, replicas)
+        if isinstance(sample, TooMany):
+            scaled.inert(Inert.TOO_MANY_SERVICES, f"nothing changes: {sample}", replicas, ready)
+            return
+        bounds = scaled.bounds.at(autoscaler, self._today())
+        if isinstance(bounds, Invalid):
+            scaled.inert(Inert.INVALID_SCHEDULE, f"{bounds}, so nothing changes: correct it", replicas, ready)
+            return
+        scaled.opened(bounds.open)
+        settings = _settings(autoscaler, bounds)
+        scaled.evidence, decision = decide(settings, scaled.evidence, sample, replicas, ready)
         if sample is None:
             scaled.inert(Inert.NO_METRICS, f"{decision.message}: {counted.problem}", replicas, ready)
             return
@@ -125,16 +179,24 @@ class Autoscaling(Runnable):
         if scaled.is_contested(now):
             scaled.inert(Inert.OTHER_WRITER, CONTEST, replicas, ready)
             return
-        if wanted != replicas:
-            if problem := await self._write(deployment, wanted):
-                scaled.inert(Inert.NOT_WRITTEN, problem, replicas, ready)
+        counts = _counts(sample, scaled.evidence)
+        if wanted == replicas:
+            scaled.tell(wanted, ready, decision.limited, counts, now)
+        elif scaled.may_write(now):
+            yield _Change(item, deployment, replicas, decision, ready, counts, now)
+
+    async def _carry_out(self, change: "_Change", turns: asyncio.Semaphore) -> None:
+        """Ask for another number of replicas, and note whether that was refused."""
+        scaled, decision, now = self._scaled[_uid(change.autoscaler)], change.decision, change.at
+        async with turns:
+            if problem := await self._write(change.deployment, decision.replicas):
+                scaled.refused(now)
+                scaled.inert(Inert.NOT_WRITTEN, problem, change.replicas, change.ready)
                 return
-            scaled.wrote(replicas, wanted, decision.message, now)
-            await self._recorder.record(item, true("Scaled", decision.outcome, decision.message))
-        counts = Counts(
-            timestamps.now(), sample.in_flight, sample.held, round(scaled.evidence.tokens_per_second())
-        )
-        scaled.tell(wanted, ready, decision.limited, counts, now)
+            scaled.wrote(change.replicas, decision.replicas, decision.message, now)
+            event = true("Scaled", decision.outcome, decision.message)
+            await self._recorder.record(change.autoscaler, event)
+        scaled.tell(decision.replicas, change.ready, decision.limited, change.counts, now)
 
     async def _write(self, deployment: Object, replicas: int) -> str:
         """Ask for replicas; return why that cannot be written, and empty if it was."""
@@ -148,15 +210,28 @@ class Autoscaling(Runnable):
         return ""
 
 
-def _settings(autoscaler: InferenceAutoscaler) -> Settings:
+def _settings(autoscaler: InferenceAutoscaler, bounds: Bounds) -> Settings:
     spec = autoscaler.spec
+    goal = spec.targets.time_to_first_token_milliseconds
     return Settings(
-        spec.min_replicas,
-        spec.max_replicas,
+        bounds.least,
+        bounds.most,
         requests=spec.targets.requests_per_replica,
         tokens_per_second=spec.targets.tokens_per_second_per_replica,
+        first_token_s=goal / 1000 if goal else None,
         down_s=spec.windows.scale_down_seconds,
         idle_s=spec.windows.scale_to_zero_seconds,
+    )
+
+
+def _counts(sample: Sample, evidence: Evidence) -> Counts:
+    first_token = first_tokens.percentile_s(evidence.first_tokens(evidence.now - MEAN_S, evidence.now))
+    return Counts(
+        timestamps.now(),
+        sample.in_flight,
+        sample.held,
+        round(evidence.tokens_per_second()),
+        None if first_token is None else round(first_token * 1000),
     )
 
 

@@ -1,50 +1,87 @@
 """Load of deployments: what gateways count of the requests to their endpoints, and what services hold."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from modelplane.api import labels
-from modelplane.api.meta import kind_name
+from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.autoscaling import first_tokens
 from modelplane.autoscaling.evidence import Sample
-from modelplane.compose import hold
-from modelplane.compose.readable import readable
+from modelplane.compose.selecting_services import SelectingServices, TooMany
 from modelplane.gateway.load import Load
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import Object
 
 _ENDPOINT = kind_name(ModelEndpoint)
 _SERVICE = kind_name(ModelService)
 
+Indexes = Mapping[str, SelectingServices]
+"""The services of each namespace, filed by their labels."""
+
+
+class _Counts(NamedTuple):
+    """Counts of one endpoint or service."""
+
+    in_flight: int = 0
+    held: int = 0
+    arrivals: int = 0
+    tokens: int = 0
+
 
 class DeploymentLoad:
-    """Counts between two readings of the gateways."""
+    """Counts between two readings of the gateways. The time for all deployments grows with their number."""
 
-    def __init__(self, informers: Mapping[str, Informer], before: Load, now: Load) -> None:
+    def __init__(
+        self, informers: Mapping[str, Informer], before: Load, now: Load, last: Indexes | None = None
+    ) -> None:
+        """``last`` is ``indexes`` of the last reading, of which those without a change are kept."""
         self._informers = informers
         self._before = before
         self._now = now
+        self._last = last or {}
+        self.indexes: dict[str, SelectingServices] = {}
+        """Those of the namespaces that were asked for."""
         self._endpoints: dict[str, dict[str, list[str]]] = {}
         """Endpoints by namespace and deployment, of the namespaces that were asked for."""
+        self._services: dict[str, _Counts] = {}
+        """Counts of the services that were asked for."""
         self.problem = now.problem
         """Reason why a gateway could not be read; empty if all were."""
 
-    def sample(self, deployment: Object, at: float) -> Sample | None:
+    def sample(self, deployment: Object, at: float) -> Sample | TooMany | None:
         """Return the counts of a deployment; None if no gateway could be read."""
         if not self._now.readings:
             return None
-        services = [*self._services(deployment)]
-        endpoints = [*self._endpoints_of(deployment), *(f"held/{name}" for name in services)]
-        now, before = self._now, self._before
-        return Sample(
-            at,
-            in_flight=sum(map(now.in_flight, endpoints)),
-            held=sum(map(now.held, services)),
-            arrivals=sum(now.requests_since(before, each) for each in endpoints)
-            + sum(now.holds_since(before, each) for each in services),
-            tokens=sum(now.tokens_since(before, each) for each in services),
-            complete=not now.problem,
-        )
+        namespace = deployment["metadata"]["namespace"]
+        names = self._index(namespace).of(deployment)
+        if isinstance(names, TooMany):
+            return names
+        services = [self._of_service(f"{namespace}/{name}") for name in names]
+        counted = [*map(self._of_endpoint, self._endpoints_of(deployment)), *services]
+        total = _Counts(*map(sum, zip(*counted, strict=True)))
+        return Sample(at, *total, not self._now.problem, self._first_tokens(deployment))
+
+    def _of_endpoint(self, name: str) -> _Counts:
+        return _Counts(self._now.in_flight(name), arrivals=self._now.requests_since(self._before, name))
+
+    def _first_tokens(self, deployment: Object) -> tuple[int, ...]:
+        """Return the streams of a deployment's replicas, by the time to their first token."""
+        since = (self._now.first_tokens_since(self._before, each) for each in self._endpoints_of(deployment))
+        counted = [each for each in since if each]
+        return first_tokens.together(counted) if counted else ()
+
+    def _of_service(self, name: str) -> _Counts:
+        """Return what a service holds, has held and sent on, and the tokens of its answers."""
+        if (known := self._services.get(name)) is None:
+            now, before, released = self._now, self._before, self._of_endpoint(f"held/{name}")
+            known = self._services[name] = _Counts(
+                released.in_flight,
+                now.held(name),
+                released.arrivals + now.holds_since(before, name),
+                now.tokens_since(before, name),
+            )
+        return known
 
     def _endpoints_of(self, deployment: Object) -> list[str]:
         """Return the endpoints of a deployment's replicas, as ``NAMESPACE/NAME``."""
@@ -57,9 +94,15 @@ class DeploymentLoad:
             self._endpoints[namespace] = found
         return self._endpoints[namespace].get(name, [])
 
-    def _services(self, deployment: Object) -> Iterator[str]:
-        """Yield the services that select a deployment's replicas, as ``NAMESPACE/NAME``."""
-        namespace = deployment["metadata"]["namespace"]
-        for item in self._informers[_SERVICE].in_namespace(namespace):
-            if any(hold.selects(service, deployment) for service in readable(ModelService)(item)):
-                yield f"{namespace}/{item['metadata']['name']}"
+    def _index(self, namespace: str) -> SelectingServices:
+        """Return the services of a namespace, filed anew if one has changed since the last reading."""
+        if namespace not in self.indexes:
+            services, last = self._informers[_SERVICE].in_namespace(namespace), self._last.get(namespace)
+            unchanged = last is not None and _same(last.services, services)
+            self.indexes[namespace] = last if last and unchanged else SelectingServices(services)
+        return self.indexes[namespace]
+
+
+def _same(one: Sequence[Object], other: Sequence[Object]) -> bool:
+    """Return True if these are the same objects; an informer replaces one that has changed."""
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))

@@ -23,6 +23,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.autoscaling import external_metrics
 from modelplane.autoscaling.evidence import Sample
+from modelplane.compose.selecting_services import SelectingServices, TooMany
 from modelplane.controllers.deployment_load import DeploymentLoad
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.runnable import Runnable, run_all
@@ -30,6 +31,7 @@ from modelplane.gateway.load import Load
 from modelplane.kube import errors, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
+from modelplane.kube.resources import Object
 from modelplane.proxy.load import Source
 from modelplane.telemetry import event_loop
 
@@ -39,6 +41,7 @@ _EVERY_S = 2.0
 _OLDEST_S = 15.0
 """Counts that are older are none."""
 _SILENCE_S = 5.0
+"""Longest silence of a client, and longest handshake: others than the API server get no further."""
 _AT_ONCE = 16
 _DEPLOYMENT = kind_name(ModelDeployment)
 
@@ -56,6 +59,7 @@ class ExternalMetrics(Runnable):
         }
         self._load = Load(problem="the gateway's counts are still being read")
         self._read = 0.0
+        self._indexes: dict[str, SelectingServices] = {}
 
     async def serve(self) -> None:
         """Read counts until cancelled."""
@@ -75,18 +79,29 @@ class ExternalMetrics(Runnable):
         """Return the status and the body for a path with a query."""
         return external_metrics.answer(target, self._samples, timestamps.now())
 
-    def _samples(self, namespace: str) -> Iterator[tuple[str, Sample | None]]:
+    def _samples(self, namespace: str, name: str) -> Iterator[tuple[str, Sample | None]]:
         now = time.monotonic()
         load = self._load if now - self._read < _OLDEST_S else Load()
-        counted = DeploymentLoad(self._informers, load, load)
-        for item in self._informers[_DEPLOYMENT].in_namespace(namespace):
-            yield item["metadata"]["name"], counted.sample(item, now)
+        counted = DeploymentLoad(self._informers, load, load, self._indexes)
+        for item in self._deployments(namespace, name):
+            sample = counted.sample(item, now)
+            yield item["metadata"]["name"], None if isinstance(sample, TooMany) else sample
+        self._indexes |= counted.indexes
+
+    def _deployments(self, namespace: str, name: str) -> tuple[Object, ...]:
+        """Return a deployment by its name, or those of a namespace."""
+        known = self._informers[_DEPLOYMENT]
+        if not name:
+            return known.in_namespace(namespace)
+        named = known.get(name, namespace)
+        return () if named is None else (named,)
 
 
 class Server(ThreadingHTTPServer):
     """HTTPS for the API server alone; a few connections at a time, each for one request."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(
         self,
@@ -106,6 +121,14 @@ class Server(ThreadingHTTPServer):
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - socketserver's
         """Refuse a connection if all threads are busy."""
         return self._room.acquire(blocking=False)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start a thread, or give its place back."""
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # the system has no more threads
+            self._room.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer one connection, in a thread that also does the handshake."""

@@ -72,7 +72,7 @@ def samples(state: State) -> Iterator[Sample]:
     for deployment in state.objects.get(kind_name(ModelDeployment), ()):
         yield from _replicas(deployment)
     for autoscaler in state.objects.get(kind_name(InferenceAutoscaler), ()):
-        yield from _inert(autoscaler)
+        yield from _autoscaler(autoscaler)
     if {kind_name(InferenceCluster), kind_name(ModelReplica)} <= state.objects.keys():
         yield from _hardware(
             state.objects[kind_name(InferenceCluster)], state.objects[kind_name(ModelReplica)]
@@ -106,12 +106,15 @@ def _replicas(deployment: Object) -> Iterator[Sample]:
         )
 
 
-def _inert(autoscaler: Object) -> Iterator[Sample]:
+def _autoscaler(autoscaler: Object) -> Iterator[Sample]:
+    name = (autoscaler["metadata"]["namespace"], autoscaler["metadata"]["name"])
     active = condition_of(autoscaler, InferenceAutoscalerCondition.SCALING_ACTIVE)
     if active.get("status") != "True":
-        metadata = autoscaler["metadata"]
-        names = (metadata["namespace"], metadata["name"], active.get("reason", "Unknown"))
-        yield Sample(metric_definitions.AUTOSCALER_INERT, names, 1)
+        labels = (*name, active.get("reason", "Unknown"))
+        yield Sample(metric_definitions.AUTOSCALER_INERT, labels, 1)
+    limited = condition_of(autoscaler, InferenceAutoscalerCondition.SCALING_LIMITED)
+    if limited.get("status") == "True":
+        yield Sample(metric_definitions.AUTOSCALER_LIMITED, (*name, limited["reason"]), 1)
 
 
 def _hardware(clusters: Iterable[Object], replicas: Iterable[Object]) -> Iterator[Sample]:

@@ -4,8 +4,10 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
+from modelplane.api.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
 from modelplane.autoscaling.evidence import Evidence
 from modelplane.autoscaling.state import Counts, Inert, State
+from modelplane.controllers.scheduled_bounds import ScheduledBounds
 from modelplane.kube import timestamps
 
 CONTEST_S = 600.0
@@ -16,6 +18,9 @@ CONTESTED = 3
 
 _SEEN_WITHIN_S = 10.0
 """Time in which an own write is seen by the informer."""
+
+_FIRST_RETRY_S, _LAST_RETRY_S = 2.0, 60.0
+"""Time until a refused write is tried again; it doubles with each refusal."""
 
 _TELL_EVERY_S = 30.0
 """Least time between two statuses that differ in counts only."""
@@ -33,6 +38,7 @@ class Scaled:
     """Memory of one autoscaler."""
 
     evidence: Evidence = field(default_factory=Evidence)
+    bounds: ScheduledBounds = field(default_factory=ScheduledBounds)
     state: State = _READING
     _asked: int | None = None
     """Number of replicas that was written, or else observed last."""
@@ -40,6 +46,10 @@ class Scaled:
     """Time of a write that is not seen yet."""
     _foreign: deque[float] = field(default_factory=lambda: deque(maxlen=CONTESTED))
     """Times at which others changed the number."""
+    _refusals: int = 0
+    """Number of writes that were refused since the last one that was not."""
+    _retry: float = 0.0
+    """Time before which nothing is written."""
     _starting: float | None = None
     """Time of a start from zero that is not over."""
     _told: float | None = None
@@ -55,7 +65,9 @@ class Scaled:
             desired=replicas.desired if replicas else 0,
             ready=replicas.ready if replicas else 0,
             decision=status.decision,
+            open_schedules=tuple(status.open_schedules),
             changed=timestamps.at(changed.timestamp()) if changed else "",
+            limited=_limited(autoscaler),
             cold_start_s=status.cold_start_seconds,
         )
         return cls(state=told)
@@ -84,27 +96,51 @@ class Scaled:
             self.state = replace(self.state, cold_start_s=round(now - self._starting))
             self._starting = None
 
+    def may_write(self, now: float) -> bool:
+        """Return False while a refused write waits to be tried again."""
+        return now >= self._retry
+
+    def refused(self, now: float) -> None:
+        """Note a refused write."""
+        self._retry = now + min(_FIRST_RETRY_S * 2**self._refusals, _LAST_RETRY_S)
+        self._refusals = min(self._refusals + 1, 10)
+
     def wrote(self, before: int, replicas: int, why: str, now: float) -> None:
         """Note a change."""
         self._asked, self._wrote, self._told = replicas, now, None
+        self._refusals, self._retry = 0, 0.0
         if not before:
             self._starting = now
         elif not replicas:
             self._starting = None
         self.state = replace(self.state, decision=why, changed=timestamps.now())
 
+    def opened(self, schedules: tuple[str, ...]) -> None:
+        """Note the schedules whose window is open."""
+        if schedules != self.state.open_schedules:
+            self.state = replace(self.state, open_schedules=schedules)
+
     def inert(self, why: Inert, problem: str, desired: int, ready: int) -> None:
         """Note why nothing is decided."""
         self.state = replace(self.state, inert=why, problem=problem, desired=desired, ready=ready)
 
-    def tell(self, desired: int, ready: int, limited: bool, counts: Counts | None, now: float) -> None:
+    def tell(self, desired: int, ready: int, limited: bool | None, counts: Counts | None, now: float) -> None:
         """Note a decision. Counts alone are told seldom, so that few statuses are written."""
+        limited = self.state.limited if limited is None else limited
         known = replace(self.state, inert=None, problem="", desired=desired, ready=ready, limited=limited)
         is_due = self._told is None or now - self._told >= _TELL_EVERY_S
         if counts is not None and (known != self.state or (is_due and _differ(counts, self.state.counts))):
             self._told = now
             known = replace(known, counts=counts)
         self.state = known
+
+
+def _limited(autoscaler: InferenceAutoscaler) -> bool | None:
+    """Return what the condition of a former process tells of ``maxReplicas``."""
+    for condition in autoscaler.status.conditions:
+        if condition.type == InferenceAutoscalerCondition.SCALING_LIMITED:
+            return condition.reason == InferenceAutoscalerReason.TOO_MANY_REPLICAS
+    return None
 
 
 def _differ(counts: Counts, before: Counts | None) -> bool:

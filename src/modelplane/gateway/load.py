@@ -4,7 +4,7 @@ A gateway begins again at zero when it starts. An endpoint is named ``NAMESPACE/
 ``held/NAMESPACE/NAME`` for the requests that a service has held and sent on.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 METRICS_PORT = 9090
@@ -25,6 +25,8 @@ class Reading:
     """Requests that have waited so far, by service."""
     tokens: Mapping[str, int] = field(default_factory=dict)
     """Tokens of answers so far, by service."""
+    first_tokens: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Streams so far by the time to their first token, in buckets, by endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,16 @@ class Load:
     def tokens_since(self, before: "Load", service: str) -> int:
         """Return the tokens of a service's answers since a former load."""
         return sum(_grown(a.tokens, b.tokens, service) for a, b in self._pairs(before))
+
+    def first_tokens_since(self, before: "Load", endpoint: str) -> tuple[int, ...]:
+        """Return the streams of an endpoint since a former load, in buckets; empty if there was none."""
+        grown = [
+            [count - former if count >= former else count for former, count in zip(old, new, strict=True)]
+            for a, b in self._pairs(before)
+            if (new := b.first_tokens.get(endpoint)) and (old := a.first_tokens.get(endpoint, [0] * len(new)))
+        ]
+        total = tuple(map(sum, zip(*grown, strict=True)))
+        return total if any(total) else ()
 
     def after(self, before: "Load | None") -> "Load":
         """Return what the next load is compared with: a gateway that is missing keeps its last counts."""

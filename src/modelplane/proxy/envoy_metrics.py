@@ -21,6 +21,7 @@ _OF_THE_MODULE = {
     "envoy_modelplane_reload_failures": ours.GATEWAY_RELOAD_FAILURES,
     "envoy_modelplane_panics": ours.GATEWAY_PANICS,
 }
+_FIRST_BYTE = "envoy_modelplane_first_byte"
 _REQUESTS = "envoy_http_downstream_rq_xx"
 _IN_PROGRESS = "envoy_http_downstream_rq_active"
 _OF_ENDPOINTS = {
@@ -47,7 +48,11 @@ def read(directory: Path) -> Iterator[Sample]:
         for name, labels, value, *_ in family.samples:
             # The library adds a suffix to the names of counters.
             stem = name.removesuffix("_total")
-            if metric := _OF_THE_MODULE.get(stem):
+            if stem == _FIRST_BYTE:
+                yield Sample(ours.GATEWAY_FIRST_TOKEN, (labels["endpoint"],), value, labels["le"])
+            elif stem == f"{_FIRST_BYTE}_ms":
+                yield Sample(ours.GATEWAY_FIRST_TOKEN, (labels["endpoint"],), value / 1000, ours.SUM)
+            elif metric := _OF_THE_MODULE.get(stem):
                 yield Sample(metric, tuple(labels[label] for label in metric.labels), value)
             elif metric := _OF_ENDPOINTS.get(stem):
                 endpoint = labels[_NAME].removeprefix(f"{FLEET_LISTENER}/")

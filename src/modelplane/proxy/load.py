@@ -2,12 +2,15 @@
 
 import asyncio
 import http.client
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from modelplane.api.first_token import BOUNDS_S, BUCKETS
 from modelplane.gateway.load import METRICS_PORT, Load, Reading
 from modelplane.host.errors import LocalError
 from modelplane.kube import resources
@@ -63,14 +66,17 @@ class PodSource:
 
 def of_directory(directory: Path) -> Load:
     """Return what the Envoy of a directory counts."""
-    counts = _counts()
+    counts, buckets = _counts(), _Buckets()
     try:
         for sample in envoy_metrics.read(directory):
             labels = dict(zip(sample.metric.labels, sample.labels, strict=True))
-            _add(counts, sample.metric.name, labels, sample.value)
+            if sample.metric is not ours.GATEWAY_FIRST_TOKEN:
+                _add(counts, sample.metric.name, labels, sample.value)
+            elif sample.bucket != ours.SUM:
+                buckets.add(labels["endpoint"], sample.bucket, sample.value)
     except LocalError as error:
         return Load(problem=str(error))
-    return Load({"": Reading(**counts)})
+    return Load({"": Reading(**counts, first_tokens=buckets.found)})
 
 
 def ready_pods(slices: Iterable[Object]) -> tuple[str, ...]:
@@ -111,11 +117,31 @@ def _of_pod(address: str, port: int) -> Reading | str:
 
 
 def _reading(text: str) -> Reading:
-    counts = _counts()
+    counts, buckets = _counts(), _Buckets()
     for family in text_string_to_metric_families(text):
         for name, labels, value, *_ in family.samples:
-            _add(counts, name, labels, value)
-    return Reading(**counts)
+            if name == f"{ours.GATEWAY_FIRST_TOKEN.name}_bucket":
+                buckets.add(labels["endpoint"], labels["le"], value)
+            else:
+                _add(counts, name, labels, value)
+    return Reading(**counts, first_tokens={name: _each(found) for name, found in buckets.found.items()})
+
+
+class _Buckets:
+    """Counts of streams by endpoint, in the buckets of the gateway module."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, list[int]] = {}
+
+    def add(self, endpoint: str, bound: str, value: float) -> None:
+        """Set the count of a bucket. A bound that is not known is another version's, and goes up."""
+        counts = self.found.setdefault(endpoint, [0] * BUCKETS)
+        counts[bisect_left(BOUNDS_S, float(bound))] += max(0, int(value))
+
+
+def _each(below: list[int]) -> list[int]:
+    """Return the counts of each bucket from those that have the buckets before them too."""
+    return [max(0, count - before) for before, count in pairwise((0, *below))]
 
 
 def _counts() -> _Counts:

@@ -33,6 +33,12 @@ _GATEWAY = frozenset({Program.GATEWAY})
 _QUICK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Seconds: from a reconcile that finds nothing to do to one that waits for a slow cluster."""
 
+_UNTIL_A_TOKEN = (
+    *(0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75),
+    *(1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 30.0, 60.0),
+)
+"""Seconds, in the buckets of the gateway module; a test compares them."""
+
 
 class Result(StrEnum):
     """Result of a reconcile, or of a request from Crossplane."""
@@ -70,6 +76,11 @@ class Sample(NamedTuple):
     metric: Metric
     labels: tuple[str, ...]
     value: float
+    bucket: str = ""
+    """Of a histogram: the bound of its bucket, whose value has no other bucket's, or ``SUM``."""
+
+
+SUM = "sum"
 
 
 LABELS = {
@@ -198,6 +209,14 @@ AUTOSCALER_INERT = Metric(
     "modelplane_autoscaler_inert",
     Type.GAUGE,
     "1 for an InferenceAutoscaler that changes nothing, with the reason of its ScalingActive condition.",
+    ("namespace", "autoscaler", "reason"),
+    observed=True,
+)
+AUTOSCALER_LIMITED = Metric(
+    "modelplane_autoscaler_limited",
+    Type.GAUGE,
+    "1 for an InferenceAutoscaler whose load needs more replicas than it can get, with the reason of its "
+    "ScalingLimited condition.",
     ("namespace", "autoscaler", "reason"),
     observed=True,
 )
@@ -352,6 +371,16 @@ GATEWAY_ENDPOINT_REQUESTS = Metric(
     _GATEWAY,
     observed=True,
 )
+GATEWAY_FIRST_TOKEN = Metric(
+    "modelplane_gateway_endpoint_first_token_seconds",
+    Type.HISTOGRAM,
+    "Time from the end of a request to the first byte of a stream of an endpoint, which is its first token, "
+    "or until the client left.",
+    ("endpoint",),
+    _GATEWAY,
+    observed=True,
+    buckets=_UNTIL_A_TOKEN,
+)
 GATEWAY_UNPUBLISHED = Metric(
     "modelplane_gateway_usage_unpublished",
     Type.GAUGE,
@@ -393,6 +422,7 @@ METRICS = (
     REPLICAS,
     UNSCHEDULABLE,
     AUTOSCALER_INERT,
+    AUTOSCALER_LIMITED,
     NODES,
     DEVICES,
     CAPACITY_LOST,
@@ -412,6 +442,7 @@ METRICS = (
     GATEWAY_HOLDS,
     GATEWAY_ENDPOINT_IN_PROGRESS,
     GATEWAY_ENDPOINT_REQUESTS,
+    GATEWAY_FIRST_TOKEN,
     GATEWAY_UNPUBLISHED,
     GATEWAY_RELOAD_FAILURES,
     GATEWAY_PANICS,

@@ -4,10 +4,11 @@ A metric is either counted here or read at scrape time. Labels of counted
 metrics have a few values that are known beforehand, so a deleted object leaves no series.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
 
 import prometheus_client
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from modelplane import __version__
@@ -85,15 +86,35 @@ class _Observed(Collector):
         self._program = program
         self._observe = observe
 
-    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
+        wanted = [each for each in METRICS if each.observed and self._program in each.programs]
         families = {
-            metric: _FAMILIES[metric.type](metric.name, metric.help, labels=metric.labels)
-            for metric in METRICS
-            if metric.observed and self._program in metric.programs
+            each: _FAMILIES[each.type](each.name, each.help, labels=each.labels)
+            for each in wanted
+            if each.type is not Type.HISTOGRAM
+        }
+        buckets: dict[Metric, dict[tuple[str, ...], dict[str, float]]] = {
+            each: {} for each in wanted if each.type is Type.HISTOGRAM
         }
         for sample in self._observe():
-            families[sample.metric].add_metric(sample.labels, sample.value)
+            if sample.metric in buckets:
+                buckets[sample.metric].setdefault(sample.labels, {})[sample.bucket] = sample.value
+            else:
+                families[sample.metric].add_metric(sample.labels, sample.value)
         yield from families.values()
+        yield from (_histogram(metric, found) for metric, found in buckets.items())
+
+
+def _histogram(metric: Metric, found: Mapping[tuple[str, ...], Mapping[str, float]]) -> HistogramMetricFamily:
+    """Return a histogram, whose buckets count those before them too."""
+    family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+    bounds = [*map(str, metric.buckets), "+Inf"]
+    for labels, values in found.items():
+        counts = {float(bound): count for bound, count in values.items() if bound != metric_definitions.SUM}
+        below = accumulate(counts.get(float(bound), 0.0) for bound in bounds)
+        total = values.get(metric_definitions.SUM, 0.0)
+        family.add_metric(labels, list(zip(bounds, below, strict=True)), total)
+    return family
 
 
 def registry(program: Program, observe: Callable[[], Iterable[Sample]] = tuple) -> CollectorRegistry:

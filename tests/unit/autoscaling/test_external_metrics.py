@@ -16,8 +16,10 @@ FOUND: dict[str, dict[str, Sample | None]] = {
 }
 
 
-def samples(namespace: str) -> Iterator[tuple[str, Sample | None]]:
-    yield from FOUND.get(namespace, {}).items()
+def samples(namespace: str, name: str) -> Iterator[tuple[str, Sample | None]]:
+    for each, sample in FOUND.get(namespace, {}).items():
+        if name in ("", each):
+            yield each, sample
 
 
 def values(path: str) -> dict[str, str]:

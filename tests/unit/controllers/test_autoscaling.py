@@ -1,11 +1,14 @@
 """The controller of InferenceAutoscalers, with gateways and an API server that a test sets."""
 
+import itertools
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from modelplane.api.decode import decode_as
+from modelplane.api.first_token import BOUNDS_S, BUCKETS
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.autoscaling.state import Inert, State
 from modelplane.controllers.autoscaling import Autoscaling
@@ -66,16 +69,19 @@ class Bench:
             ),
             "ModelService": Copy(qwen=item("ModelService", "qwen", {"endpoints": [selector]})),
         }
+        self.today = datetime(2026, 11, 24, 12, tzinfo=UTC)
         self.now, self.load_ = 0.0, Load({"a": Reading()})
         self.events: list[str] = []
         self.changed: list[OwnerKey] = []
         self.refuses = False
+        self.writes: list[float] = []
         self.autoscaling = Autoscaling(
             self,  # type: ignore[arg-type]  # what it asks of a client
             self.copies,  # type: ignore[arg-type]  # what it asks of informers
             self,  # type: ignore[arg-type]  # what it asks of a proxy
             self.changed.append,
             now=lambda: self.now,
+            today=lambda: self.today,
         )
 
     @property
@@ -89,6 +95,7 @@ class Bench:
         self, _resource: Any, name: str, body: Mapping[str, Any], namespace: str, *, subresource: str
     ) -> None:
         assert (name, namespace, subresource) == ("qwen", "ml", "scale")
+        self.writes.append(self.now)
         if self.refuses:
             raise errors.Unreachable("no answer")
         self.scale(body["spec"]["replicas"])
@@ -138,6 +145,25 @@ async def test_requests_at_endpoints_of_the_deployment_count_over_all_gateways()
     assert bench.replicas == 3
     assert state.counts is not None
     assert state.counts.in_flight == 26
+
+
+async def test_late_first_tokens_at_endpoints_of_the_deployment_ask_for_one_more() -> None:
+    targets = {"requestsPerReplica": 10, "timeToFirstTokenMilliseconds": 1000}
+    bench = Bench(autoscaler(targets=targets), replicas=1)
+    bench.scale(1, ready=1)
+    late, quick = BOUNDS_S.index(5.0), 0
+    for tick in range(32):
+        own = [0] * BUCKETS
+        own[late] = own[quick] = tick
+        # Another deployment's streams count for nothing.
+        other = [100 * tick] + [0] * (BUCKETS - 1)
+        streams = {"ml/qwen-1": own, "ml/other": other}
+        bench.load_ = Load({"a": Reading(in_flight={"ml/qwen-1": 5}, first_tokens=streams)})
+        state = await bench.look()
+    assert bench.replicas == 2
+    assert "longer than 1000 ms for their first token" in state.decision
+    assert state.counts is not None
+    assert state.counts.first_token_ms == 5000
 
 
 async def test_silence_ends_the_last_replica_and_an_arrival_keeps_it() -> None:
@@ -220,6 +246,87 @@ async def test_a_number_that_cannot_be_written_is_told_and_tried_again() -> None
     assert ((await bench.look()).inert, bench.replicas) == (None, 2)
 
 
+async def test_a_number_that_is_refused_again_and_again_is_tried_ever_less_often() -> None:
+    bench = Bench(autoscaler(minReplicas=2))
+    bench.refuses = True
+    assert (await bench.look(300)).inert is Inert.NOT_WRITTEN
+    gaps = [later - before for before, later in itertools.pairwise(bench.writes)]
+    assert gaps[:5] == [2, 4, 8, 16, 32]
+    assert set(gaps[5:]) == {60}
+    bench.refuses = False
+    assert ((await bench.look(60)).inert, bench.replicas) == (None, 2)
+    bench.refuses = True
+    bench.scale(0)
+    before = len(bench.writes)
+    await bench.look(20)
+    assert len(bench.writes) - before > 1, "a write that was not refused begins anew"
+
+
+async def test_more_services_than_are_compared_stop_their_own_deployment_only() -> None:
+    bench = Bench(autoscaler(minReplicas=2))
+    for number in range(129):
+        name = f"all-{number}"
+        every: Any = {"endpoints": [{"selector": {"matchLabels": {}}}]}
+        bench.copies["ModelService"][name] = item("ModelService", name, every)
+    state = await bench.look(60)
+    assert (bench.replicas, state.inert) == (0, Inert.TOO_MANY_SERVICES)
+    assert "more than 128 selectors" in state.problem
+    bench.copies["ModelService"].popitem()
+    bench.copies["ModelService"].popitem()
+    assert ((await bench.look()).inert, bench.replicas) == (None, 2)
+
+
+async def test_a_service_that_has_changed_is_compared_anew() -> None:
+    bench = Bench(autoscaler())
+    bench.copies["ModelService"].clear()
+    bench.load_ = Load({"a": Reading(held={"ml/late": 1})})
+    await bench.look()
+    assert bench.replicas == 0
+    selector = {"selector": {"matchLabels": LABELS}}
+    bench.copies["ModelService"]["late"] = item("ModelService", "late", {"endpoints": [selector]})
+    await bench.look()
+    assert bench.replicas == 1
+
+
+BUSY = {"name": "busy", "cron": "0 8 * * *", "timeZone": "Europe/Berlin", "durationSeconds": 3600}
+
+
+async def test_a_window_of_a_schedule_has_bounds_of_its_own() -> None:
+    bench = Bench(autoscaler(schedules=[BUSY | {"minReplicas": 3, "maxReplicas": 4}]))
+    bench.today = datetime(2026, 11, 24, 6, 59, tzinfo=UTC)
+    assert ((await bench.look()).open_schedules, bench.replicas) == ((), 0)
+    bench.today += timedelta(minutes=1)
+    state = await bench.look()
+    assert (state.open_schedules, state.decision, bench.replicas) == (
+        ("busy",),
+        "from 0 to 3: minReplicas is 3",
+        3,
+    )
+    bench.load_ = Load({"a": Reading(in_flight={"ml/qwen-1": 500})})
+    assert (await bench.look(60), bench.replicas)[1] == 4
+    bench.today += timedelta(hours=1)
+    assert (await bench.look(60)).open_schedules == ()
+    assert bench.replicas == 8
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"timeZone": "Mars/Olympus"}, 'has the time zone "Mars/Olympus"'),
+        ({"timeZone": "Europe"}, 'has the time zone "Europe"'),
+        ({"cron": "0 0 31 2 *"}, 'has the cron expression "0 0 31 2 *"'),
+    ],
+)
+async def test_a_schedule_that_cannot_be_followed_changes_nothing(wrong: Any, problem: str) -> None:
+    bench = Bench(autoscaler(minReplicas=2, schedules=[BUSY | {"minReplicas": 3} | wrong]), replicas=1)
+    state = await bench.look(60)
+    assert (bench.replicas, state.inert) == (1, Inert.INVALID_SCHEDULE)
+    assert problem in state.problem
+    corrected = autoscaler(minReplicas=2, schedules=[BUSY | {"minReplicas": 3}])
+    bench.copies["InferenceAutoscaler"]["qwen"] = corrected
+    assert ((await bench.look()).inert, bench.replicas) == (None, 2)
+
+
 async def test_counts_alone_are_told_seldom() -> None:
     bench = Bench(autoscaler(), replicas=1)
     bench.load_ = Load({"a": Reading(in_flight={"ml/qwen-1": 10})})
@@ -238,10 +345,17 @@ async def test_a_new_process_keeps_what_the_last_one_has_told() -> None:
         "lastScaleTime": "2026-11-24T10:00:00Z",
         "coldStartSeconds": 41,
     }
-    bench = Bench(autoscaler() | {"status": told}, replicas=3)
+    limited = {
+        "type": "ScalingLimited",
+        "status": "True",
+        "reason": "TooManyReplicas",
+        "lastTransitionTime": "2026-11-24T10:00:00Z",
+    }
+    bench = Bench(autoscaler() | {"status": told | {"conditions": [limited]}}, replicas=3)
     for state in (bench.state(), await bench.look()):
         assert (state.desired, state.decision, state.cold_start_s) == (3, "from 2 to 3", 41)
-        assert state.changed == "2026-11-24T10:00:00Z"
+        assert (state.changed, state.limited) == ("2026-11-24T10:00:00Z", True)
+    assert (await bench.look(60)).limited is False
 
 
 async def test_a_deployment_that_is_gone_is_forgotten() -> None:

@@ -21,6 +21,10 @@ envoy_modelplane_held_requests{service="ml/qwen"} 4
 envoy_modelplane_holds{service="ml/qwen",result="released"} 5
 # TYPE envoy_modelplane_tokens counter
 envoy_modelplane_tokens{service="ml/qwen",kind="prompt"} 7
+# TYPE envoy_modelplane_first_byte counter
+envoy_modelplane_first_byte{endpoint="ml/qwen-1",le="0.05"} 2
+# TYPE envoy_modelplane_first_byte_ms counter
+envoy_modelplane_first_byte_ms{endpoint="ml/qwen-1"} 75
 # TYPE envoy_modelplane_new counter
 envoy_modelplane_new{service="ml/qwen"} 7
 # TYPE envoy_cluster_upstream_rq_active gauge
@@ -34,13 +38,15 @@ envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix="front-door"} 2
 
 def test_what_envoy_counts_has_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin, "prometheus", lambda _directory, _pattern: TEXT)
-    assert [tuple(each) for each in envoy_metrics.samples(Path("envoy"))] == [
+    assert [each[: 4 if each.bucket else 3] for each in envoy_metrics.samples(Path("envoy"))] == [
         (ours.GATEWAY_REQUESTS, ("2xx",), 3),
         (ours.GATEWAY_PANICS, (), 0),
         (ours.GATEWAY_REFUSED, ("invalid_body",), 1),
         (ours.GATEWAY_HELD, ("ml/qwen",), 4),
         (ours.GATEWAY_HOLDS, ("ml/qwen", "released"), 5),
         (ours.GATEWAY_TOKENS, ("ml/qwen", "prompt"), 7),
+        (ours.GATEWAY_FIRST_TOKEN, ("ml/qwen-1",), 2, "0.05"),
+        (ours.GATEWAY_FIRST_TOKEN, ("ml/qwen-1",), 0.075, ours.SUM),
         (ours.GATEWAY_ENDPOINT_IN_PROGRESS, ("ml/qwen-1",), 6),
         (ours.GATEWAY_ENDPOINT_REQUESTS, ("held/ml/qwen",), 8),
         (ours.GATEWAY_IN_PROGRESS, (), 2),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.first_token import BUCKETS
 from modelplane.gateway.load import Load, Reading
 from modelplane.proxy import envoy_metrics, load
 from modelplane.telemetry import metric_definitions as ours
@@ -21,8 +22,20 @@ SAMPLES = (
     Sample(ours.GATEWAY_TOKENS, ("ml/qwen", "prompt"), 1000),
     Sample(ours.GATEWAY_TOKENS, ("ml/qwen", "completion"), 50),
     Sample(ours.GATEWAY_IN_PROGRESS, (), 9),
+    Sample(ours.GATEWAY_FIRST_TOKEN, ("ml/qwen-1",), 3, "0.02"),
+    Sample(ours.GATEWAY_FIRST_TOKEN, ("ml/qwen-1",), 5, "1"),
+    Sample(ours.GATEWAY_FIRST_TOKEN, ("ml/qwen-1",), 2, "+Inf"),
+    Sample(ours.GATEWAY_FIRST_TOKEN, ("ml/qwen-1",), 400.5, ours.SUM),
 )
-READING = Reading({"ml/qwen-1": 6}, {"ml/qwen-1": 80}, {"ml/qwen": 2}, {"ml/qwen": 4}, {"ml/qwen": 50})
+FIRST_TOKENS = [{0: 3, 8: 5, 18: 2}.get(bucket, 0) for bucket in range(BUCKETS)]
+READING = Reading(
+    {"ml/qwen-1": 6},
+    {"ml/qwen-1": 80},
+    {"ml/qwen": 2},
+    {"ml/qwen": 4},
+    {"ml/qwen": 50},
+    {"ml/qwen-1": FIRST_TOKENS},
+)
 
 
 @pytest.fixture
@@ -74,6 +87,21 @@ def test_a_gateway_that_began_again_or_is_new_has_no_negative_and_no_old_request
     now = Load({"a": Reading(requests={"x": 3}), "b": Reading(requests={"x": 1000})})
     assert now.requests_since(before, "x") == 3
     assert now.requests_since(now, "x") == 0
+
+
+def test_streams_are_counted_by_bucket_since_the_last_reading() -> None:
+    before = Load({"a": Reading(first_tokens={"x": [5, 0, 7], "y": [1, 1, 1]})})
+    now = Load(
+        {
+            "a": Reading(first_tokens={"x": [6, 2, 1], "y": [1, 1, 1], "new": [0, 4, 0]}),
+            "b": Reading(first_tokens={"x": [100, 0, 0]}),
+        }
+    )
+    # The last bucket is below what it was, so that counter began again.
+    assert now.first_tokens_since(before, "x") == (1, 2, 1)
+    assert now.first_tokens_since(before, "new") == (0, 4, 0)
+    for silent in ("y", "other"):
+        assert now.first_tokens_since(before, silent) == ()
 
 
 def test_a_gateway_that_did_not_answer_for_a_while_is_compared_with_its_last_counts() -> None:

@@ -11,7 +11,16 @@ import pytest
 from modelplane import __version__
 from modelplane.controllers.observed import Queue, State
 from modelplane.telemetry import metric_definitions, metrics
-from modelplane.telemetry.metric_definitions import LABELS, METRICS, Metric, Program, Result, Type
+from modelplane.telemetry.metric_definitions import (
+    LABELS,
+    METRICS,
+    SUM,
+    Metric,
+    Program,
+    Result,
+    Sample,
+    Type,
+)
 from support.telemetry import Series, cluster, deployment, item, pool, ready, replica, scraped
 
 ROOT = Path(__file__).parents[3]
@@ -26,7 +35,9 @@ STATE = State(
     failover_paused=False,
     expiries={"models-tls": datetime(2027, 1, 1, tzinfo=UTC)},
     objects={
-        "InferenceAutoscaler": [{"metadata": {"namespace": "ml-team", "name": "qwen"}}],
+        "InferenceAutoscaler": [
+            item("InferenceAutoscaler", "qwen", ready("True", "TooManyReplicas", "ScalingLimited"))
+        ],
         "InferenceCluster": [EAST],
         "ModelDeployment": [deployment("qwen", 2, total=1)],
         "ModelReplica": [replica("qwen-1", "east", "h200")],
@@ -134,6 +145,24 @@ def test_what_is_gone_is_told_no_more() -> None:
 
     assert named(found) == {"east", "qwen"}
     assert named(gone) == set()
+
+
+def test_the_buckets_of_an_observed_histogram_count_those_before_them() -> None:
+    metric, endpoint = metric_definitions.GATEWAY_FIRST_TOKEN, ("ml/qwen-1",)
+    samples = [
+        Sample(metric, endpoint, count, bucket) for bucket, count in (("1", 5), ("+Inf", 2), ("0.02", 3))
+    ]
+    registry = metrics.registry(Program.GATEWAY, lambda: [*samples, Sample(metric, endpoint, 7.5, SUM)])
+    found = {
+        (sample.name.removeprefix(metric.name), sample.labels.get("le", "")): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name.startswith(metric.name)
+    }
+    assert len(found) == len(metric.buckets) + 3
+    expected = {"0.02": 3, "0.75": 3, "1.0": 8, "60.0": 8, "+Inf": 10}
+    assert {bound: found["_bucket", bound] for bound in expected} == expected
+    assert (found["_count", ""], found["_sum", ""]) == (10, 7.5)
 
 
 def test_names_of_objects_are_quoted() -> None:
