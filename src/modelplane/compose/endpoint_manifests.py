@@ -17,6 +17,13 @@ def passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
+def canary_share(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotation that an endpoint shares with its replica: its share of a canary's requests."""
+    share = annotations.get(labels.CANARY_WEIGHT)
+    # Empty too, because an annotation that is left out stays.
+    return {} if share is None else {labels.CANARY_WEIGHT: share}
+
+
 def marked(endpoint: Object) -> Object:
     """Return an observed endpoint, marked as draining."""
     return _again(endpoint, {labels.DRAINING: "true"}, endpoint["spec"])
@@ -30,6 +37,7 @@ def in_region(endpoint: Object, region: str) -> Object:
 
 def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Object:
     metadata = endpoint["metadata"]
+    known = metadata.get("annotations", {})
     return {
         "apiVersion": API_VERSION,
         "kind": kind_name(ModelEndpoint),
@@ -37,7 +45,7 @@ def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, 
             "name": metadata["name"],
             "namespace": metadata["namespace"],
             "labels": dict(passed_on(metadata.get("labels", {}))),
-            "annotations": {**served_model.of(metadata.get("annotations", {})), **annotations},
+            "annotations": {**served_model.of(known), **canary_share(known), **annotations},
         },
         "spec": spec,
     }

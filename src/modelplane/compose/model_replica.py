@@ -133,7 +133,7 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
             name=metadata.name,
             namespace=metadata.namespace,
             labels=dict(endpoint_manifests.passed_on(metadata.labels)),
-            annotations=served_model.annotation(request.owner),
+            annotations=_annotations(request),
         ),
         spec=ModelEndpointSpec(
             url=f"{'https' if gateway.server_name else 'http'}://{gateway.address}{path}v1",
@@ -143,6 +143,12 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
         ),
     )
     return (Desired(ENDPOINT_KEY, encode(endpoint), when_condition(READY)),)
+
+
+def _annotations(request: Request[ModelReplica]) -> dict[str, str]:
+    """Return the annotations of an endpoint: the name of its model, and its share of a canary's requests."""
+    share = endpoint_manifests.canary_share(request.owner.metadata.annotations)
+    return {**served_model.annotation(request.owner), **share}
 
 
 def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]:

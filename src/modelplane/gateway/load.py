@@ -25,6 +25,14 @@ class Reading:
     """Requests that have waited so far, by service."""
     tokens: Mapping[str, int] = field(default_factory=dict)
     """Tokens of answers so far, by service."""
+    answers: Mapping[str, int] = field(default_factory=dict)
+    """Answers so far, by endpoint."""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Answers 5xx, and answers that were cut off, so far, by endpoint."""
+    timed: Mapping[str, int] = field(default_factory=dict)
+    """Complete answers whose time is known, so far, by endpoint."""
+    milliseconds: Mapping[str, int] = field(default_factory=dict)
+    """Sum of these times, by endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,11 @@ class Load:
     def tokens_since(self, before: "Load", service: str) -> int:
         """Return the tokens of a service's answers since a former load."""
         return sum(_grown(a.tokens, b.tokens, service) for a, b in self._pairs(before))
+
+    def since(self, before: "Load", field: str, endpoint: str) -> int:
+        """Return by how much a field of the readings has grown since a former load."""
+        pairs = self._pairs(before)
+        return sum(_grown(getattr(a, field), getattr(b, field), endpoint) for a, b in pairs)
 
     def after(self, before: "Load | None") -> "Load":
         """Return what the next load is compared with: a gateway that is missing keeps its last counts."""

@@ -352,6 +352,38 @@ GATEWAY_ENDPOINT_REQUESTS = Metric(
     _GATEWAY,
     observed=True,
 )
+GATEWAY_ENDPOINT_ANSWERS = Metric(
+    "modelplane_gateway_endpoint_answers_total",
+    Type.COUNTER,
+    "Answers of an endpoint by status, those after which the gateway asked another endpoint included.",
+    ("endpoint", "class"),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_ENDPOINT_CUT_OFF = Metric(
+    "modelplane_gateway_endpoint_cut_off_total",
+    Type.COUNTER,
+    "Requests to an endpoint that it ended before the answer was complete.",
+    ("endpoint",),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_ENDPOINT_TIMED = Metric(
+    "modelplane_gateway_endpoint_timed_answers_total",
+    Type.COUNTER,
+    "Complete answers of an endpoint whose time is counted.",
+    ("endpoint",),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_ENDPOINT_SECONDS = Metric(
+    "modelplane_gateway_endpoint_answer_seconds_total",
+    Type.COUNTER,
+    "Sum of the times from a complete request to its complete answer, attempts at other endpoints included.",
+    ("endpoint",),
+    _GATEWAY,
+    observed=True,
+)
 GATEWAY_UNPUBLISHED = Metric(
     "modelplane_gateway_usage_unpublished",
     Type.GAUGE,
@@ -412,6 +444,10 @@ METRICS = (
     GATEWAY_HOLDS,
     GATEWAY_ENDPOINT_IN_PROGRESS,
     GATEWAY_ENDPOINT_REQUESTS,
+    GATEWAY_ENDPOINT_ANSWERS,
+    GATEWAY_ENDPOINT_CUT_OFF,
+    GATEWAY_ENDPOINT_TIMED,
+    GATEWAY_ENDPOINT_SECONDS,
     GATEWAY_UNPUBLISHED,
     GATEWAY_RELOAD_FAILURES,
     GATEWAY_PANICS,

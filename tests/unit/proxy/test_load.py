@@ -21,8 +21,23 @@ SAMPLES = (
     Sample(ours.GATEWAY_TOKENS, ("ml/qwen", "prompt"), 1000),
     Sample(ours.GATEWAY_TOKENS, ("ml/qwen", "completion"), 50),
     Sample(ours.GATEWAY_IN_PROGRESS, (), 9),
+    Sample(ours.GATEWAY_ENDPOINT_ANSWERS, ("ml/qwen-1", "2xx"), 70),
+    Sample(ours.GATEWAY_ENDPOINT_ANSWERS, ("ml/qwen-1", "5xx"), 4),
+    Sample(ours.GATEWAY_ENDPOINT_CUT_OFF, ("ml/qwen-1",), 2),
+    Sample(ours.GATEWAY_ENDPOINT_TIMED, ("ml/qwen-1",), 70),
+    Sample(ours.GATEWAY_ENDPOINT_SECONDS, ("ml/qwen-1",), 14.5),
 )
-READING = Reading({"ml/qwen-1": 6}, {"ml/qwen-1": 80}, {"ml/qwen": 2}, {"ml/qwen": 4}, {"ml/qwen": 50})
+READING = Reading(
+    {"ml/qwen-1": 6},
+    {"ml/qwen-1": 80},
+    {"ml/qwen": 2},
+    {"ml/qwen": 4},
+    {"ml/qwen": 50},
+    answers={"ml/qwen-1": 74},
+    errors={"ml/qwen-1": 6},
+    timed={"ml/qwen-1": 70},
+    milliseconds={"ml/qwen-1": 14500},
+)
 
 
 @pytest.fixture
