@@ -15,7 +15,7 @@ _TYPE = ModelDeploymentCondition.PROGRESSING
 def condition(owner: ModelDeployment, trial: Canary) -> Condition | None:
     """Return the condition Progressing; None if it is that of any rollout."""
     if trial.unsupported:
-        return false(_TYPE, Reason.CANARY_UNSUPPORTED, f"there is no canary: {trial.unsupported}")
+        return false(_TYPE, Reason.CANARY_UNSUPPORTED, trial.unsupported)
     if trial.status.phase is CanaryPhase.ABORTED:
         return false(_TYPE, Reason.CANARY_ABORTED, _aborted(owner, trial))
     if not trial.is_counted or is_paused(owner):

@@ -56,7 +56,7 @@ def progress(
         updated_replicas=len(updated),
         available_replicas=sum(serves(request.observed[key]) for key in updated),
         surge_replicas=len(staying) - len(regular),
-        canary=trial.status if trial else None,
+        canary=trial.status if trial and not trial.unsupported else None,
     )
     behind = any(key in request.observed and key not in rollout.updated for key in regular)
     complete = not behind and (
