@@ -184,16 +184,17 @@ def _needing(owner: ModelDeployment, settings: CanarySettings, status: CanarySta
 
 def _unsupported(owner: ModelDeployment, observed: Observed | None) -> str:
     name = f"md/{owner.metadata.name} -n {owner.metadata.namespace}"
+    or_without = f"or go on without a canary with `modelplane rollout promote {name}`"
     if observed is None:
         return (
             "nothing counts the answers of both revisions here, so there is no canary and no replica is "
-            f"updated: remove spec.rollout.canary, or go on without it with `modelplane rollout promote {name}`"
+            f"updated: remove spec.rollout.canary, {or_without}"
         )
     surge = owner.spec.rollout.max_surge if owner.spec.rollout else 0
     if owner.spec.replicas == 1 and surge in (0, "0%"):
         return (
-            "the only replica cannot have both revisions, so there is no canary and it is not updated: set spec.rollout.maxSurge to "
-            f"1, or go on without a canary with `modelplane rollout promote {name}`"
+            "the only replica cannot have both revisions, so there is no canary and it is not updated: set "
+            f"spec.rollout.maxSurge to 1, {or_without}"
         )
     return ""
 

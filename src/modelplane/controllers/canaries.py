@@ -46,6 +46,8 @@ class _Step:
     state: Observed
     before: Load
     evidence: Evidence = field(default_factory=Evidence)
+    problem: str = ""
+    """Problem of the last reading."""
     told: float = 0.0
     """Time at which the state changed last."""
 
@@ -115,7 +117,8 @@ class Canaries(Runnable):
         step.evidence, step.before = step.evidence.after(sample, limits.least), load.after(step.before)
         left_s = _left_s(settings, canary, now)
         decision = decide(step.evidence, limits, left_s=left_s, problem=load.problem)
-        is_news = decision.outcome is not step.state.decision.outcome
+        is_news = decision.outcome is not step.state.decision.outcome or load.problem != step.problem
+        step.problem = load.problem
         if is_news or (decision != step.state.decision and now - step.told >= _TELL_EVERY_S):
             step.state, step.told = replace(step.state, decision=decision), now
             metadata = deployment.metadata
