@@ -194,6 +194,14 @@ CERTIFICATE_EXPIRY = Metric(
     ("secret",),
     observed=True,
 )
+CANARY_STOPPED = Metric(
+    "modelplane_canary_stopped",
+    Type.GAUGE,
+    "1 for a ModelDeployment whose canary was aborted or waits, with the reason of its condition Progressing: "
+    "`CanaryAborted`, `CanaryHolds` or `CanaryUnsupported`.",
+    ("namespace", "deployment", "reason"),
+    observed=True,
+)
 AUTOSCALER_INERT = Metric(
     "modelplane_autoscaler_inert",
     Type.GAUGE,
@@ -424,6 +432,7 @@ METRICS = (
     OBJECTS,
     REPLICAS,
     UNSCHEDULABLE,
+    CANARY_STOPPED,
     AUTOSCALER_INERT,
     NODES,
     DEVICES,

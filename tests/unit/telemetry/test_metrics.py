@@ -28,7 +28,7 @@ STATE = State(
     objects={
         "InferenceAutoscaler": [{"metadata": {"namespace": "ml-team", "name": "qwen"}}],
         "InferenceCluster": [EAST],
-        "ModelDeployment": [deployment("qwen", 2, total=1)],
+        "ModelDeployment": [deployment("qwen", 2, ready("False", "CanaryAborted", "Progressing"), total=1)],
         "ModelReplica": [replica("qwen-1", "east", "h200")],
     },
 )
