@@ -21,7 +21,7 @@ from modelplane.api.mutual_tls import EndpointMutualTLS
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import cluster_namespace, endpoint_manifests, pods, reachability, served_model
+from modelplane.compose import cluster_namespace, endpoint_manifests, pods, reachability
 from modelplane.compose.backends import pod_policy
 from modelplane.compose.backends.devices import claim_template
 from modelplane.compose.backends.disruption import disruption_budget
@@ -133,7 +133,7 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
             name=metadata.name,
             namespace=metadata.namespace,
             labels=dict(endpoint_manifests.passed_on(metadata.labels)),
-            annotations=_annotations(request),
+            annotations=endpoint_manifests.annotations(request.owner),
         ),
         spec=ModelEndpointSpec(
             url=f"{'https' if gateway.server_name else 'http'}://{gateway.address}{path}v1",
@@ -143,12 +143,6 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
         ),
     )
     return (Desired(ENDPOINT_KEY, encode(endpoint), when_condition(READY)),)
-
-
-def _annotations(request: Request[ModelReplica]) -> dict[str, str]:
-    """Return the annotations of an endpoint: the name of its model, and its share of a canary's requests."""
-    share = endpoint_manifests.canary_share(request.owner.metadata.annotations)
-    return {**served_model.annotation(request.owner), **share}
 
 
 def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]:

@@ -197,7 +197,7 @@ CERTIFICATE_EXPIRY = Metric(
 CANARY_STOPPED = Metric(
     "modelplane_canary_stopped",
     Type.GAUGE,
-    "1 for a ModelDeployment whose canary was aborted or waits, with the reason of its condition Progressing: "
+    "1 for a ModelDeployment whose canary was aborted or waits, with the reason of its condition: "
     "`CanaryAborted`, `CanaryHolds` or `CanaryUnsupported`.",
     ("namespace", "deployment", "reason"),
     observed=True,
