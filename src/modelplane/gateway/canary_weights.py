@@ -26,9 +26,9 @@ def divided(endpoints: Sequence[ModelEndpoint], weights: Sequence[int]) -> tuple
         percents = {index: percent for index in own if (percent := _percent(endpoints[index]))}
         if not deployment or not percents or len(percents) == len(own):
             continue
-        whole = sum(shares[index] for index in own)
+        whole = sum((shares[index] for index in own), Fraction(0))
         part = whole * max(percents.values()) / 100
-        canaries = sum(shares[index] for index in percents)
+        canaries = sum((shares[index] for index in percents), Fraction(0))
         for index in own:
             to_divide, among = (part, canaries) if index in percents else (whole - part, whole - canaries)
             shares[index] = shares[index] * to_divide / among
