@@ -3,6 +3,7 @@
 Six replicas are llama.cpp with a model, and twenty a small server in an engine's place. They take minutes.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,12 @@ def fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("rolling")
     with fleet_of(folder, kubernetes_binary, "--clusters=3", "--cpu-devices=8") as running:
         yield running
+
+
+def updated(said: str) -> int:
+    """Return the number of replicas that a status says are updated."""
+    found = re.match(r"(\d+) of ", said)
+    return int(found[1]) if found else 0
 
 
 @pytest.mark.parametrize(
@@ -68,7 +75,7 @@ def test_no_request_fails_while_an_edit_reaches_every_replica(
         edited = load.answers
 
         deployed.apply(third)
-        deployed.until_said(f"{budget} of {replicas} replicas updated")
+        deployed.until_said("", lambda said: 0 < updated(said) < replicas)
         deployed.rollout("pause")
         paused = deployed.until_said("", lambda said: "The rollout is paused" in said)
         load.until_answered(20)
@@ -94,6 +101,7 @@ def test_no_request_fails_while_an_edit_reaches_every_replica(
         deployed.until_complete()
         deployed.until_serving({good: replicas})
         load.until_answered(10)
-    print(f"{replicas} replicas: {load.answers} answers, {edited} of them in the first edit; {load.failures}")  # noqa: T201
+    told = f"{replicas} replicas: {load.answers} answers, {edited} of them in the first edit"
+    print(told)  # noqa: T201 - the figures are what the run is for
     assert load.failures == []
     deployed.delete()
