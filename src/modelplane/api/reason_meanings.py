@@ -445,7 +445,7 @@ DOCUMENTED = (
         (
             False,
             _DEPLOYMENT.CANARY_HOLDS,
-            "The step of a canary is undecided: answers are too few or not counted, or both revisions fail.",
+            "A canary waits for answers, a gateway or a replica, or because both revisions fail.",
         ),
         (
             False,

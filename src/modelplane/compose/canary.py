@@ -23,6 +23,9 @@ from modelplane.canary.state import Observed
 from modelplane.compose.composition import Request
 from modelplane.compose.rollout import is_updating, revision, serves
 
+_LONGEST = 1024
+"""Characters of a message in the status."""
+
 
 @dataclass(frozen=True, slots=True)
 class Canary:
@@ -49,9 +52,9 @@ class Canary:
         return self.status.phase is CanaryPhase.ABORTED and self.has_older
 
     @property
-    def is_counted(self) -> bool:
-        """Return True while a step is in progress and its replicas serve."""
-        return self.is_running and self.serves and self.status.step_start_time is not None
+    def has_begun(self) -> bool:
+        """Return True while a step is in progress, whether its replicas still serve or not."""
+        return self.is_running and self.status.step_start_time is not None
 
 
 def canary(request: Request[ModelDeployment]) -> Canary | None:
@@ -148,7 +151,7 @@ def _running(
     serving = sum(serves(each) and not is_updating(each) for each in new.values())
     decision = _decision(status, observed)
     if decision is not None:
-        status = msgspec.structs.replace(status, message=decision.message)
+        status = msgspec.structs.replace(status, message=decision.message[:_LONGEST])
         if decision.outcome is Outcome.ABORTED:
             return Canary(_changed(status, CanaryPhase.ABORTED, abort_time=request.now))
         may_end = serving >= status.replicas and not is_paused(owner)

@@ -12,17 +12,21 @@ from modelplane.compose.conditions import Condition, false, true
 _TYPE = ModelDeploymentCondition.PROGRESSING
 
 
-def condition(owner: ModelDeployment, trial: Canary) -> Condition | None:
-    """Return the condition Progressing; None if it is that of any rollout."""
+def condition(owner: ModelDeployment, trial: Canary, waits: str) -> Condition | None:
+    """Return the condition Progressing; None if it is that of any rollout.
+
+    ``waits`` is what the rollout waits for; empty if nothing.
+    """
     if trial.unsupported:
         return false(_TYPE, Reason.CANARY_UNSUPPORTED, trial.unsupported)
     if trial.status.phase is CanaryPhase.ABORTED:
         return false(_TYPE, Reason.CANARY_ABORTED, _aborted(owner, trial))
-    if not trial.is_counted or is_paused(owner):
+    if not trial.has_begun or is_paused(owner):
         return None
     said = f"{_step(owner, trial.status)} of the requests go to revision {trial.status.revision}"
-    if trial.holds:
-        return false(_TYPE, Reason.CANARY_HOLDS, f"{said}. The step is not decided: {trial.holds}")
+    holds = trial.holds if trial.serves else f"it waits for {waits}" if waits else "it waits for a replica"
+    if holds:
+        return false(_TYPE, Reason.CANARY_HOLDS, f"{said}. The step is not decided: {holds}")
     found = trial.status.message
     return true(_TYPE, Reason.CANARY_RUNNING, f"{said}: {found}" if found else said)
 

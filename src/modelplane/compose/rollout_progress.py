@@ -64,11 +64,11 @@ def progress(
     )
     since = None if settings.paused else _last_progress(owner, counts, request.now, complete=complete)
     waits = next(_waits_for(request, placement, staying), "")
-    # A step of a canary takes its time, while its replicas serve.
-    is_timed = trial is None or not trial.is_counted
+    # A step of a canary takes its time.
+    is_timed = trial is None or not trial.has_begun
     left_s = _left_s(settings, since, request.now, complete=complete) if is_timed else None
     said = f"{counts.updated_replicas} of {owner.spec.replicas} replicas updated"
-    of_canary = canary_progress.condition(owner, trial) if trial else None
+    of_canary = canary_progress.condition(owner, trial, waits) if trial else None
     condition = of_canary or _condition(owner, said, waits, since, complete=complete, is_late=left_s == 0)
     return Progress({"rollout": _wire(counts, since)}, (condition,), left_s or None)
 

@@ -70,6 +70,7 @@ class Canaries(Runnable):
         self._changed = changed
         self._now = now
         self._steps: dict[str, _Step] = {}
+        self._endpoints: dict[str, dict[str, list[Object]]] = {}
 
     def state(self, deployment: ModelDeployment) -> Observed | None:
         """Return the last decision on a deployment's canary; None without a gateway that is read."""
@@ -89,6 +90,7 @@ class Canaries(Runnable):
         items = [item for item in self._informers[_DEPLOYMENT] if _is_running(item)]
         known = {str(item["metadata"]["uid"]) for item in items}
         self._steps = {uid: step for uid, step in self._steps.items() if uid in known}
+        self._endpoints = {}
         if not items:
             return
         try:
@@ -131,13 +133,21 @@ class Canaries(Runnable):
         namespace, name = deployment.metadata.namespace, deployment.metadata.name
         new: list[Object] = []
         old: list[Object] = []
-        for item in self._informers[_ENDPOINT].in_namespace(namespace):
-            if item["metadata"].get("labels", {}).get(labels.DEPLOYMENT) != name:
-                continue
+        for item in self._endpoints_in(namespace).get(name, ()):
             replica = self._informers[_REPLICA].get(item["metadata"]["name"], namespace)
             if replica is not None:
                 (new if has_revision(replica, revision) else old).append(item)
         return Sample(at, _answers(new, before, now), _answers(old, before, now))
+
+    def _endpoints_in(self, namespace: str) -> Mapping[str, list[Object]]:
+        """Return the endpoints of a namespace by deployment, read once for all of its canaries."""
+        if namespace not in self._endpoints:
+            found: dict[str, list[Object]] = {}
+            for item in self._informers[_ENDPOINT].in_namespace(namespace):
+                owner = item["metadata"].get("labels", {}).get(labels.DEPLOYMENT, "")
+                found.setdefault(owner, []).append(item)
+            self._endpoints[namespace] = found
+        return self._endpoints[namespace]
 
 
 def _answers(endpoints: Iterable[Object], before: Load, now: Load) -> Answers:

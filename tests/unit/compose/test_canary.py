@@ -214,7 +214,11 @@ def test_a_replica_that_fails_ends_no_step() -> None:
     bench.report(key, broken=True)
     bench.canary = _ended(bench)
     bench.reconcile()
-    assert (state(bench)["step"], bench.said()[1]) == (1, "ReplicasUpdating")
+    assert (state(bench)["step"], bench.said()[:2]) == (1, ("False", "CanaryHolds"))
+    assert "The step is not decided: it waits for replica " in bench.said()[2]
+    bench.now += dt.timedelta(days=1)
+    bench.reconcile()
+    assert bench.said()[1] == "CanaryHolds", "the step takes its time"
 
 
 def test_a_bad_image_stops_at_the_canary_and_the_deadline_says_so() -> None:
