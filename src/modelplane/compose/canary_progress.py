@@ -23,7 +23,8 @@ def condition(owner: ModelDeployment, trial: Canary, waits: str) -> Condition | 
         return false(_TYPE, Reason.CANARY_ABORTED, _aborted(owner, trial))
     if not trial.has_begun or is_paused(owner):
         return None
-    said = f"{_step(owner, trial.status)} of the requests go to revision {trial.status.revision}"
+    share = f"{trial.status.weight}% of the requests go to revision {trial.status.revision}"
+    said = f"{step(owner, trial.status)}: {share}"
     holds = trial.holds if trial.serves else f"it waits for {waits}" if waits else "it waits for a replica"
     if holds:
         return false(_TYPE, Reason.CANARY_HOLDS, f"{said}. The step is not decided: {holds}")
@@ -31,10 +32,11 @@ def condition(owner: ModelDeployment, trial: Canary, waits: str) -> Condition | 
     return true(_TYPE, Reason.CANARY_RUNNING, f"{said}: {found}" if found else said)
 
 
-def _step(owner: ModelDeployment, status: CanaryStatus) -> str:
+def step(owner: ModelDeployment, status: CanaryStatus) -> str:
+    """Return the present step and the number of steps."""
     settings = owner.spec.rollout.canary if owner.spec.rollout else None
     steps = len(settings.steps) if settings else status.step
-    return f"canary step {status.step} of {steps}: {status.weight}%"
+    return f"canary step {status.step} of {steps}"
 
 
 def _aborted(owner: ModelDeployment, trial: Canary) -> str:

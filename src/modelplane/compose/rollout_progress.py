@@ -68,6 +68,8 @@ def progress(
     is_timed = trial is None or not trial.has_begun
     left_s = _left_s(settings, since, request.now, complete=complete) if is_timed else None
     said = f"{counts.updated_replicas} of {owner.spec.replicas} replicas updated"
+    if trial is not None and trial.is_running and not trial.has_begun:
+        said = f"{said} for {canary_progress.step(owner, trial.status)}"
     of_canary = canary_progress.condition(owner, trial, waits) if trial else None
     condition = of_canary or _condition(owner, said, waits, since, complete=complete, is_late=left_s == 0)
     return Progress({"rollout": _wire(counts, since)}, (condition,), left_s or None)
