@@ -43,6 +43,7 @@ class CanaryLimits(Model):
             "Percentage of the new revision's answers that may be errors (5xx, or no answer). More abort the "
             "canary, unless the old revision fails as much in the same time.",
             pattern=_RATE,
+            max_length=6,
         ),
     ] = "5%"
     latency_ratio: (
@@ -52,6 +53,7 @@ class CanaryLimits(Model):
                 'Ratio such as "1.5" of the mean time to a complete answer, of the new revision to the old '
                 "one in the same time, that is not exceeded. Absent: times are not compared.",
                 pattern=_RATIO,
+                max_length=5,
             ),
         ]
         | None
