@@ -22,7 +22,12 @@ class Section:
 
 SECTIONS: Final = (
     Section("examples", "Tutorials and examples"),
-    Section("how-to", "How-to guides", "Steps for one task each.", ("install", "register", "hardware", "gateway", "deploy", "expose")),
+    Section(
+        "how-to",
+        "How-to guides",
+        "Steps for one task each.",
+        ("install", "register", "hardware", "gateway", "deploy", "expose"),
+    ),
     Section(
         "explanation",
         "Explanation",

@@ -15,6 +15,7 @@ import yaml
 from modelplane.api.decode import convert, decode_as
 from modelplane.api.inference_gateway import Backend
 from modelplane.autoscaling import state as autoscaling
+from modelplane.canary.state import Observed
 from modelplane.compose.composition import (
     Blocked,
     Composition,
@@ -38,6 +39,7 @@ FIELDS = {
     *("autoscaling", "gatewayPods", "gatewayHasTls", "envoyIsNeededBy", "knowsKeysInForce", "mutualTLS"),
     "now",
     "watched",
+    "canary",
     *("gatewayAddress", "gatewayProblem", "gatewayTlsProblem", "gatewayWithoutModule", "gatewayAsksForKeys"),
 }
 
@@ -70,6 +72,7 @@ def _compose(case: dict[str, Any]) -> Composition | Blocked:
         silence=Silence(**case["silence"]) if "silence" in case else None,
         credential=Credential(**case["credential"]) if "credential" in case else None,
         autoscaling=convert(case["autoscaling"], autoscaling.State) if "autoscaling" in case else None,
+        canary=convert(case["canary"], Observed) if "canary" in case else None,
         mutual_tls=_link(case["mutualTLS"]) if "mutualTLS" in case else None,
         watched=_watched(case["watched"]) if "watched" in case else None,
     )

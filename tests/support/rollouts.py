@@ -4,8 +4,11 @@ import copy
 import datetime as dt
 from typing import Any
 
+from modelplane.api import labels
 from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.canary.decision import Decision, Outcome
+from modelplane.canary.state import UNDECIDED, Observed
 from modelplane.compose import model_deployment, status
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.readiness import holds
@@ -41,6 +44,7 @@ class SteppedRollout:
             self.owner["spec"]["rollout"] = rollout
         self.children: dict[str, dict[str, Any]] = {}
         self.now = START
+        self.canary: Observed | None = UNDECIDED
         self._find = files.store.find
         self.composition = Composition()
         self.edit(GOOD)
@@ -82,7 +86,13 @@ class SteppedRollout:
         found: dict[str, Any] = {each.key: self._find(each) for each in model_deployment.requirements(owner)}
         found["replicas"] = tuple(self.replicas().values())
         composition = model_deployment.compose(
-            Request(owner, copy.deepcopy(self.children), found, now=None if offline else self.now)
+            Request(
+                owner,
+                copy.deepcopy(self.children),
+                found,
+                canary=self.canary,
+                now=None if offline else self.now,
+            )
         )
         assert isinstance(composition, Composition)
         before = self.children
@@ -141,6 +151,23 @@ class SteppedRollout:
             if before == (self.children, self.owner):
                 return
         raise AssertionError(f"not settled: {self.owner['status']}")
+
+    def decide(self, outcome: Outcome, message: str) -> None:
+        """Let the present step of the canary be decided, and settle."""
+        known = self.owner["status"]["rollout"]["canary"]
+        self.canary = Observed(
+            known["revision"], known["step"], known["stepStartTime"], Decision(outcome, message)
+        )
+        self.now += dt.timedelta(seconds=1)
+        self.settle()
+
+    def weights(self) -> list[tuple[str, str]]:
+        """Return the image of each replica that takes requests, and its share of a canary, sorted."""
+        return sorted(
+            (_image(each["spec"]), each["metadata"].get("annotations", {}).get(labels.CANARY_WEIGHT, ""))
+            for key, each in self.replicas().items()
+            if key in self.serving()
+        )
 
     def said(self) -> tuple[str, str, str]:
         """Return status, reason and message of the condition Progressing."""

@@ -30,6 +30,16 @@ REVISION = "modelplane.ai/revision"
 SURGE = "modelplane.ai/surge"
 """Annotation of ModelReplicas: "true" on one that a rollout placed in addition, and removes at its end."""
 
+CANARY_WEIGHT = "modelplane.ai/canary-weight"
+"""Annotation of ModelReplicas and ModelEndpoints: percentage of a deployment's requests that those of the new
+revision get together, "0" after an abort. Absent or empty: they are like all others."""
+
+PROMOTED = "modelplane.ai/canary-promoted"
+"""Annotation of ModelDeployments: revision that needs no further step of a canary."""
+
+RETRIED = "modelplane.ai/canary-retried"
+"""Annotation of ModelDeployments: time of the abort after which the canary begins again."""
+
 SPEC_HASH = "modelplane.ai/spec-hash"
 """Annotation of an engine's workload: hash of the spec that it was given."""
 

@@ -458,7 +458,31 @@ DOCUMENTED = (
             _DEPLOYMENT.PROGRESS_DEADLINE_EXCEEDED,
             "No progress for `progressDeadlineSeconds`. The message has the replica, its cluster and why.",
         ),
-        alarming=(_DEPLOYMENT.PROGRESS_DEADLINE_EXCEEDED,),
+        (
+            True,
+            _DEPLOYMENT.CANARY_RUNNING,
+            "The new revision gets a part of the requests. The message has the step and the answers so far.",
+        ),
+        (
+            False,
+            _DEPLOYMENT.CANARY_HOLDS,
+            "A canary waits for answers, a gateway or a replica, or because both revisions fail.",
+        ),
+        (
+            False,
+            _DEPLOYMENT.CANARY_ABORTED,
+            "The new revision exceeded a limit of its canary. It gets no requests; no replica is updated.",
+        ),
+        (
+            False,
+            _DEPLOYMENT.CANARY_UNSUPPORTED,
+            "No replica is updated: nothing counts answers, or there is one replica and no surge.",
+        ),
+        alarming=(
+            _DEPLOYMENT.PROGRESS_DEADLINE_EXCEEDED,
+            _DEPLOYMENT.CANARY_ABORTED,
+            _DEPLOYMENT.CANARY_UNSUPPORTED,
+        ),
     ),
     *_reasons(
         "ModelEndpoint",

@@ -223,6 +223,10 @@ class ModelDeploymentReason(StrEnum):
     REPLICAS_UPDATING = "ReplicasUpdating"
     ROLLOUT_PAUSED = "RolloutPaused"
     PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
+    CANARY_RUNNING = "CanaryRunning"
+    CANARY_HOLDS = "CanaryHolds"
+    CANARY_ABORTED = "CanaryAborted"
+    CANARY_UNSUPPORTED = "CanaryUnsupported"
 
 
 class ModelEndpointCondition(StrEnum):

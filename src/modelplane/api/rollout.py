@@ -6,6 +6,7 @@ The names are those of Deployments (apps/v1) where the meaning is the same.
 import datetime as dt
 from typing import Annotated, TypeAlias
 
+from modelplane.api.canary import CanarySettings, CanaryStatus
 from modelplane.api.fields import Rule, about
 from modelplane.api.meta import Model
 
@@ -63,6 +64,16 @@ class RolloutSettings(Model):
             le=604800,
         ),
     ] = 1200
+    canary: (
+        Annotated[
+            CanarySettings,
+            about(
+                "Steps in which the new revision gets a part of the requests before the other replicas are "
+                "updated. Absent: none."
+            ),
+        ]
+        | None
+    ) = None
 
 
 class RolloutStatus(Model):
@@ -79,3 +90,4 @@ class RolloutStatus(Model):
     last_progress_time: (
         Annotated[dt.datetime, about("Time of the last progress. Absent while paused.")] | None
     ) = None
+    canary: Annotated[CanaryStatus, about("State of the canary. Absent: there is none.")] | None = None

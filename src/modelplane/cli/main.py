@@ -41,7 +41,7 @@ COMMANDS = {
     "explain": Entry("Explain the placement, routing and readiness of a deployment, service or replica."),
     "classes": Entry("List, print or apply the InferenceClasses of known machine types."),
     "cluster": Entry("Register a cluster that exists with a fleet; cordon, drain and uncordon one."),
-    "rollout": Entry("Show, pause, resume and undo rollouts of deployments."),
+    "rollout": Entry("Show, pause, resume, promote and undo rollouts of deployments."),
     "key": Entry("Create, list, rotate and revoke API keys."),
     "usage": Entry("Sum requests, tokens and times by key, service, model, backend or namespace."),
     "install": Entry("Install Modelplane on a Kubernetes cluster, or print its manifests."),

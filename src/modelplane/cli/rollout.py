@@ -1,4 +1,4 @@
-"""``modelplane rollout``: show, pause, resume and undo rollouts of ModelDeployments."""
+"""``modelplane rollout``: show, pause, resume, promote and undo rollouts of ModelDeployments."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -27,7 +27,7 @@ _OWN_MANAGERS: Final = ("modelplane", "kubectl")
 
 @click.group()
 def rollout() -> None:
-    """Show, pause, resume and undo rollouts of ModelDeployments."""
+    """Show, pause, resume, promote and undo rollouts of ModelDeployments."""
 
 
 def _target(command: F) -> F:
@@ -92,9 +92,28 @@ def pause(*, name: str, namespace: str, live: Live) -> None:
 @rollout.command()
 @_target
 def resume(*, name: str, namespace: str, live: Live) -> None:
-    """Continue a paused rollout."""
+    """Continue a paused rollout, or begin an aborted canary again."""
     _set_paused(name, namespace, live, paused=False)
     click.echo(f"{name} is resumed")
+
+
+@rollout.command()
+@_target
+def promote(*, name: str, namespace: str, live: Live) -> None:
+    """Skip the rest of a canary: the rollout goes on within its limits."""
+    from modelplane.api import labels
+
+    async def do(client: "Client") -> str:
+        item = await _find(client, name, namespace)
+        _require_settings(item)
+        if "canary" not in item["spec"]["rollout"]:
+            raise UserError(f"{_called(item)} has no spec.rollout.canary, so there are no steps to skip")
+        current = _current(item)
+        await _patch(client, item, {"metadata": {"annotations": {labels.PROMOTED: current}}})
+        return current
+
+    current = change(live, "the canary", do)
+    click.echo(f"{name} goes on with revision {current}, without further steps")
 
 
 @rollout.command()
@@ -128,11 +147,19 @@ def undo(*, name: str, namespace: str, to_revision: int | None, live: Live) -> N
 
 
 def _chosen(item: "Object", found: "list[Object]", number: int | None) -> "Object":
-    """Return the revision to return to: that of a number, or the last one with another template."""
+    """Return the revision to return to: that of a number, or the last one with another template.
+
+    In the middle of a canary, that is the revision that the other replicas have.
+    """
     from modelplane.api import labels
     from modelplane.compose.revisions import number_of
 
     current = _current(item)
+    stable = _canary(item).get("stableRevision", "")
+    if number is None and stable:
+        found = sorted(
+            found, key=lambda each: each["metadata"].get("labels", {}).get(labels.REVISION) != stable
+        )
     for each in found:
         differs = each["metadata"].get("labels", {}).get(labels.REVISION) != current
         if number_of(each) == number or (number is None and differs):
@@ -162,11 +189,22 @@ def _replacing(before: Any, after: Any) -> Any:
     return {**absent, **{key: _replacing(before.get(key), value) for key, value in after.items()}}
 
 
+def _canary(item: "Object") -> dict[str, Any]:
+    """Return the state of a deployment's canary; empty without one."""
+    return dict(((item.get("status") or {}).get("rollout") or {}).get("canary") or {})
+
+
 def _set_paused(name: str, namespace: str, live: Live, *, paused: bool) -> None:
+    from modelplane.api import labels
+
     async def do(client: "Client") -> None:
         item = await _find(client, name, namespace)
         _require_settings(item)
-        await _patch(client, item, {"spec": {"rollout": {"paused": paused}}})
+        body: dict[str, Any] = {"spec": {"rollout": {"paused": paused}}}
+        canary = _canary(item)
+        if not paused and "abortTime" in canary and canary.get("revision") == _current(item):
+            body["metadata"] = {"annotations": {labels.RETRIED: canary["abortTime"]}}
+        await _patch(client, item, body)
 
     change(live, "spec.rollout", do)
 
@@ -175,7 +213,8 @@ async def _patch(client: "Client", item: "Object", body: dict[str, Any]) -> None
     from modelplane.kube.errors import Conflict
 
     metadata = item["metadata"]
-    guarded = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, **body}
+    guard = {**body.get("metadata", {}), "resourceVersion": metadata["resourceVersion"]}
+    guarded = {**body, "metadata": guard}
     try:
         await client.patch(_resource(), metadata["name"], guarded, metadata["namespace"])
     except Conflict as error:

@@ -18,6 +18,7 @@ from modelplane.api.cluster_origin import KubeconfigSecret
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Model, Object
 from modelplane.autoscaling.state import State
+from modelplane.canary.state import Observed
 from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
 from modelplane.failover import Watched
@@ -134,6 +135,8 @@ class Request(Generic[Owner]):
     """The state of the budgets of the owner, a ModelService; None where nothing counts requests."""
     autoscaling: State | None = None
     """Last decision for the owner, an InferenceAutoscaler; None where nothing scales."""
+    canary: Observed | None = None
+    """Last decision on the canary of the owner, a ModelDeployment; None where nothing counts answers."""
     now: datetime | None = None
     """Time of the request; None offline."""
     gateway_is_local: bool = False

@@ -6,6 +6,7 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
 from modelplane.compose import served_model
 
 
@@ -15,6 +16,17 @@ def passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         of_users = not key.startswith((labels.PREFIX, labels.CROSSPLANE_PREFIX))
         if of_users or key in (labels.DEPLOYMENT, labels.CLUSTER, labels.REPLICA_INDEX):
             yield key, value
+
+
+def annotations(replica: ModelReplica) -> dict[str, str]:
+    """Return the annotations of an endpoint: the name of its model, and its share of a canary's requests."""
+    return {**served_model.annotation(replica), **_canary_share(replica.metadata.annotations)}
+
+
+def _canary_share(annotations: Mapping[str, str]) -> dict[str, str]:
+    share = annotations.get(labels.CANARY_WEIGHT)
+    # Empty too, because an annotation that is left out stays.
+    return {} if share is None else {labels.CANARY_WEIGHT: share}
 
 
 def marked(endpoint: Object) -> Object:
@@ -30,6 +42,7 @@ def in_region(endpoint: Object, region: str) -> Object:
 
 def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Object:
     metadata = endpoint["metadata"]
+    known = metadata.get("annotations", {})
     return {
         "apiVersion": API_VERSION,
         "kind": kind_name(ModelEndpoint),
@@ -37,7 +50,7 @@ def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, 
             "name": metadata["name"],
             "namespace": metadata["namespace"],
             "labels": dict(passed_on(metadata.get("labels", {}))),
-            "annotations": {**served_model.of(metadata.get("annotations", {})), **annotations},
+            "annotations": {**served_model.of(known), **_canary_share(known), **annotations},
         },
         "spec": spec,
     }

@@ -21,7 +21,8 @@ from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.api.reasons import ModelReplicaCondition
 from modelplane.cel import SelectorError
-from modelplane.compose import failover, fleet
+from modelplane.compose import canary_replicas, failover, fleet
+from modelplane.compose.canary import Canary, canary
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import condition_of, holds, when_condition
@@ -77,6 +78,7 @@ def place(request: Request[ModelDeployment]) -> scheduler.Placement:
         for child in request.observed.values()
         if is_surge(child) and child["metadata"]["name"] not in names
     ]
+    limit = replace(limit, surge=canary_replicas.limited(limit, canary(request), request.observed, wanted))
     surge = surge_replicas(wanted, request.observed, limit, len(standing))
     return scheduler.with_surge(there, deployment, placement, surge)
 
@@ -96,13 +98,17 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
     deployment = request.owner
     template = deployment.replica_template()
     _, cache_conditions = _cache(request)
+    trial = canary(request)
     wanted = wanted_replicas(request, template, placement)
+    wanted = canary_replicas.marked(wanted, trial, request.observed)
     surge = {replica_key(each.cluster, each.index) for each in placement.assignments if each.surge}
     missing = _missing(request, placement)
-    rollout = plan(wanted, request.observed, limits(deployment), surge, missing)
-    reached = progress(request, placement, rollout)
+    first = canary_replicas.first(trial, request.observed)
+    rollout = plan(wanted, request.observed, limits(deployment), surge, missing, first)
+    rollout = canary_replicas.narrowed(rollout, trial, request.observed, wanted)
+    reached = progress(request, placement, rollout, trial)
     children = (
-        *_children(request, placement, wanted, rollout),
+        *_children(request, placement, wanted, rollout, trial),
         *revisions(deployment, request.observed),
     )
     scheduled = _scheduled(request, placement)
@@ -216,17 +222,24 @@ def _invalid(request: Request[ModelDeployment], problem: str) -> Composition:
 
 
 def _children(
-    request: Request[ModelDeployment], placement: scheduler.Placement, wanted: Wanted, rollout: Rollout
+    request: Request[ModelDeployment],
+    placement: scheduler.Placement,
+    wanted: Wanted,
+    rollout: Rollout,
+    trial: Canary | None,
 ) -> Iterator[Desired | Keep]:
     for assignment in placement.assignments:
         key = replica_key(assignment.cluster, assignment.index)
         if assignment.leaving or key in rollout.waiting:
             if (found := request.observed.get(key)) is not None:
                 told = Desired(key, _told(found, draining=False), when_condition(READY))
-                yield told if is_draining(found) else Keep(key)
+                is_back = is_draining(found) and not canary_replicas.is_aborted(found)
+                yield told if is_back else Keep(key)
             continue
         manifest = encode(wanted[key])
-        if is_draining(request.observed.get(key)):
+        if trial is not None and trial.is_withdrawn:
+            manifest["spec"]["draining"] = True
+        elif is_draining(request.observed.get(key)):
             # Written although it is the default, because Crossplane or a controller may have set it.
             manifest["spec"]["draining"] = False
         yield Desired(key, manifest, when_condition(READY))

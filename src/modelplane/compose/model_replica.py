@@ -21,7 +21,7 @@ from modelplane.api.mutual_tls import EndpointMutualTLS
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import cluster_namespace, endpoint_manifests, pods, reachability, served_model
+from modelplane.compose import cluster_namespace, endpoint_manifests, pods, reachability
 from modelplane.compose.backends import pod_policy
 from modelplane.compose.backends.devices import claim_template
 from modelplane.compose.backends.disruption import disruption_budget
@@ -133,7 +133,7 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
             name=metadata.name,
             namespace=metadata.namespace,
             labels=dict(endpoint_manifests.passed_on(metadata.labels)),
-            annotations=served_model.annotation(request.owner),
+            annotations=endpoint_manifests.annotations(request.owner),
         ),
         spec=ModelEndpointSpec(
             url=f"{'https' if gateway.server_name else 'http'}://{gateway.address}{path}v1",

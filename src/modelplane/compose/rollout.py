@@ -77,11 +77,12 @@ def plan(
     limits: Limits = Limits(),
     surge: Collection[str] = (),
     missing: int = 0,
+    first: Collection[str] = (),
 ) -> Rollout:
     """Decide which replicas can be edited now, from the desired and the observed ones.
 
     ``surge`` has the keys of those that are in addition. ``missing`` more are asked for: they leave, do not
-    serve, and have no replacement yet.
+    serve, and have no replacement yet. Those in ``first`` are edited before others.
     """
     there = {key: observed[key] for key in sorted(desired) if key in observed}
     same = {key for key, replica in there.items() if same_spec(desired[key], replica)}
@@ -92,6 +93,7 @@ def plan(
     if limits.paused:
         return Rollout(updated, frozenset(there.keys() - same))
     stale = [key for key in there if key in serving and key not in same | in_hand]
+    stale.sort(key=lambda key: key not in first)
     unseen = {key for key, replica in there.items() if reported_by(replica)} - same
     least = max(0, len(desired) - len(surge) + missing - limits.unavailable)
     spare = max(0, len(serving - in_hand) - least)

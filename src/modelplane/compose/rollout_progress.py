@@ -16,6 +16,8 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.api.rollout import RolloutSettings, RolloutStatus
+from modelplane.compose import canary_progress
+from modelplane.compose.canary import Canary
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import condition_of
@@ -35,7 +37,12 @@ class Progress:
     """Seconds until the deadline, if it is ahead."""
 
 
-def progress(request: Request[ModelDeployment], placement: scheduler.Placement, rollout: Rollout) -> Progress:
+def progress(
+    request: Request[ModelDeployment],
+    placement: scheduler.Placement,
+    rollout: Rollout,
+    trial: Canary | None = None,
+) -> Progress:
     """Return the progress of a rollout."""
     owner = request.owner
     settings = owner.spec.rollout
@@ -49,6 +56,7 @@ def progress(request: Request[ModelDeployment], placement: scheduler.Placement, 
         updated_replicas=len(updated),
         available_replicas=sum(serves(request.observed[key]) for key in updated),
         surge_replicas=len(staying) - len(regular),
+        canary=trial.status if trial and not trial.unsupported else None,
     )
     behind = any(key in request.observed and key not in rollout.updated for key in regular)
     complete = not behind and (
@@ -56,13 +64,15 @@ def progress(request: Request[ModelDeployment], placement: scheduler.Placement, 
     )
     since = None if settings.paused else _last_progress(owner, counts, request.now, complete=complete)
     waits = next(_waits_for(request, placement, staying), "")
-    left_s = _left_s(settings, since, request.now, complete=complete)
+    # A step of a canary takes its time.
+    is_timed = trial is None or not trial.has_begun
+    left_s = _left_s(settings, since, request.now, complete=complete) if is_timed else None
     said = f"{counts.updated_replicas} of {owner.spec.replicas} replicas updated"
-    return Progress(
-        {"rollout": _wire(counts, since)},
-        (_condition(owner, said, waits, since, complete=complete, is_late=left_s == 0),),
-        left_s or None,
-    )
+    if trial is not None and trial.is_running and not trial.has_begun:
+        said = f"{said} for {canary_progress.step(owner, trial.status)}"
+    of_canary = canary_progress.condition(owner, trial, waits) if trial else None
+    condition = of_canary or _condition(owner, said, waits, since, complete=complete, is_late=left_s == 0)
+    return Progress({"rollout": _wire(counts, since)}, (condition,), left_s or None)
 
 
 def _said_before(owner: ModelDeployment) -> str:
@@ -87,11 +97,17 @@ def _last_progress(
         return now
     # An edit of a cluster's pools can reopen a rollout of the same revision.
     reopened = not complete and _said_before(owner) == Reason.ROLLOUT_COMPLETE
-    moved = any(
+    moved = _step(counts) != _step(before) or any(
         getattr(counts, name) > getattr(before, name)
         for name in ("updated_replicas", "available_replicas", "surge_replicas")
     )
     return now or before.last_progress_time if moved or reopened else before.last_progress_time
+
+
+def _step(counts: RolloutStatus) -> tuple[object, ...]:
+    """Return the part of a canary's state that changes when the canary progresses."""
+    state = counts.canary
+    return (state.phase, state.step, state.step_start_time is None) if state else ()
 
 
 def _left_s(
@@ -112,6 +128,8 @@ def _wire(counts: RolloutStatus, since: dt.datetime | None) -> dict[str, Any]:
     }
     if since is not None:
         wire["lastProgressTime"] = _time(since)
+    if counts.canary is not None:
+        wire["canary"] = canary_progress.wire(counts.canary)
     return wire
 
 

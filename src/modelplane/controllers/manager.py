@@ -27,6 +27,7 @@ from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.admission import Admission
 from modelplane.controllers.autoscaling import Autoscaling
 from modelplane.controllers.budgets import Budgets
+from modelplane.controllers.canaries import Canaries
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.credentials import LIFETIME_S, Credentials
@@ -124,6 +125,7 @@ class Manager:
         is_local = proxy is not None and is_loopback(proxy.listens[0])
         self._budgets = self._budgets_by(proxy)
         self._autoscaling = Autoscaling(client, self._informers, proxy, self._enqueue)
+        self._canaries = Canaries(self._informers, proxy, self._enqueue)
         self._admission = self._admission_by(proxy)
         self._mutual_tls = self._mutual_tls_by(proxy)
         self._failover = Failover(
@@ -148,6 +150,7 @@ class Manager:
             self._budgets,
             self._mutual_tls.of,
             self._autoscaling,
+            self._canaries,
             self._failover.of,
         )
 
@@ -215,6 +218,7 @@ class Manager:
             self._gateway,
             self._budgets,
             self._autoscaling,
+            self._canaries,
             self._credentials,
             self._releases,
             self._failover,

@@ -14,7 +14,11 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import InferenceAutoscalerCondition, ModelDeploymentCondition
+from modelplane.api.reasons import (
+    InferenceAutoscalerCondition,
+    ModelDeploymentCondition,
+    ModelDeploymentReason,
+)
 from modelplane.compose import fleet
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
@@ -24,6 +28,13 @@ from modelplane.telemetry.metric_definitions import Metric, Sample
 
 _READY = {"True": "true", "False": "false"}
 _UNKNOWN = "unknown"
+_STOPPED = frozenset(
+    {
+        ModelDeploymentReason.CANARY_ABORTED,
+        ModelDeploymentReason.CANARY_HOLDS,
+        ModelDeploymentReason.CANARY_UNSUPPORTED,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,7 @@ def samples(state: State) -> Iterator[Sample]:
         yield from lost_capacity(cluster)
     for deployment in state.objects.get(kind_name(ModelDeployment), ()):
         yield from _replicas(deployment)
+        yield from _stopped(deployment)
     for autoscaler in state.objects.get(kind_name(InferenceAutoscaler), ()):
         yield from _autoscaler(autoscaler)
     if {kind_name(InferenceCluster), kind_name(ModelReplica)} <= state.objects.keys():
@@ -104,6 +116,14 @@ def _replicas(deployment: Object) -> Iterator[Sample]:
         yield Sample(
             metric_definitions.UNSCHEDULABLE, (*name, scheduled.get("reason", "Unknown")), desired - placed
         )
+
+
+def _stopped(deployment: Object) -> Iterator[Sample]:
+    reason = condition_of(deployment, ModelDeploymentCondition.PROGRESSING).get("reason", "")
+    if reason in _STOPPED:
+        metadata = deployment["metadata"]
+        names = (metadata["namespace"], metadata["name"], reason)
+        yield Sample(metric_definitions.CANARY_STOPPED, names, 1)
 
 
 def _autoscaler(autoscaler: Object) -> Iterator[Sample]:

@@ -16,6 +16,7 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model, kind_name
+from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
@@ -26,6 +27,7 @@ from modelplane.compose.kinds import COMPOSERS, Composer, Lane
 from modelplane.controllers import adoption
 from modelplane.controllers.autoscaling import Autoscaling
 from modelplane.controllers.budgets import Budgets
+from modelplane.controllers.canaries import Canaries
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
@@ -69,6 +71,7 @@ class Reconciler:
         budgets: Budgets | None = None,
         links: Callable[[str], Link | Unknown | None] = lambda _cluster: None,
         autoscaling: Autoscaling | None = None,
+        canaries: Canaries | None = None,
         watched: Callable[[Model], Watched | None] = lambda _owner: None,
     ) -> None:
         self._informers = informers
@@ -80,6 +83,7 @@ class Reconciler:
         self._budgets = budgets
         self._links = links
         self._autoscaling = autoscaling
+        self._canaries = canaries
         self._watched = watched
         self._gateway_is_local = gateway_is_local
         self._children = children.index
@@ -178,6 +182,7 @@ class Reconciler:
         self, owner: Model, observed: Mapping[str, Object], requirements: tuple[Requirement, ...]
     ) -> Request[Any]:
         gateway, budgets, scaling = self._gateway_address(), self._budgets, self._autoscaling
+        canaries = self._canaries
         registered = owner.metadata.name if isinstance(owner, InferenceCluster) else ""
         linked = owner.spec.cluster_name if isinstance(owner, ServingStack) else registered
         return Request(
@@ -195,6 +200,7 @@ class Reconciler:
             kubeconfig_problem=self._clusters.kubeconfig_problem(registered) if registered else "",
             credential=self._clusters.credential(registered) if registered else None,
             autoscaling=scaling.state(owner) if scaling and isinstance(owner, InferenceAutoscaler) else None,
+            canary=canaries.state(owner) if canaries and isinstance(owner, ModelDeployment) else None,
             now=datetime.now(UTC),
             observes_capacity=True,
             gateway_is_local=self._gateway_is_local,

@@ -27,6 +27,14 @@ class Reading:
     """Tokens of answers so far, by service."""
     first_tokens: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Streams so far by the time to their first token, in buckets, by endpoint."""
+    answers: Mapping[str, int] = field(default_factory=dict)
+    """Answers so far, by endpoint."""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Answers 5xx, and answers that were cut off, so far, by endpoint."""
+    timed: Mapping[str, int] = field(default_factory=dict)
+    """Complete answers whose time is known, so far, by endpoint."""
+    milliseconds: Mapping[str, int] = field(default_factory=dict)
+    """Sum of these times, by endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,11 @@ class Load:
         ]
         total = tuple(map(sum, zip(*grown, strict=True)))
         return total if any(total) else ()
+
+    def since(self, before: "Load", field: str, endpoint: str) -> int:
+        """Return by how much a field of the readings has grown since a former load."""
+        pairs = self._pairs(before)
+        return sum(_grown(getattr(a, field), getattr(b, field), endpoint) for a, b in pairs)
 
     def after(self, before: "Load | None") -> "Load":
         """Return what the next load is compared with: a gateway that is missing keeps its last counts."""

@@ -9,7 +9,7 @@ import ipaddress
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from urllib.parse import SplitResult, urlsplit
 
 from modelplane.api import labels
@@ -17,7 +17,7 @@ from modelplane.api.listing import listing
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import EndpointEntry, ModelService
 from modelplane.api.rejected import Rejected
-from modelplane.gateway import balancing, credentials
+from modelplane.gateway import balancing, canary_weights, credentials
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.table import Backend, Route
 from modelplane.gateway.weights import spread
@@ -269,9 +269,11 @@ def _weighed(tier: Sequence[tuple[EndpointEntry, _Group]]) -> Iterator[Selected]
     shares: Iterable[tuple[int, ...]] = [(1,) * count for count in counts]
     if any(entry.weight is not None for entry, _ in tier):
         shares = spread([1 if entry.weight is None else entry.weight for entry, _ in tier], counts)
-    for (entry, group), weights in zip(tier, shares, strict=True):
-        for (endpoint, target), weight in zip(group, weights, strict=True):
-            yield Selected(endpoint, target, weight, entry.priority, balancing.Limits.of(entry))
+    endpoints = [endpoint for _, group in tier for endpoint, _ in group]
+    divided = iter(canary_weights.divided(endpoints, [*chain.from_iterable(shares)]))
+    for entry, group in tier:
+        for endpoint, target in group:
+            yield Selected(endpoint, target, next(divided), entry.priority, balancing.Limits.of(entry))
 
 
 def _with_slash(path: str) -> str:

@@ -26,6 +26,7 @@ from modelplane.api.reasons import (
     ModelReplicaCondition,
     ModelReplicaReason,
 )
+from modelplane.canary.state import UNDECIDED
 from modelplane.cel import SelectorError
 from modelplane.compose import failover, fleet, inference_cluster, model_deployment, workload_kinds
 from modelplane.compose.composition import Desired, Request
@@ -172,7 +173,7 @@ def _request(owner: Object, store: Store, observed: Mapping[str, Object]) -> Req
     composer = COMPOSERS[owner["kind"]]
     decoded = decode_as(composer.type, owner)
     required = {each.key: store.find(each) for each in composer.requirements(decoded)}
-    return Request(decoded, observed, required, watched=failover.reported(decoded))
+    return Request(decoded, observed, required, canary=UNDECIDED, watched=failover.reported(decoded))
 
 
 def place(files: Files, deployment: Object) -> Placed:

@@ -11,6 +11,7 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Object, kind_name
+from modelplane.canary.state import UNDECIDED
 from modelplane.compose import failover
 from modelplane.compose import status as status_of
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
@@ -230,6 +231,7 @@ def _composed(
             proxy,
             gateway_asks_for_keys=bool(gateway_address),
             gateway_is_local=gateway_is_local(store),
+            canary=UNDECIDED,
             watched=failover.reported(decoded),
         )
         composition = composer.compose(request)

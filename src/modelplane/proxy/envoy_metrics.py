@@ -1,6 +1,6 @@
 """Metrics of Envoy and of its module, under the names of ours."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -9,7 +9,7 @@ from modelplane.host.errors import LocalError
 from modelplane.proxy import admin
 from modelplane.proxy.interface import FLEET_LISTENER
 from modelplane.telemetry import metric_definitions as ours
-from modelplane.telemetry.metric_definitions import Sample
+from modelplane.telemetry.metric_definitions import Metric, Sample
 
 _OF_THE_MODULE = {
     "envoy_modelplane_tokens": ours.GATEWAY_TOKENS,
@@ -29,8 +29,24 @@ _OF_ENDPOINTS = {
     "envoy_cluster_upstream_rq": ours.GATEWAY_ENDPOINT_REQUESTS,
 }
 _OF_CLUSTERS = rf"cluster[.]{FLEET_LISTENER}/.*[.]upstream_rq_(active|total)$"
-_WANTED = rf"^(modelplane[.]|http[.]{FLEET_LISTENER}[.]downstream_rq_([1-5]xx|active)$|{_OF_CLUSTERS})"
+_OF_ANSWERS = (
+    rf"cluster[.]{FLEET_LISTENER}/[^.]*[.]((retry[.])?upstream_rq_[1-5]xx|upstream_rq_rx_reset"
+    r"|upstream_cx_destroy_remote_with_active_rq|upstream_rq_time)$"
+)
+_OF_LISTENER = rf"http[.]{FLEET_LISTENER}[.]downstream_rq_([1-5]xx|active)$"
+_WANTED = rf"^(modelplane[.]|{_OF_LISTENER}|{_OF_CLUSTERS}|{_OF_ANSWERS})"
 _NAME = "envoy_cluster_name"
+_CLASS = "envoy_response_code_class"
+# An answer after which another endpoint is asked is counted apart.
+_ANSWERS = frozenset({"envoy_cluster_upstream_rq_xx", "envoy_cluster_retry_upstream_rq_xx"})
+# A connection carries one request of HTTP/1.1; of HTTP/2, a request that is cut off is a reset.
+_CUT_OFF = frozenset(
+    {"envoy_cluster_upstream_cx_destroy_remote_with_active_rq", "envoy_cluster_upstream_rq_rx_reset"}
+)
+_TIMES = {
+    "envoy_cluster_upstream_rq_time_count": (ours.GATEWAY_ENDPOINT_TIMED, 1),
+    "envoy_cluster_upstream_rq_time_sum": (ours.GATEWAY_ENDPOINT_SECONDS, 0.001),
+}
 
 
 def samples(directory: Path) -> Iterator[Sample]:
@@ -44,7 +60,10 @@ def samples(directory: Path) -> Iterator[Sample]:
 def read(directory: Path) -> Iterator[Sample]:
     """Yield the metrics of an Envoy. Raises ``LocalError`` without an answer."""
     text = admin.prometheus(directory, _WANTED)
-    for family in text_string_to_metric_families(text):
+    sums: dict[tuple[Metric, tuple[str, ...]], float] = {}
+    # The buckets of histograms are not needed, and are most of the text.
+    lines = (line for line in text.splitlines(keepends=True) if "_bucket{" not in line)
+    for family in text_string_to_metric_families("".join(lines)):
         for name, labels, value, *_ in family.samples:
             # The library adds a suffix to the names of counters.
             stem = name.removesuffix("_total")
@@ -55,9 +74,29 @@ def read(directory: Path) -> Iterator[Sample]:
             elif metric := _OF_THE_MODULE.get(stem):
                 yield Sample(metric, tuple(labels[label] for label in metric.labels), value)
             elif metric := _OF_ENDPOINTS.get(stem):
-                endpoint = labels[_NAME].removeprefix(f"{FLEET_LISTENER}/")
-                yield Sample(metric, (endpoint,), value)
+                yield Sample(metric, (_endpoint(labels),), value)
             elif stem == _REQUESTS:
-                yield Sample(ours.GATEWAY_REQUESTS, (f"{labels['envoy_response_code_class']}xx",), value)
+                yield Sample(ours.GATEWAY_REQUESTS, (f"{labels[_CLASS]}xx",), value)
             elif stem == _IN_PROGRESS:
                 yield Sample(ours.GATEWAY_IN_PROGRESS, (), value)
+            elif found := _answer(stem, labels):
+                metric, of, unit = found
+                sums[metric, of] = sums.get((metric, of), 0) + value * unit
+    for (metric, of), value in sums.items():
+        yield Sample(metric, of, value)
+
+
+def _answer(stem: str, labels: Mapping[str, str]) -> tuple[Metric, tuple[str, ...], float] | None:
+    """Return the metric of ours that a sample is a part of, its labels, and the unit of the sample."""
+    if stem in _ANSWERS:
+        return ours.GATEWAY_ENDPOINT_ANSWERS, (_endpoint(labels), f"{labels[_CLASS]}xx"), 1
+    if stem in _CUT_OFF:
+        return ours.GATEWAY_ENDPOINT_CUT_OFF, (_endpoint(labels),), 1
+    if stem in _TIMES:
+        metric, unit = _TIMES[stem]
+        return metric, (_endpoint(labels),), unit
+    return None
+
+
+def _endpoint(labels: Mapping[str, str]) -> str:
+    return labels[_NAME].removeprefix(f"{FLEET_LISTENER}/")

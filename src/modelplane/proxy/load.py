@@ -23,6 +23,7 @@ from modelplane.telemetry import metric_definitions as ours
 _TIMEOUT_S = 3.0
 _MOST_BYTES = 32 << 20
 _COMPLETION = "completion"
+_ERROR = "5xx"
 
 _Counts = dict[str, dict[str, int]]
 
@@ -145,22 +146,32 @@ def _each(below: list[int]) -> list[int]:
 
 
 def _counts() -> _Counts:
-    return {name: {} for name in ("in_flight", "requests", "held", "holds", "tokens")}
+    return {field: {} for field, _, _ in _FIELDS.values()}
 
 
 _FIELDS = {
-    ours.GATEWAY_ENDPOINT_IN_PROGRESS.name: ("in_flight", "endpoint"),
-    ours.GATEWAY_ENDPOINT_REQUESTS.name: ("requests", "endpoint"),
-    ours.GATEWAY_HELD.name: ("held", "service"),
-    ours.GATEWAY_HOLDS.name: ("holds", "service"),
-    ours.GATEWAY_TOKENS.name: ("tokens", "service"),
+    ours.GATEWAY_ENDPOINT_IN_PROGRESS.name: ("in_flight", "endpoint", 1),
+    ours.GATEWAY_ENDPOINT_REQUESTS.name: ("requests", "endpoint", 1),
+    ours.GATEWAY_HELD.name: ("held", "service", 1),
+    ours.GATEWAY_HOLDS.name: ("holds", "service", 1),
+    ours.GATEWAY_TOKENS.name: ("tokens", "service", 1),
+    ours.GATEWAY_ENDPOINT_ANSWERS.name: ("answers", "endpoint", 1),
+    ours.GATEWAY_ENDPOINT_CUT_OFF.name: ("errors", "endpoint", 1),
+    ours.GATEWAY_ENDPOINT_TIMED.name: ("timed", "endpoint", 1),
+    ours.GATEWAY_ENDPOINT_SECONDS.name: ("milliseconds", "endpoint", 1000),
 }
-"""The field of a reading and the label of its subject, by metric."""
+"""The field of a reading, the label of its subject and the unit, by metric."""
 
 
 def _add(counts: _Counts, name: str, labels: Mapping[str, str], value: float) -> None:
     if name not in _FIELDS or labels.get("kind", _COMPLETION) != _COMPLETION:
         return
-    field, subject = _FIELDS[name]
-    sums = counts[field]
-    sums[labels[subject]] = sums.get(labels[subject], 0) + max(0, int(value))
+    field, subject, unit = _FIELDS[name]
+    count = max(0, round(value * unit))
+    _count(counts[field], labels[subject], count)
+    if field == "answers" and labels["class"] == _ERROR:
+        _count(counts["errors"], labels[subject], count)
+
+
+def _count(sums: dict[str, int], subject: str, count: int) -> None:
+    sums[subject] = sums.get(subject, 0) + count

@@ -205,6 +205,14 @@ CERTIFICATE_EXPIRY = Metric(
     ("secret",),
     observed=True,
 )
+CANARY_STOPPED = Metric(
+    "modelplane_canary_stopped",
+    Type.GAUGE,
+    "1 for a ModelDeployment whose canary was aborted or waits, with the reason of its condition: "
+    "`CanaryAborted`, `CanaryHolds` or `CanaryUnsupported`.",
+    ("namespace", "deployment", "reason"),
+    observed=True,
+)
 AUTOSCALER_INERT = Metric(
     "modelplane_autoscaler_inert",
     Type.GAUGE,
@@ -381,6 +389,38 @@ GATEWAY_FIRST_TOKEN = Metric(
     observed=True,
     buckets=_UNTIL_A_TOKEN,
 )
+GATEWAY_ENDPOINT_ANSWERS = Metric(
+    "modelplane_gateway_endpoint_answers_total",
+    Type.COUNTER,
+    "Answers of an endpoint by status, those after which the gateway asked another endpoint included.",
+    ("endpoint", "class"),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_ENDPOINT_CUT_OFF = Metric(
+    "modelplane_gateway_endpoint_cut_off_total",
+    Type.COUNTER,
+    "Requests to an endpoint that it ended before the answer was complete.",
+    ("endpoint",),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_ENDPOINT_TIMED = Metric(
+    "modelplane_gateway_endpoint_timed_answers_total",
+    Type.COUNTER,
+    "Complete answers of an endpoint whose time is counted.",
+    ("endpoint",),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_ENDPOINT_SECONDS = Metric(
+    "modelplane_gateway_endpoint_answer_seconds_total",
+    Type.COUNTER,
+    "Sum of the times from a complete request to its complete answer, attempts at other endpoints included.",
+    ("endpoint",),
+    _GATEWAY,
+    observed=True,
+)
 GATEWAY_UNPUBLISHED = Metric(
     "modelplane_gateway_usage_unpublished",
     Type.GAUGE,
@@ -421,6 +461,7 @@ METRICS = (
     OBJECTS,
     REPLICAS,
     UNSCHEDULABLE,
+    CANARY_STOPPED,
     AUTOSCALER_INERT,
     AUTOSCALER_LIMITED,
     NODES,
@@ -443,6 +484,10 @@ METRICS = (
     GATEWAY_ENDPOINT_IN_PROGRESS,
     GATEWAY_ENDPOINT_REQUESTS,
     GATEWAY_FIRST_TOKEN,
+    GATEWAY_ENDPOINT_ANSWERS,
+    GATEWAY_ENDPOINT_CUT_OFF,
+    GATEWAY_ENDPOINT_TIMED,
+    GATEWAY_ENDPOINT_SECONDS,
     GATEWAY_UNPUBLISHED,
     GATEWAY_RELOAD_FAILURES,
     GATEWAY_PANICS,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from modelplane.api import labels
 from modelplane.cli.main import main
 from modelplane.install import connection
 from modelplane.kube.errors import Conflict
@@ -31,6 +32,7 @@ class Server:
         self.item = self.run.owner
         self.item["metadata"] |= {"resourceVersion": "7", "generation": 1}
         self.patch_body: dict[str, Any] = {}
+        self.annotations: dict[str, str] = {}
         self.is_racing = False
 
     async def __aenter__(self) -> "Server":
@@ -47,10 +49,12 @@ class Server:
         return ObjectList((*kept, stranger), "1")
 
     async def patch(self, _resource: object, name: str, body: dict[str, Any], namespace: str) -> None:
-        assert (namespace, name, body["metadata"]) == ("ml-team", "qwen", {"resourceVersion": "7"})
+        metadata = dict(body["metadata"])
+        assert (namespace, name, metadata.pop("resourceVersion")) == ("ml-team", "qwen", "7")
         if self.is_racing:
             raise Conflict(409, "Conflict", "it has been modified")
-        self.patch_body = body["spec"]
+        self.patch_body = body.get("spec", {})
+        self.annotations = metadata.get("annotations", {})
 
 
 @pytest.fixture
@@ -158,3 +162,40 @@ def test_a_race_and_a_deployment_without_the_setting_are_errors(server: Server) 
     hint = "has no spec.rollout: set it, with {} for the defaults"
     for command in ("status", "history", "pause", "undo"):
         assert run(command, "md/qwen").stderr == f"{called} {hint}\n"
+
+
+def test_promote_names_the_revision_whose_canary_is_skipped(server: Server) -> None:
+    called = 'Error: ModelDeployment "qwen" in namespace "ml-team"'
+    refused = run("promote", "md/qwen").stderr
+    assert refused == f"{called} has no spec.rollout.canary, so there are no steps to skip\n"
+    server.item["spec"]["rollout"] = {"canary": {"steps": [{"weight": 5, "durationSeconds": 60}]}}
+    done = run("promote", "md/qwen")
+    current = server.item["status"]["rollout"]["revision"]
+    assert done.stdout == f"md/qwen goes on with revision {current}, without further steps\n"
+    assert (server.annotations, server.patch_body) == ({labels.PROMOTED: current}, {})
+
+
+def test_resume_begins_an_aborted_canary_again(server: Server) -> None:
+    aborted = {
+        "revision": server.item["status"]["rollout"]["revision"],
+        "abortTime": "2026-06-01T00:00:00Z",
+        "phase": "Aborted",
+        "stableRevision": "1",
+    }
+    server.item["status"]["rollout"]["canary"] = aborted
+    assert run("resume", "md/qwen").exit_code == 0
+    assert server.annotations == {labels.RETRIED: "2026-06-01T00:00:00Z"}
+    run("pause", "md/qwen")
+    assert server.annotations == {}
+    aborted["revision"] = "another"
+    run("resume", "md/qwen")
+    assert server.annotations == {}
+
+
+def test_undo_in_a_canary_returns_to_the_revision_of_the_other_replicas(server: Server) -> None:
+    (first,) = (each for each in server.run.children.values() if each.get("revision") == 1)
+    stable = first["metadata"]["labels"][labels.REVISION]
+    canary = {"phase": "Running", "revision": "x", "stableRevision": stable}
+    server.item["status"]["rollout"]["canary"] = canary
+    run("undo", "md/qwen")
+    assert image(server.patch_body) == GOOD

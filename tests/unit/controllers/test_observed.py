@@ -213,3 +213,16 @@ def test_what_is_lost_of_a_pool_is_told_by_cause_and_not_by_whose_it_is() -> Non
         ("east", "a", "gpu", "used"): 0,
         ("east", "a", "gpu", "free"): 13,
     }
+
+
+def test_a_canary_that_was_aborted_or_waits_is_told_with_its_reason() -> None:
+    def rolling(name: str, reason: str) -> dict[str, Any]:
+        said = {"type": "Progressing", "status": "False", "reason": reason, "message": ""}
+        return deployment(name, 2, said)
+
+    reasons = {"a": "CanaryAborted", "b": "CanaryHolds", "c": "CanaryRunning", "d": "RolloutPaused"}
+    found = [rolling(name, reason) for name, reason in reasons.items()]
+    assert {labels[1:] for labels in told("modelplane_canary_stopped", ModelDeployment=found)} == {
+        ("a", "CanaryAborted"),
+        ("b", "CanaryHolds"),
+    }

@@ -31,6 +31,20 @@ envoy_modelplane_new{service="ml/qwen"} 7
 envoy_cluster_upstream_rq_active{envoy_cluster_name="front-door/ml/qwen-1"} 6
 # TYPE envoy_cluster_upstream_rq_total counter
 envoy_cluster_upstream_rq_total{envoy_cluster_name="front-door/held/ml/qwen"} 8
+# TYPE envoy_cluster_upstream_rq_xx counter
+envoy_cluster_upstream_rq_xx{envoy_response_code_class="2",envoy_cluster_name="front-door/ml/qwen-1"} 40
+envoy_cluster_upstream_rq_xx{envoy_response_code_class="5",envoy_cluster_name="front-door/ml/qwen-1"} 1
+# TYPE envoy_cluster_retry_upstream_rq_xx counter
+envoy_cluster_retry_upstream_rq_xx{envoy_response_code_class="5",envoy_cluster_name="front-door/ml/qwen-1"} 2
+# TYPE envoy_cluster_upstream_rq_rx_reset counter
+envoy_cluster_upstream_rq_rx_reset{envoy_cluster_name="front-door/ml/qwen-1"} 3
+# TYPE envoy_cluster_upstream_cx_destroy_remote_with_active_rq counter
+envoy_cluster_upstream_cx_destroy_remote_with_active_rq{envoy_cluster_name="front-door/ml/qwen-1"} 4
+# TYPE envoy_cluster_upstream_rq_time histogram
+envoy_cluster_upstream_rq_time_bucket{envoy_cluster_name="front-door/ml/qwen-1",le="0.5"} 0
+envoy_cluster_upstream_rq_time_bucket{envoy_cluster_name="front-door/ml/qwen-1",le="+Inf"} 41
+envoy_cluster_upstream_rq_time_sum{envoy_cluster_name="front-door/ml/qwen-1"} 8200
+envoy_cluster_upstream_rq_time_count{envoy_cluster_name="front-door/ml/qwen-1"} 41
 # TYPE envoy_http_downstream_rq_active gauge
 envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix="front-door"} 2
 """
@@ -50,6 +64,11 @@ def test_what_envoy_counts_has_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -
         (ours.GATEWAY_ENDPOINT_IN_PROGRESS, ("ml/qwen-1",), 6),
         (ours.GATEWAY_ENDPOINT_REQUESTS, ("held/ml/qwen",), 8),
         (ours.GATEWAY_IN_PROGRESS, (), 2),
+        (ours.GATEWAY_ENDPOINT_ANSWERS, ("ml/qwen-1", "2xx"), 40),
+        (ours.GATEWAY_ENDPOINT_ANSWERS, ("ml/qwen-1", "5xx"), 3),
+        (ours.GATEWAY_ENDPOINT_CUT_OFF, ("ml/qwen-1",), 7),
+        (ours.GATEWAY_ENDPOINT_SECONDS, ("ml/qwen-1",), 8.2),
+        (ours.GATEWAY_ENDPOINT_TIMED, ("ml/qwen-1",), 41),
     ]
 
 

@@ -26,6 +26,11 @@ SAMPLES = (
     Sample(ours.GATEWAY_FIRST_TOKEN, ("ml/qwen-1",), 5, "1"),
     Sample(ours.GATEWAY_FIRST_TOKEN, ("ml/qwen-1",), 2, "+Inf"),
     Sample(ours.GATEWAY_FIRST_TOKEN, ("ml/qwen-1",), 400.5, ours.SUM),
+    Sample(ours.GATEWAY_ENDPOINT_ANSWERS, ("ml/qwen-1", "2xx"), 70),
+    Sample(ours.GATEWAY_ENDPOINT_ANSWERS, ("ml/qwen-1", "5xx"), 4),
+    Sample(ours.GATEWAY_ENDPOINT_CUT_OFF, ("ml/qwen-1",), 2),
+    Sample(ours.GATEWAY_ENDPOINT_TIMED, ("ml/qwen-1",), 70),
+    Sample(ours.GATEWAY_ENDPOINT_SECONDS, ("ml/qwen-1",), 14.5),
 )
 FIRST_TOKENS = [{0: 3, 8: 5, 18: 2}.get(bucket, 0) for bucket in range(BUCKETS)]
 READING = Reading(
@@ -34,7 +39,11 @@ READING = Reading(
     {"ml/qwen": 2},
     {"ml/qwen": 4},
     {"ml/qwen": 50},
-    {"ml/qwen-1": FIRST_TOKENS},
+    first_tokens={"ml/qwen-1": FIRST_TOKENS},
+    answers={"ml/qwen-1": 74},
+    errors={"ml/qwen-1": 6},
+    timed={"ml/qwen-1": 70},
+    milliseconds={"ml/qwen-1": 14500},
 )
 
 

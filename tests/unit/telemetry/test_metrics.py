@@ -39,7 +39,7 @@ STATE = State(
             item("InferenceAutoscaler", "qwen", ready("True", "TooManyReplicas", "ScalingLimited"))
         ],
         "InferenceCluster": [EAST],
-        "ModelDeployment": [deployment("qwen", 2, total=1)],
+        "ModelDeployment": [deployment("qwen", 2, ready("False", "CanaryAborted", "Progressing"), total=1)],
         "ModelReplica": [replica("qwen-1", "east", "h200")],
     },
 )

@@ -1,0 +1,24 @@
+"""State of a canary's observation, as the control loop hands it to the composition."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from modelplane.canary.decision import Decision, Outcome
+
+_NONE: Final = Decision(Outcome.GOES_ON, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The last decision on a step of a canary."""
+
+    revision: str
+    step: int
+    """Number of the step, from 1."""
+    started: str
+    """Start of the step (RFC 3339), as the status has it: a step that begins again is another one."""
+    decision: Decision = _NONE
+
+
+UNDECIDED: Final = Observed("", 0, "")
+"""Answers are counted, and there is no decision on any step yet."""

@@ -1,0 +1,99 @@
+"""Replicas of a canary: how many there are, which are updated first, and their share of the requests.
+
+While a canary runs, no more replicas are updated than its step needs: surge replicas where there are any,
+else existing ones within the limits. Once it is aborted, none is updated, and those of the new revision are
+withdrawn.
+"""
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from modelplane.api import labels
+from modelplane.api.canary import CanaryPhase
+from modelplane.api.meta import Object
+from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.canary import Canary, has_revision
+from modelplane.compose.rollout import Limits, Rollout, is_draining, serves
+from modelplane.compose.wanted_replicas import Wanted
+
+_WITHDRAWN = "0"
+
+
+def limited(
+    limits: Limits, state: Canary | None, observed: Mapping[str, Object], keys: Collection[str]
+) -> int:
+    """Return the most surge replicas while a canary limits them.
+
+    ``keys`` are those of the replicas that the deployment asks for.
+    """
+    if state is None or state.status.phase is CanaryPhase.PROMOTED:
+        return limits.surge
+    if not state.is_running or state.unsupported:
+        return 0
+    new = sum(key not in observed or has_revision(observed[key], state.status.revision) for key in keys)
+    return min(limits.surge, max(0, state.status.replicas - new))
+
+
+def narrowed(
+    rollout: Rollout, state: Canary | None, observed: Mapping[str, Object], keys: Collection[str]
+) -> Rollout:
+    """Return a rollout that updates no more replicas than a canary needs.
+
+    ``keys`` are those of the replicas that are to exist. Those of cut-short canaries come first, and then
+    those that do not serve.
+    """
+    if state is None or state.status.phase is CanaryPhase.PROMOTED:
+        return rollout
+    older = [
+        key for key in keys if key in observed and not has_revision(observed[key], state.status.revision)
+    ]
+    new = len(keys) - len(older)
+    room = max(0, state.status.replicas - new) if state.is_running and not state.unsupported else 0
+    may = sorted(set(older) - rollout.waiting, key=lambda key: (_is_stable(observed[key], state), key))
+    chosen = may[:room]
+    # A withdrawn replica is written again, so that it stays withdrawn.
+    held = rollout.waiting - (set(keys) - set(older)) if state.is_withdrawn else rollout.waiting
+    return Rollout(rollout.updated, held | frozenset(older) - frozenset(chosen))
+
+
+def _is_stable(replica: Object, state: Canary) -> tuple[bool, bool]:
+    return has_revision(replica, state.status.stable_revision), serves(replica)
+
+
+def first(state: Canary | None, observed: Mapping[str, Object]) -> frozenset[str]:
+    """Return the keys of the replicas that a rollout reaches first: those of canaries that were cut short."""
+    if state is None:
+        return frozenset()
+    known = (state.status.revision, state.status.stable_revision)
+    return frozenset(
+        key for key, each in observed.items() if not any(has_revision(each, name) for name in known)
+    )
+
+
+def marked(wanted: Wanted, state: Canary | None, observed: Mapping[str, Object]) -> Wanted:
+    """Return the replicas that are to exist, with the share of requests that those of the canary get."""
+    share = "" if state is None else str(state.status.weight) if state.is_running else ""
+    share = _WITHDRAWN if state is not None and state.is_withdrawn else share
+    return {
+        key: _marked(replica, share) if share or _share(observed.get(key)) is not None else replica
+        for key, replica in wanted.items()
+    }
+
+
+def _marked(replica: ModelReplica, share: str) -> ModelReplica:
+    # Written as empty too, because an annotation that is left out stays.
+    annotations = {**replica.metadata.annotations, labels.CANARY_WEIGHT: share}
+    metadata = msgspec.structs.replace(replica.metadata, annotations=annotations)
+    return msgspec.structs.replace(replica, metadata=metadata)
+
+
+def _share(replica: Object | None) -> str | None:
+    annotations = (replica or {}).get("metadata", {}).get("annotations") or {}
+    said = annotations.get(labels.CANARY_WEIGHT)
+    return None if said is None else str(said)
+
+
+def is_aborted(replica: Object) -> bool:
+    """Return True if a replica was withdrawn because its canary was aborted."""
+    return is_draining(replica) and _share(replica) == _WITHDRAWN

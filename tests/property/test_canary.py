@@ -1,0 +1,159 @@
+"""Canaries over seeded traffic, and over every order of decisions, edits and failures."""
+
+import random
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from modelplane.api import labels
+from modelplane.api.decode import decode_as
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.canary.decision import Decision, Limits, Outcome, decide
+from modelplane.canary.evidence import Answers, Evidence, Sample
+from modelplane.canary.state import Observed
+from modelplane.compose.rollout import revision
+from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
+
+_LIMITS = Limits(Fraction(5, 100), Fraction("1.5"), 200)
+_STEP_S = 600
+
+
+def _traffic(seed: int, errors: float, slow: float, per_look: int) -> Outcome:
+    """Return how a step ends in which the new revision has errors, and takes so many times as long."""
+    chance = random.Random(seed)  # noqa: S311 - a seed makes it the same each time
+    evidence = Evidence()
+    for look in range(2 * _STEP_S):
+        at = 2.0 * look
+        evidence = evidence.after(
+            Sample(at, _answers(chance, per_look, errors, slow), _answers(chance, per_look * 4, 0.005, 1.0)),
+            _LIMITS.least,
+        )
+        decision = decide(evidence, _LIMITS, left_s=_STEP_S - at)
+        if decision.outcome in (Outcome.ABORTED, Outcome.ENDED):
+            return decision.outcome
+    return decision.outcome
+
+
+def _answers(chance: random.Random, count: int, errors: float, slow: float) -> Answers:
+    failed = sum(chance.random() < errors for _ in range(count))
+    took = sum(chance.expovariate(1 / (800 * slow)) for _ in range(count))
+    return Answers(count, failed, count, round(took))
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**9), per_look=st.integers(1, 8))
+def test_a_good_revision_is_not_aborted_by_chance(seed: int, per_look: int) -> None:
+    assert _traffic(seed, errors=0.01, slow=1.0, per_look=per_look) is Outcome.ENDED
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**9), per_look=st.integers(1, 8))
+def test_a_bad_revision_is_aborted(seed: int, per_look: int) -> None:
+    assert _traffic(seed, errors=0.2, slow=1.0, per_look=per_look) is Outcome.ABORTED
+    assert _traffic(seed, errors=0.0, slow=3.0, per_look=per_look) is Outcome.ABORTED
+
+
+_counts = st.builds(
+    Answers, st.integers(0, 400), st.integers(0, 400), st.integers(0, 400), st.integers(0, 400_000)
+)
+
+
+@given(
+    samples=st.lists(st.builds(Sample, st.floats(0, 1e6), _counts, _counts), max_size=8),
+    left=st.floats(-1, 1),
+)
+def test_without_enough_answers_or_a_gateway_nothing_is_decided(samples: Any, left: float) -> None:
+    evidence = Evidence(tuple(samples))
+    decided = (Outcome.ABORTED, Outcome.ENDED)
+    assert decide(evidence, _LIMITS, left_s=left, problem="no pod is ready").outcome not in decided
+    if evidence.new.count < _LIMITS.least and evidence.new.timed < _LIMITS.least:
+        assert decide(evidence, _LIMITS, left_s=left).outcome not in decided
+
+
+_steps = st.lists(
+    st.one_of(
+        st.just(("reconcile", 0)),
+        st.tuples(st.sampled_from(("report", "report", "report", "break")), st.integers(0, 9)),
+        st.tuples(st.just("edit"), st.integers(0, 2)),
+        st.tuples(st.just("scale"), st.integers(1, 5)),
+        st.tuples(st.just("pause"), st.integers(0, 1)),
+        st.tuples(st.just("decide"), st.sampled_from(tuple(Outcome))),
+        st.just(("retry", 0)),
+    ),
+    min_size=5,
+    max_size=60,
+)
+
+
+def _canary(run: SteppedRollout) -> dict[str, Any]:
+    return dict(run.owner["status"].get("rollout", {}).get("canary", {}))
+
+
+def _current(run: SteppedRollout) -> str:
+    return revision(decode_as(ModelDeployment, run.owner).replica_template())
+
+
+def _take(run: SteppedRollout, kind: str, number: Any) -> None:
+    there = sorted(run.replicas())
+    if kind in {"report", "break"} and there:
+        run.report(there[number % len(there)], broken=kind == "break")
+    elif kind == "edit":
+        run.edit((GOOD, BETTER, BAD)[number])
+    elif kind == "scale":
+        run.owner["spec"]["replicas"] = number
+    elif kind == "pause":
+        run.owner["spec"]["rollout"]["paused"] = bool(number)
+    elif kind == "decide" and "stepStartTime" in (known := _canary(run)):
+        step = known["revision"], known["step"], known["stepStartTime"]
+        run.canary = Observed(*step, Decision(number, "as told"))
+    elif kind == "retry" and "abortTime" in (known := _canary(run)):
+        run.owner["metadata"].setdefault("annotations", {})[labels.RETRIED] = known["abortTime"]
+
+
+def _revisions(run: SteppedRollout) -> dict[str, str]:
+    return {key: each["metadata"]["labels"][labels.REVISION] for key, each in run.replicas().items()}
+
+
+def _reconcile(run: SteppedRollout) -> None:
+    """Reconcile, and check that no replica of an older revision is updated beyond what a canary needs."""
+    before, served = _revisions(run), run.serving()
+    run.reconcile()
+    known, after = _canary(run), _revisions(run)
+    if known.get("revision") != _current(run) or known["phase"] == "Promoted":
+        return
+    updated = {key for key in before if before[key] != after.get(key, before[key])}
+    there = [key for key in after if after[key] == known["revision"]]
+    if known["phase"] == "Running":
+        staying = [key for key in there if not run.replicas()[key]["spec"].get("draining")]
+        assert not updated or len(staying) <= known["replicas"]
+    elif any(each != known["revision"] for each in after.values()):
+        assert not updated, "after an abort nothing is updated"
+        taking = {key for key in there if not run.replicas()[key]["spec"].get("draining")}
+        assert not taking, "an aborted revision gets no requests"
+        assert not {
+            key for key in served - run.serving() if before[key] != known["revision"] and key in after
+        }
+
+
+@settings(max_examples=40, deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(unavailable=st.integers(0, 3), surge=st.integers(0, 2), taken=_steps)
+def test_a_canary_updates_no_more_than_it_needs_and_a_promoted_template_heals(
+    unavailable: int, surge: int, taken: Any
+) -> None:
+    steps = [{"weight": 10, "durationSeconds": 60}, {"weight": 50, "durationSeconds": 60}]
+    limits = {"maxUnavailable": unavailable, "maxSurge": surge or int(not unavailable)}
+    run = SteppedRollout(3, {**limits, "canary": {"steps": steps}})
+    run.settle()
+    for kind, number in taken:
+        _take(run, kind, number)
+        _reconcile(run)
+    run.edit(GOOD)
+    run.owner["spec"]["rollout"]["paused"] = False
+    run.owner["metadata"].setdefault("annotations", {})[labels.PROMOTED] = _current(run)
+    run.settle()
+    assert run.images() == [GOOD] * run.owner["spec"]["replicas"]
+    assert len(run.serving()) == len(run.replicas()) == run.owner["spec"]["replicas"]
+    assert {share for _, share in run.weights()} == {""}
+    assert run.said()[1] == "RolloutComplete"
