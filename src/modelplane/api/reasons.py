@@ -54,6 +54,7 @@ class InferenceAutoscalerReason(StrEnum):
     OTHER_AUTOSCALER = "OtherAutoscaler"
     OTHER_WRITER = "OtherWriter"
     NOT_WRITTEN = "NotWritten"
+    STANDBY = "Standby"
     UNSUPPORTED = "Unsupported"
     TOO_MANY_REPLICAS = "TooManyReplicas"
     WITHIN_BOUNDS = "WithinBounds"
@@ -193,6 +194,8 @@ class ModelDeploymentCondition(StrEnum):
     MODEL_CACHE_RESOLVED = "ModelCacheResolved"
     FAILOVER = "Failover"
     PROGRESSING = "Progressing"
+    STANDBY_ACTIVE = "StandbyActive"
+    PREFERRED_RESOLVED = "PreferredResolved"
 
 
 class ModelDeploymentReason(StrEnum):
@@ -220,6 +223,19 @@ class ModelDeploymentReason(StrEnum):
     REPLICAS_UPDATING = "ReplicasUpdating"
     ROLLOUT_PAUSED = "RolloutPaused"
     PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
+    UNPLACED = "Unplaced"
+    SATURATED = "Saturated"
+    HAD_REPLICAS = "HadReplicas"
+    NOT_NEEDED = "NotNeeded"
+    PENDING = "Pending"
+    KEPT = "Kept"
+    NOT_A_STANDBY = "NotAStandby"
+    PREFERRED_RESOLVED = "PreferredResolved"
+    PREFERRED_NOT_FOUND = "PreferredNotFound"
+    PREFERRED_UNREADABLE = "PreferredUnreadable"
+    STANDBY_CYCLE = "StandbyCycle"
+    TOO_MANY_PREFERRED = "TooManyPreferred"
+    SATURATION_UNKNOWN = "SaturationUnknown"
 
 
 class ModelEndpointCondition(StrEnum):
@@ -311,6 +327,7 @@ class ModelServiceCondition(StrEnum):
     ROUTING_READY = "RoutingReady"
     SETTINGS_SUPPORTED = "SettingsSupported"
     WITHIN_BUDGET = "WithinBudget"
+    SERVING_VARIANT = "ServingVariant"
 
 
 class ModelServiceReason(StrEnum):
@@ -334,6 +351,11 @@ class ModelServiceReason(StrEnum):
     SPENT = "Spent"
     NO_PRICES = "NoPrices"
     NOT_MEASURED = "NotMeasured"
+    PREFERRED_SERVES = "PreferredServes"
+    STANDBY_SERVES_TOO = "StandbyServesToo"
+    STANDBY_SERVES = "StandbyServes"
+    NO_VARIANT_SERVES = "NoVariantServes"
+    NO_VARIANTS = "NoVariants"
 
 
 class ServingStackCondition(StrEnum):

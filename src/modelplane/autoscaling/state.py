@@ -11,6 +11,7 @@ class Inert(StrEnum):
     OTHER_AUTOSCALER = "OtherAutoscaler"
     OTHER_WRITER = "OtherWriter"
     NOT_WRITTEN = "NotWritten"
+    STANDBY = "Standby"
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,8 @@ class Request(Generic[Owner]):
     """Last decision for the owner, an InferenceAutoscaler; None where nothing scales."""
     now: datetime | None = None
     """Time of the request; None offline."""
+    watching_since: datetime | None = None
+    """Time since which the caller has watched without a break; None offline."""
     gateway_is_local: bool = False
     """True if the fleet's gateway accepts requests on a loopback address only."""
     routed_by: str = ""

@@ -27,8 +27,8 @@ def compose(request: Request[InferenceAutoscaler]) -> Composition | Blocked:
     active = _active(request)
     state = request.autoscaling
     limited = (_limited(request.owner, state),) if state and state.inert is None else ()
-    # Paused is what the user asked for; every other reason needs action.
-    ready = active.holds or active.reason == Reason.PAUSED
+    # What the user asked for; every other reason needs action.
+    ready = active.holds or active.reason in {Reason.PAUSED, Reason.STANDBY}
     return Composition(status=_status(state), conditions=(active, *limited), ready=ready)
 
 

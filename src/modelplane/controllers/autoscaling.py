@@ -13,6 +13,7 @@ from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import kind_name
 from modelplane.autoscaling.decision import Settings, decide
 from modelplane.autoscaling.state import Counts, Inert, State
+from modelplane.compose import standby
 from modelplane.compose.conditions import true
 from modelplane.compose.readable import readable
 from modelplane.controllers.deployment_load import DeploymentLoad
@@ -106,6 +107,8 @@ class Autoscaling(Runnable):
             self._scaled[_uid(item)] = Scaled(state=State(inert=Inert.OTHER_AUTOSCALER, problem=problem))
         elif deployment is None or "deletionTimestamp" in deployment["metadata"]:
             self._scaled[_uid(item)] = Scaled()
+        elif why := standby.idle(deployment):
+            self._scaled[_uid(item)] = Scaled(state=State(inert=Inert.STANDBY, problem=why))
         else:
             await self._decide(item, autoscaler, deployment, counted)
 
