@@ -190,10 +190,14 @@ class SteppedVariants:
         self.now += dt.timedelta(seconds=seconds)
         self.reconcile(name)
 
-    def step(self, seconds: int) -> None:
-        """Let time pass, and let everything react to it."""
+    def wait(self, seconds: int) -> None:
+        """Let time pass in which only clusters report."""
         self.now += dt.timedelta(seconds=seconds)
         self.report()
+
+    def step(self, seconds: int) -> None:
+        """Let time pass, and let everything react to it."""
+        self.wait(seconds)
         for name in self.deployments:
             self.reconcile(name)
 
