@@ -278,7 +278,8 @@ class ModelDeploymentSpec(ReplicaSettings):
             StandbyFor,
             about(
                 "Another ModelDeployment, in whose place this one runs its replicas. While that one has "
-                "capacity, this one has none. Absent: the replicas always run."
+                "capacity, this one has none. Absent: the replicas always run.",
+                whole=True,
             ),
         ]
         | None
