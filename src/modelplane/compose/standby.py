@@ -54,7 +54,7 @@ def standby(request: Request[ModelDeployment]) -> Standby:
     before = _before(request, settings)
     order = preferred.order(request, settings)
     if isinstance(order, Condition):
-        kept = _condition(before, Reason.KEPT, f"{_runs(before)}, because its order is not known")
+        kept = _condition(before, Reason.KEPT, f"{_runs(before)}: nothing changes until its order is known")
         watched = preferred.watched(request, settings, ())
         return Standby(_with_replicas(request, before), _wire(before), (kept, order), watched)
     now, since = request.now, request.watching_since
@@ -174,10 +174,11 @@ def _inactive(wire: dict[str, Any], settings: StandbyFor, nearest: Preferred) ->
     if since := wire.get("unplacedSince"):
         counts = nearest.deployment.status.replicas
         placed = f"{counts.total if counts else 0} of {nearest.wanted} replicas placed"
-        why = f'"{nearest.name}" has {placed} since {since}: see its condition {Type.REPLICAS_SCHEDULED}'
+        lack = f'"{nearest.name}" has lacked capacity since {since}, with {placed}'
+        why = f"{lack}: see its condition {Type.REPLICAS_SCHEDULED}"
         return false(type_, Reason.PENDING, f"{why}. Replicas run after {settings.after_seconds} s of it")
     if since := wire.get("saturatedSince"):
-        why = f'"{nearest.name}" is saturated since {since}: see its InferenceAutoscaler'
+        why = f'"{nearest.name}" has been saturated since {since}: see its InferenceAutoscaler'
         after = settings.saturated_after_seconds
         return false(type_, Reason.PENDING, f"{why}. Replicas run after {after} s of it")
     if nearest.deployment.spec.standby_for and not nearest.wanted:

@@ -108,7 +108,8 @@ class Autoscaling(Runnable):
         elif deployment is None or "deletionTimestamp" in deployment["metadata"]:
             self._scaled[_uid(item)] = Scaled()
         elif why := standby.idle(deployment):
-            self._scaled[_uid(item)] = Scaled(state=State(inert=Inert.STANDBY, problem=why))
+            self._scaled[_uid(item)] = Scaled(state=self._scaled[_uid(item)].state)
+            self._scaled[_uid(item)].inert(Inert.STANDBY, why, desired=0, ready=0)
         else:
             await self._decide(item, autoscaler, deployment, counted)
 

@@ -60,8 +60,8 @@ def test_a_standby_runs_after_the_time_and_says_why_and_since_when() -> None:
         "False",
         "Pending",
         (
-            f'"{FP8}" has 0 of 1 replicas placed since 2026-06-01T00:00:10Z: see its condition '
-            "ReplicasScheduled. Replicas run after 120 s of it"
+            f'"{FP8}" has lacked capacity since 2026-06-01T00:00:10Z, with 0 of 1 replicas placed: see its '
+            "condition ReplicasScheduled. Replicas run after 120 s of it"
         ),
     )
     assert run.compose(BF16).again_in_s == 10
