@@ -187,6 +187,10 @@ ROWS = (
         {"kimi-k2-instruct": _at("prod-coreweave-us-east: frontier-multinode, frontier-multinode")},
     ),
     Row(
+        (("topologies/standby",),),
+        {"gemma-fp8": _at("hopper: h100"), "gemma-bf16": _at(), "gemma-int4": _at()},
+    ),
+    Row(
         (("topologies/variants",),),
         {
             "gemma-bf16": _at("ampere-eu-west: a100"),

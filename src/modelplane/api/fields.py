@@ -117,6 +117,7 @@ def about(  # noqa: PLR0913  one keyword for each thing a schema can say
     pattern: str | None = None,
     keys: Sequence[str] = (),
     atomic: bool = False,
+    whole: bool = False,
     unique: bool = False,
     rules: Sequence[Rule] = (),
     any_of: Sequence[Mapping[str, Any]] = (),
@@ -125,8 +126,10 @@ def about(  # noqa: PLR0913  one keyword for each thing a schema can say
 
     Lengths count characters of a string, items of a list or keys of a map. ``keys`` makes a list
     a map keyed by those fields, ``atomic`` one that is replaced whole, ``unique`` a set: how
-    server-side apply merges it (Kubernetes API conventions, "list type"). ``any_of`` lists schemas
-    of which one must hold, for a value without one type, which CEL cannot see.
+    server-side apply merges it (Kubernetes API conventions, "list type"). ``whole`` makes an object
+    one that is replaced whole: with a required field beside defaults, it could not be removed
+    otherwise. ``any_of`` lists schemas of which one must hold, for a value without one type, which
+    CEL cannot see.
     """
     limits = {
         "ge": ge,
@@ -142,6 +145,8 @@ def about(  # noqa: PLR0913  one keyword for each thing a schema can say
         extensions["x-kubernetes-list-type"] = "atomic"
     elif unique:
         extensions["x-kubernetes-list-type"] = "set"
+    if whole:
+        extensions["x-kubernetes-map-type"] = "atomic"
     if rules:
         extensions["x-kubernetes-validations"] = [rule.schema() for rule in rules]
     if any_of:

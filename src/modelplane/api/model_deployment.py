@@ -32,6 +32,7 @@ from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta
 from modelplane.api.picker import Picker
 from modelplane.api.regions import MOST_REGIONS, Region
 from modelplane.api.rollout import RolloutSettings, RolloutStatus
+from modelplane.api.standby import StandbyFor, StandbyStatus
 
 
 class TolerationOperator(StrEnum):
@@ -272,6 +273,17 @@ class ModelDeploymentSpec(ReplicaSettings):
         ]
         | None
     ) = None
+    standby_for: (
+        Annotated[
+            StandbyFor,
+            about(
+                "Another ModelDeployment, in whose place this one runs its replicas. While that one has "
+                "capacity, this one has none. Absent: the replicas always run.",
+                whole=True,
+            ),
+        ]
+        | None
+    ) = None
     engines: Annotated[tuple[Engine, ...], _ENGINES] = ()
     template: (
         Annotated[
@@ -312,6 +324,9 @@ class ModelDeploymentStatus(Status):
     )
     rollout: (
         Annotated[RolloutStatus, about("Progress of the rollout. Absent without spec.rollout.")] | None
+    ) = None
+    standby: (
+        Annotated[StandbyStatus, about("State of the standby. Absent without spec.standbyFor.")] | None
     ) = None
     selector: (
         Annotated[

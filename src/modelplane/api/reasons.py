@@ -56,6 +56,7 @@ class InferenceAutoscalerReason(StrEnum):
     NOT_WRITTEN = "NotWritten"
     INVALID_SCHEDULE = "InvalidSchedule"
     TOO_MANY_SERVICES = "TooManyServices"
+    STANDBY = "Standby"
     UNSUPPORTED = "Unsupported"
     TOO_MANY_REPLICAS = "TooManyReplicas"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
@@ -196,6 +197,8 @@ class ModelDeploymentCondition(StrEnum):
     MODEL_CACHE_RESOLVED = "ModelCacheResolved"
     FAILOVER = "Failover"
     PROGRESSING = "Progressing"
+    STANDBY_ACTIVE = "StandbyActive"
+    PREFERRED_RESOLVED = "PreferredResolved"
 
 
 class ModelDeploymentReason(StrEnum):
@@ -227,6 +230,19 @@ class ModelDeploymentReason(StrEnum):
     CANARY_HOLDS = "CanaryHolds"
     CANARY_ABORTED = "CanaryAborted"
     CANARY_UNSUPPORTED = "CanaryUnsupported"
+    UNPLACED = "Unplaced"
+    SATURATED = "Saturated"
+    HAD_REPLICAS = "HadReplicas"
+    NOT_NEEDED = "NotNeeded"
+    PENDING = "Pending"
+    KEPT = "Kept"
+    NOT_A_STANDBY = "NotAStandby"
+    PREFERRED_RESOLVED = "PreferredResolved"
+    PREFERRED_NOT_FOUND = "PreferredNotFound"
+    PREFERRED_UNREADABLE = "PreferredUnreadable"
+    STANDBY_CYCLE = "StandbyCycle"
+    TOO_MANY_PREFERRED = "TooManyPreferred"
+    SATURATION_UNKNOWN = "SaturationUnknown"
 
 
 class ModelEndpointCondition(StrEnum):
@@ -318,6 +334,7 @@ class ModelServiceCondition(StrEnum):
     ROUTING_READY = "RoutingReady"
     SETTINGS_SUPPORTED = "SettingsSupported"
     WITHIN_BUDGET = "WithinBudget"
+    SERVING_VARIANT = "ServingVariant"
 
 
 class ModelServiceReason(StrEnum):
@@ -341,6 +358,11 @@ class ModelServiceReason(StrEnum):
     SPENT = "Spent"
     NO_PRICES = "NoPrices"
     NOT_MEASURED = "NotMeasured"
+    PREFERRED_SERVES = "PreferredServes"
+    STANDBY_SERVES_TOO = "StandbyServesToo"
+    STANDBY_SERVES = "StandbyServes"
+    NO_VARIANT_SERVES = "NoVariantServes"
+    NO_VARIANTS = "NoVariants"
 
 
 class ServingStackCondition(StrEnum):

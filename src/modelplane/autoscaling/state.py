@@ -13,6 +13,7 @@ class Inert(StrEnum):
     NOT_WRITTEN = "NotWritten"
     INVALID_SCHEDULE = "InvalidSchedule"
     TOO_MANY_SERVICES = "TooManyServices"
+    STANDBY = "Standby"
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,7 @@ def _deployment(files: "Files", wanted: "Object") -> _Explained:
             placement_tables.remedy_rows(deployment),
         )
         placing.tell_rollout([deployment])
+        placing.tell_standby([deployment])
         placing.tell_cost([deployment])
         placing.tell_alternatives(result, everything=everything)
         placing.tell_fleet(result, [deployment], everything=everything)

@@ -43,6 +43,13 @@ def tell_rollout(deployments: "Sequence[Deployment]") -> None:
             click.echo(f"\n{each.name}: rollout: {each.rollout}")
 
 
+def tell_standby(deployments: "Sequence[Deployment]") -> None:
+    """Print why the replicas of standbys run or do not."""
+    for each in deployments:
+        if each.standby:
+            click.echo(f"\n{each.name}: standby: {each.standby}")
+
+
 def tell_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything: bool) -> None:
     """Print the refusals of a deployment; of many, those closest to a fit."""
     from modelplane.cli import tables

@@ -53,6 +53,7 @@ def plan(paths: tuple[str, ...], fleet: tuple[str, ...], everything: bool, outpu
                 click.echo(f"\n{each.name}: {each.diagnosis}")
                 placing.tell_refusals("", each.refusals, everything=everything)
         placing.tell_rollout(result.deployments)
+        placing.tell_standby(result.deployments)
         placing.tell_cost(result.deployments)
         placing.tell_fleet(result, result.deployments, everything=everything)
     if not result.placed:

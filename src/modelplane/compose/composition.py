@@ -139,6 +139,8 @@ class Request(Generic[Owner]):
     """Last decision on the canary of the owner, a ModelDeployment; None where nothing counts answers."""
     now: datetime | None = None
     """Time of the request; None offline."""
+    watching_since: datetime | None = None
+    """Time since which the caller has watched without a break; None offline."""
     gateway_is_local: bool = False
     """True if the fleet's gateway accepts requests on a loopback address only."""
     routed_by: str = ""

@@ -32,8 +32,8 @@ def compose(request: Request[InferenceAutoscaler]) -> Composition | Blocked:
     active = _active(request)
     state = request.autoscaling
     limited = _limited(request, state) if state and state.inert not in _LEFT_TO_OTHERS else ()
-    # Paused is what the user asked for; every other reason needs action.
-    ready = active.holds or active.reason == Reason.PAUSED
+    # What the user asked for; every other reason needs action.
+    ready = active.holds or active.reason in {Reason.PAUSED, Reason.STANDBY}
     return Composition(status=_status(state), conditions=(active, *limited), ready=ready)
 
 

@@ -21,7 +21,7 @@ from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.api.reasons import ModelReplicaCondition
 from modelplane.cel import SelectorError
-from modelplane.compose import canary_replicas, failover, fleet
+from modelplane.compose import canary_replicas, failover, fleet, preferred
 from modelplane.compose.canary import Canary, canary
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
@@ -29,6 +29,7 @@ from modelplane.compose.readiness import condition_of, holds, when_condition
 from modelplane.compose.revisions import is_revision, revisions
 from modelplane.compose.rollout import Rollout, is_draining, is_surge, limits, plan, serves, surge_replicas
 from modelplane.compose.rollout_progress import progress
+from modelplane.compose.standby import standby
 from modelplane.compose.wanted_replicas import Wanted, replica_key, wanted_replicas
 
 
@@ -38,6 +39,7 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
         # Clusters and replicas of other deployments matter only while this deployment waits for capacity.
         Requirement("clusters", API_VERSION, kind_name(InferenceCluster), triggers=False),
         Requirement("replicas", API_VERSION, kind_name(ModelReplica), triggers=False),
+        *preferred.requirements(deployment),
     ]
     cache = deployment.replica_template().model_cache_name
     if cache:
@@ -54,11 +56,13 @@ def compose(request: Request[ModelDeployment]) -> Composition | Blocked:
     for key in ("clusters", "replicas"):
         if unknown := request.unknown(key):
             return Blocked(f"cannot list the fleet's {key}: {unknown.cause}")
+    decided = standby(request)
+    request = decided.request
     try:
         placement = place(request)
     except SelectorError as error:
-        return _invalid(request, str(error))
-    return placed(request, placement)
+        return decided.joined(_invalid(request, str(error)))
+    return decided.joined(placed(request, placement))
 
 
 def place(request: Request[ModelDeployment]) -> scheduler.Placement:

@@ -20,7 +20,14 @@ from modelplane.api.reasons import ModelEndpointReason as EndpointReason
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import fleet_gateway, hold, region_rules, tier_budgets, unsupported_settings
+from modelplane.compose import (
+    fleet_gateway,
+    hold,
+    region_rules,
+    serving_variant,
+    tier_budgets,
+    unsupported_settings,
+)
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readable import readable
@@ -88,10 +95,15 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     return Composition(
         children=children,
         status={"address": address} if address else {},
-        conditions=(resolved, routing, *filter(None, [budget]), *unsupported_settings.of_service(request)),
+        conditions=(resolved, routing, *filter(None, [budget]), *_further(request, matched)),
         ready=resolved.holds and routing.holds,
         routes=routes if request.proxy is Backend.ENVOY else (),
     )
+
+
+def _further(request: Request[ModelService], matched: tuple[Selected, ...]) -> tuple[Condition, ...]:
+    """Return conditions that a service has only if it uses what they are about."""
+    return (*unsupported_settings.of_service(request), *serving_variant.conditions(request, matched))
 
 
 def _address(service: ModelService, host: str, *, tls: bool) -> str:

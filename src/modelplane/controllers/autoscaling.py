@@ -19,6 +19,7 @@ from modelplane.autoscaling.evidence import MEAN_S, Evidence, Sample
 from modelplane.autoscaling.schedules import Bounds, Invalid
 from modelplane.autoscaling.settings import Settings
 from modelplane.autoscaling.state import Counts, Inert, State
+from modelplane.compose import standby
 from modelplane.compose.conditions import true
 from modelplane.compose.readable import readable
 from modelplane.compose.selecting_services import TooMany
@@ -150,6 +151,9 @@ class Autoscaling(Runnable):
             self._scaled[_uid(item)] = Scaled(state=State(inert=Inert.OTHER_AUTOSCALER, problem=problem))
         elif deployment is None or "deletionTimestamp" in deployment["metadata"]:
             self._scaled[_uid(item)] = Scaled()
+        elif why := standby.idle(deployment):
+            self._scaled[_uid(item)] = Scaled(state=self._scaled[_uid(item)].state)
+            self._scaled[_uid(item)].inert(Inert.STANDBY, why, desired=0, ready=0)
         else:
             yield from self._decide(item, autoscaler, deployment, counted)
 

@@ -19,7 +19,7 @@ from modelplane.api.reasons import (
     ModelDeploymentCondition,
     ModelDeploymentReason,
 )
-from modelplane.compose import fleet
+from modelplane.compose import fleet, standby
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers.observed_capacity import lost_capacity
@@ -101,7 +101,7 @@ def _readiness(kind: str, found: Iterable[Object]) -> Iterator[Sample]:
 
 def _replicas(deployment: Object) -> Iterator[Sample]:
     name = (deployment["metadata"]["namespace"], deployment["metadata"]["name"])
-    desired = deployment["spec"].get("replicas", 0)
+    desired = standby.desired(deployment)
     counts = deployment.get("status", {}).get("replicas", {})
     placed = counts.get("total", 0)
     for state, count in {
@@ -111,6 +111,8 @@ def _replicas(deployment: Object) -> Iterator[Sample]:
         "updated": counts.get("updated", 0),
     }.items():
         yield Sample(metric_definitions.REPLICAS, (*name, state), count)
+    if "standbyFor" in deployment["spec"]:
+        yield Sample(metric_definitions.STANDBY_ACTIVE, name, not standby.idle(deployment))
     if placed < desired:
         scheduled = condition_of(deployment, ModelDeploymentCondition.REPLICAS_SCHEDULED)
         yield Sample(

@@ -86,6 +86,7 @@ class Reconciler:
         self._canaries = canaries
         self._watched = watched
         self._gateway_is_local = gateway_is_local
+        self._watching_since: datetime | None = None
         self._children = children.index
         # A cluster's own reconcile reads its replicas, however many the fleet has.
         self._on_cluster = ChildIndex(lambda item: item["metadata"].get("labels", {}).get(labels.CLUSTER, ""))
@@ -185,6 +186,9 @@ class Reconciler:
         canaries = self._canaries
         registered = owner.metadata.name if isinstance(owner, InferenceCluster) else ""
         linked = owner.spec.cluster_name if isinstance(owner, ServingStack) else registered
+        now = datetime.now(UTC)
+        # Not before the first reconcile: a controller may wait long to become the leader.
+        self._watching_since = self._watching_since or now
         return Request(
             owner,
             observed,
@@ -201,7 +205,8 @@ class Reconciler:
             credential=self._clusters.credential(registered) if registered else None,
             autoscaling=scaling.state(owner) if scaling and isinstance(owner, InferenceAutoscaler) else None,
             canary=canaries.state(owner) if canaries and isinstance(owner, ModelDeployment) else None,
-            now=datetime.now(UTC),
+            now=now,
+            watching_since=self._watching_since,
             observes_capacity=True,
             gateway_is_local=self._gateway_is_local,
             mutual_tls=self._links(linked) if linked else None,

@@ -16,7 +16,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.reasons import ModelDeploymentCondition
-from modelplane.compose import fleet
+from modelplane.compose import fleet, standby
 from modelplane.compose.conditions import READY
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of
@@ -85,7 +85,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A ModelDeployment; ``diagnosis`` says why replicas have no place."""
+    """A ModelDeployment; ``diagnosis`` says why replicas have no place, or do not run."""
 
     namespace: str
     name: str
@@ -237,11 +237,13 @@ def _deployment(item: Object) -> Deployment:
     return Deployment(
         namespace,
         name,
-        desired=item["spec"].get("replicas", 0),
+        desired=standby.desired(item),
         placed=counts.get("total", 0),
         serving=counts.get("ready", 0),
         readiness=readiness(item),
-        diagnosis=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
+        diagnosis=str(scheduled.get("message") or "")
+        if scheduled.get("status") == "False"
+        else standby.idle(item),
         cost=f"{cost['perHour']} {cost['currency']}" if cost else "",
     )
 

@@ -29,10 +29,11 @@ from modelplane.api.reasons import (
 from modelplane.canary.state import UNDECIDED
 from modelplane.cel import SelectorError
 from modelplane.compose import failover, fleet, inference_cluster, model_deployment, workload_kinds
-from modelplane.compose.composition import Desired, Request
-from modelplane.compose.conditions import READY
+from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.conditions import READY, Condition
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import is_true
+from modelplane.compose.standby import standby
 from modelplane.offline.identities import identified, versioned
 from modelplane.offline.store import Store
 
@@ -76,6 +77,8 @@ class Placed:
     files: Files
     rollout: str = ""
     """Progress of the rollout; empty without ``spec.rollout``."""
+    standby: str = ""
+    """State of the standby; empty without ``spec.standbyFor``."""
 
 
 def assemble(objects: Iterable[Object], *, live: bool = False) -> Files:
@@ -183,9 +186,9 @@ def place(files: Files, deployment: Object) -> Placed:
         raise Unplannable(f'ModelDeployment "{deployment["metadata"]["name"]}": {rejected.message}')
     try:
         observed = _children(deployment, store)
-        request = _request(deployment, store, observed)
-        placement = model_deployment.place(request)
-        composition = model_deployment.placed(request, placement)
+        decided = standby(_request(deployment, store, observed))
+        placement = model_deployment.place(decided.request)
+        composition = decided.joined(model_deployment.placed(decided.request, placement))
     except (InvalidObject, SelectorError) as error:
         raise Unplannable(f"{error}: correct it") from error
     dropped = {each.replica for each in placement.dropped}
@@ -195,9 +198,32 @@ def place(files: Files, deployment: Object) -> Placed:
     for child in composition.children:
         if isinstance(child, Desired) and child.manifest["kind"] == kind_of(ModelReplica).name:
             store.add(_merged(observed.get(child.key), child, deployment))
-    type_ = ModelDeploymentCondition.PROGRESSING
-    rollout = next((each.message for each in composition.conditions if each.type == type_), "")
-    return Placed(placement, replace(files, store=store), rollout)
+    store.add(_reported(deployment, composition))
+    said = {each.type: each for each in composition.conditions}
+    return Placed(placement, replace(files, store=store), _rollout(said), _standby(said))
+
+
+def _rollout(said: Mapping[str, Condition]) -> str:
+    progressing = said.get(ModelDeploymentCondition.PROGRESSING)
+    return progressing.message if progressing else ""
+
+
+def _standby(said: Mapping[str, Condition]) -> str:
+    active = said.get(ModelDeploymentCondition.STANDBY_ACTIVE)
+    resolved = said.get(ModelDeploymentCondition.PREFERRED_RESOLVED)
+    if active is None or resolved is None:
+        return ""
+    return active.message if resolved.holds else f"{active.message}; {resolved.message}"
+
+
+def _reported(deployment: Object, composition: Composition) -> Object:
+    """Return a deployment with the status of a composition, which its standbys read."""
+    conditions = [
+        {"type": each.type, "status": each.status, "reason": each.reason, "lastTransitionTime": NEVER}
+        for each in composition.conditions
+    ]
+    known = {**deployment, "metadata": _unversioned(deployment["metadata"])}
+    return versioned({**known, "status": plain({**composition.status, "conditions": conditions})})
 
 
 def other_places(files: Files, deployment: Object) -> scheduler.Alternatives:

@@ -21,6 +21,7 @@ from modelplane.offline.fleet import (
 )
 from modelplane.offline.lost_claims import lost_claims
 from modelplane.offline.output import Output, Report
+from modelplane.offline.standby_order import in_order_of_preference
 from modelplane.scheduler.diagnosis import PHRASES
 
 
@@ -131,6 +132,8 @@ class Deployment(Output, frozen=True, kw_only=True):
     """Cost of all replicas that are there or new; null if no pool of the fleet has a price."""
     rollout: str
     """Progress of the rollout, and what it waits for; empty without ``spec.rollout``."""
+    standby: str
+    """Reason for which the replicas run or do not; empty without ``spec.standbyFor``."""
 
 
 class Alternative(Output, frozen=True, kw_only=True):
@@ -169,9 +172,12 @@ class Explanation(Report, frozen=True, kw_only=True):
 
 
 def plan(files: Files, deployments: Iterable[Object]) -> Plan:
-    """Place deployments one after the other. Raises ``Unplannable``."""
+    """Place deployments one after the other, standbys after those they stand by for.
+
+    Raises ``Unplannable``.
+    """
     reports = []
-    for each in deployments:
+    for each in in_order_of_preference(deployments):
         placed = place(files, each)
         files = placed.files
         reports.append(_deployment(each, placed))
@@ -287,6 +293,7 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
         notes=(*diagnosis.notes, *lost),
         cost=_cost(placement),
         rollout=placed.rollout,
+        standby=placed.standby,
     )
 
 

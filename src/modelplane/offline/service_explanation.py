@@ -20,7 +20,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.rejected import Rejected
-from modelplane.compose import fleet_gateway, region_rules, status
+from modelplane.compose import fleet_gateway, region_rules, standby, status
 from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
@@ -296,6 +296,8 @@ def _unplaced(deployment: Object, namespace: str) -> str:
     name = deployment["metadata"]["name"]
     if deployment["spec"].get("replicas") == 0:
         return "it asks for 0 replicas"
+    if why := standby.idle(deployment):
+        return why.replace("the ModelDeployment", "it", 1)
     said = condition_of(deployment, str(ModelDeploymentCondition.REPLICAS_SCHEDULED))
     hint = f"`modelplane explain md/{name} -n {namespace}` says why"
     return str(said.get("message")) if said.get("status") == "False" else f"it has no replica: {hint}"

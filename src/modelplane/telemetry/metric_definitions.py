@@ -176,6 +176,14 @@ UNSCHEDULABLE = Metric(
     ("namespace", "deployment", "reason"),
     observed=True,
 )
+STANDBY_ACTIVE = Metric(
+    "modelplane_standby_active",
+    Type.GAUGE,
+    "1 while a standby runs its replicas in place of the deployment that it stands by for, else 0; absent "
+    "for other deployments.",
+    ("namespace", "deployment"),
+    observed=True,
+)
 CLUSTER_REACHABLE = Metric(
     "modelplane_cluster_reachable",
     Type.GAUGE,
@@ -464,6 +472,7 @@ METRICS = (
     CANARY_STOPPED,
     AUTOSCALER_INERT,
     AUTOSCALER_LIMITED,
+    STANDBY_ACTIVE,
     NODES,
     DEVICES,
     CAPACITY_LOST,

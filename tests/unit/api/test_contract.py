@@ -290,6 +290,8 @@ ADDITIONS = {
     "ModelEndpoint spec.credential*": "credentials of providers",
     "ModelDeployment spec.rollout*": "limits of rollouts",
     "ModelDeployment status.rollout*": "limits of rollouts",
+    "ModelDeployment spec.standbyFor*": "preference between deployments",
+    "ModelDeployment status.standby*": "preference between deployments",
     "ModelDeployment spec.placement*": "placement by cost",
     "ModelDeployment status.cost*": "placement by cost",
     "ModelDeployment spec.failover*": "replacement of replicas on lost clusters",

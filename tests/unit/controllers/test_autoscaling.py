@@ -137,6 +137,22 @@ async def test_a_held_request_starts_the_first_replica_and_the_start_is_measured
     assert (await bench.look()).cold_start_s == 42
 
 
+async def test_the_autoscaler_of_a_standby_rests_while_that_is_not_active() -> None:
+    bench = Bench(autoscaler())
+    bench.load_ = Load({"a": Reading(held={"ml/qwen": 30})})
+    deployment = bench.copies["ModelDeployment"]["qwen"]
+    deployment["spec"]["standbyFor"] = {"name": "first"}
+    state = await bench.look(60)
+    assert bench.replicas == 0
+    assert (state.inert, state.problem) == (
+        Inert.STANDBY,
+        'the ModelDeployment stands by for "first" and runs no replicas now',
+    )
+    deployment["status"] = {"standby": {"active": True}}
+    state = await bench.look()
+    assert (bench.replicas, state.inert) == (3, None)
+
+
 async def test_requests_at_endpoints_of_the_deployment_count_over_all_gateways() -> None:
     bench = Bench(autoscaler(), replicas=1)
     one = Reading(in_flight={"ml/qwen-1": 12, "ml/other": 90})

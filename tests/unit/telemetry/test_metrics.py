@@ -28,6 +28,8 @@ OWN = re.compile(r"modelplane_\w+")
 LOST = {"reason": "NodeNotReady", "name": "nodes", "count": 1}
 EAST = cluster("east", {**pool("h200", 4), "usable": {"nodes": 3, "terms": [LOST]}})
 EAST["status"]["conditions"].append(ready("True", "Observed", "CapacityObserved"))
+STANDBY = deployment("qwen-int4", 3)
+STANDBY["spec"]["standbyFor"] = {"name": "qwen"}
 STATE = State(
     queues={"decisions": Queue(0, 1), "work": Queue(3, 4)},
     reachable={"east": True},
@@ -39,7 +41,10 @@ STATE = State(
             item("InferenceAutoscaler", "qwen", ready("True", "TooManyReplicas", "ScalingLimited"))
         ],
         "InferenceCluster": [EAST],
-        "ModelDeployment": [deployment("qwen", 2, ready("False", "CanaryAborted", "Progressing"), total=1)],
+        "ModelDeployment": [
+            deployment("qwen", 2, ready("False", "CanaryAborted", "Progressing"), total=1),
+            STANDBY,
+        ],
         "ModelReplica": [replica("qwen-1", "east", "h200")],
     },
 )
@@ -143,7 +148,7 @@ def test_what_is_gone_is_told_no_more() -> None:
             value for _, labels in series for label, value in labels if label in {"cluster", "deployment"}
         }
 
-    assert named(found) == {"east", "qwen"}
+    assert named(found) == {"east", "qwen", "qwen-int4"}
     assert named(gone) == set()
 
 

@@ -68,6 +68,7 @@ class Runner:
     ) -> None:
         """``options`` are those of the gateway's pods."""
         self._now = now
+        self._watching_since = now()
         self._gateway_pods = crossplane_gateway.children(options)
         self._composed = Decoder(managed_fields=True)
         self._required = Decoder(managed_fields=False)
@@ -143,6 +144,7 @@ class Runner:
             kubeconfig_problem=kubeconfig_problem,
             credential=credential,
             now=self._now(),
+            watching_since=self._watching_since,
         )
         about = gateway.requirements(decoded, composed)
         asked = gateway.with_gateway(asked, given.required(about, observation), self._gateway_pods)
