@@ -33,6 +33,8 @@ _BLOCKING: Final = (
     DeploymentReason.INSUFFICIENT_CAPACITY,
     DeploymentReason.INVALID_NODE_SELECTOR,
     DeploymentReason.NO_CLUSTERS,
+    DeploymentReason.QUOTA_EXCEEDED,
+    DeploymentReason.QUOTA_UNKNOWN,
 )
 _ORDER: Final = (DrainState.BLOCKED, DrainState.MOVING, DrainState.WAITING)
 

@@ -47,6 +47,7 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
     """Return an InferenceCluster in the scheduler's types."""
     status = source.status
     why = _not_ready(source)
+    classes = {each.name: each.class_name for each in source.spec.node_pools}
     return scheduler.Cluster(
         name=source.metadata.name,
         labels=dict(source.metadata.labels),
@@ -54,7 +55,10 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
         ready=not why,
         not_ready=why,
         gateway_address=status.gateway.address if status.gateway else "",
-        pools=tuple(replace(pool(each), cordon=source.cordon(each.name)) for each in status.gpu_pools),
+        pools=tuple(
+            replace(pool(each), cordon=source.cordon(each.name), class_name=classes.get(each.name, ""))
+            for each in status.gpu_pools
+        ),
         taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
         capabilities=_capabilities(status.capabilities, source.spec.serving_stack.backend),
         cache_storage=(status.cache.storage_class_name or "") if status.cache else "",

@@ -10,6 +10,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any
 
+from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
@@ -24,6 +25,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.serving_stack import ServingStack
 from modelplane.compose import (
+    device_quota,
     inference_autoscaler,
     inference_class,
     inference_cluster,
@@ -113,6 +115,7 @@ class Composer:
 
 
 _COMPOSERS = (
+    Composer(DeviceQuota, device_quota.requirements, device_quota.compose, pace=Pace(longest_s=300)),
     Composer(
         InferenceAutoscaler,
         inference_autoscaler.requirements,

@@ -21,7 +21,7 @@ from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.api.reasons import ModelReplicaCondition
 from modelplane.cel import SelectorError
-from modelplane.compose import failover, fleet
+from modelplane.compose import failover, fleet, quotas
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import condition_of, holds, when_condition
@@ -37,6 +37,7 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
         # Clusters and replicas of other deployments matter only while this deployment waits for capacity.
         Requirement("clusters", API_VERSION, kind_name(InferenceCluster), triggers=False),
         Requirement("replicas", API_VERSION, kind_name(ModelReplica), triggers=False),
+        quotas.QUOTAS,
     ]
     cache = deployment.replica_template().model_cache_name
     if cache:
@@ -88,7 +89,8 @@ def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, sched
     replicas = _replicas(request)
     clusters = fleet.clusters(request.found("clusters"), replicas)
     clusters, wanted = failover.situation(request, clusters, fleet.deployment(deployment, footprint))
-    return scheduler.Fleet(clusters, replicas, fleet.stuck_before(request.now)), wanted
+    there = scheduler.Fleet(clusters, replicas, fleet.stuck_before(request.now), quotas.of_fleet(request))
+    return there, wanted
 
 
 def placed(request: Request[ModelDeployment], placement: scheduler.Placement) -> Composition:
@@ -268,7 +270,7 @@ def _scheduled(request: Request[ModelDeployment], placement: scheduler.Placement
         return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
     problem = placement.diagnosis.sentence()
     if len(staying) < wanted:
-        return false(type_, Reason.INSUFFICIENT_CAPACITY, problem)
+        return false(type_, quotas.reason(placement.diagnosis), problem)
     if wanted and not any(replica_key(a.cluster, a.index) in request.observed for a in staying):
         return false(type_, Reason.SCHEDULING, f"{len(staying)} of {wanted} replicas are being created")
     on = ", ".join(sorted({assignment.cluster for assignment in staying}))

@@ -46,6 +46,12 @@ PEOPLE = {
             "cannot name.",
         ),
         Rule(
+            GROUP,
+            ("devicequotas",),
+            _EDIT,
+            "Platform teams divide the hardware among teams. No role of a team may write quotas.",
+        ),
+        Rule(
             INFRASTRUCTURE_GROUP,
             _CLOUD_CLUSTERS,
             _READ,

@@ -14,6 +14,7 @@ import msgspec
 from modelplane import scheduler
 from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model, Object
@@ -27,8 +28,15 @@ from modelplane.api.reasons import (
     ModelReplicaReason,
 )
 from modelplane.cel import SelectorError
-from modelplane.compose import failover, fleet, inference_cluster, model_deployment, workload_kinds
-from modelplane.compose.composition import Desired, Request
+from modelplane.compose import (
+    device_quota,
+    failover,
+    fleet,
+    inference_cluster,
+    model_deployment,
+    workload_kinds,
+)
+from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.conditions import READY
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import is_true
@@ -83,6 +91,8 @@ def assemble(objects: Iterable[Object], *, live: bool = False) -> Files:
     for item in identified(objects):
         store.add(unannounced(item))
     assumed = () if live else assume_ready(store)
+    if not live:
+        publish_quotas(store)
     deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
     return Files(store, assumed, tuple(sorted(deployments, key=_age)), live)
 
@@ -114,6 +124,18 @@ def assume_ready(store: Store) -> tuple[str, ...]:
             assumed.append(cluster["metadata"]["name"])
             store.add(_published(cluster, store))
     return tuple(assumed)
+
+
+def publish_quotas(store: Store) -> None:
+    """Give each DeviceQuota the status that it would have: the values of PriorityClasses are in it."""
+    for quota in _of(store, DeviceQuota):
+        try:
+            composition = device_quota.compose(_request(quota, store, {}))
+        except InvalidObject:
+            continue  # the placement of its namespaces says so
+        if isinstance(composition, Composition) and not quota.get("status"):
+            published = {**quota, "status": plain(dict(composition.status))}
+            store.add(versioned({**published, "metadata": _unversioned(quota["metadata"])}))
 
 
 def assumed_ready(files: Files) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.diagnosis import Diagnosis, Refusal, Remedy
 from modelplane.scheduler.drain import drained, moving
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
+from modelplane.scheduler.quota_usage import QuotaUse, quota_usage
+from modelplane.scheduler.quotas import Limit, Quota
 from modelplane.scheduler.schedule import schedule
 from modelplane.scheduler.surge import with_surge, without_marks
 from modelplane.scheduler.types import (
@@ -59,6 +61,7 @@ __all__ = [
     "Effect",
     "Engine",
     "Fleet",
+    "Limit",
     "Member",
     "Operator",
     "Phase",
@@ -67,6 +70,8 @@ __all__ = [
     "Placement",
     "PlacementPolicy",
     "Pool",
+    "Quota",
+    "QuotaUse",
     "Reason",
     "Refusal",
     "Remedy",
@@ -82,6 +87,7 @@ __all__ = [
     "drained",
     "moving",
     "overcommitted",
+    "quota_usage",
     "schedule",
     "usage",
     "with_surge",

@@ -8,6 +8,7 @@ from modelplane.scheduler.filters import admit
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.placer import Offer, Placer
+from modelplane.scheduler.quota_ledger import QuotaLedger
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, Fleet
@@ -16,7 +17,7 @@ from modelplane.scheduler.verdict import Rejected
 
 @dataclass(frozen=True, slots=True)
 class CycleState:
-    """The deployment to place, the clusters by name, and the ledger and placer of this cycle.
+    """The deployment to place, the clusters by name, and the ledgers and placer of this cycle.
 
     Prices are compared in `currency`.
     """
@@ -26,6 +27,7 @@ class CycleState:
     placer: Placer
     ledger: Ledger
     budget: SearchBudget
+    quotas: QuotaLedger
     currency: str = ""
 
     def offer(self, cluster: Cluster) -> Offer | Rejected | Misfit:
@@ -41,11 +43,13 @@ class CycleState:
         budget = SearchBudget()
         selection = Selection(budget, deployment)
         currency = currency_of(fleet.clusters, deployment.currency)
+        ledger = Ledger(fleet.replicas, selection, budget)
         return cls(
             deployment,
             {cluster.name: cluster for cluster in fleet.clusters},
             Placer(deployment, selection, budget, currency),
-            Ledger(fleet.replicas, selection, budget),
+            ledger,
             budget,
+            QuotaLedger(fleet, deployment.namespace, ledger),
             currency,
         )

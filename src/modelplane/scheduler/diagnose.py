@@ -25,17 +25,25 @@ def diagnose(
     placed = len(kept) + len(filled.placed)
     details = Details(selection)
     refused = sorted(filled.refused, key=lambda each: each.cluster.name)
-    waits = deployment.cache is not None and not deployment.cache.known and placed < deployment.replicas
     return Diagnosis(
         wanted=deployment.replicas,
         placed=placed,
         clusters=len(state.clusters),
         refusals=tuple(refusal for each in refused for refusal in _refusals(each, details)),
-        blocked="waiting for its ModelCache: no new replica is placed" if waits else "",
+        blocked=_blocked(state) if placed < deployment.replicas else "",
         causes=by_request(refused, selection),
+        quota_problem=bool(state.quotas.problem) and placed < deployment.replicas,
         remedies=remedies(state, refused, leaving) if refused else (),
         notes=(*_notes(leaving), *_overcommitted(state, kept)),
     )
+
+
+def _blocked(state: CycleState) -> str:
+    """Return why no new replica is placed, whatever the clusters offer; empty if that is not so."""
+    cache = state.deployment.cache
+    if cache is not None and not cache.known:
+        return "waiting for its ModelCache: no new replica is placed"
+    return state.quotas.problem
 
 
 def _refusals(refused: Refused, details: Details) -> Iterable[Refusal]:

@@ -35,6 +35,7 @@ PHRASES: Final[dict[Reason, str]] = {
     Reason.ENGINES_COMPETE: "without room for engines {subject} together",
     Reason.NO_PRICE: "without a price in {subject}, which maxCostPerHour needs",
     Reason.TOO_EXPENSIVE: "above maxCostPerHour",
+    Reason.OVER_QUOTA: "above {subject}",
 }
 
 
@@ -86,6 +87,8 @@ class Diagnosis:
     remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = ()
     causes: Mapping[str, Unmet] = field(default_factory=dict)
+    quota_problem: bool = False
+    """True if no new replica is placed because a quota is not certain."""
 
     @property
     def unsatisfied(self) -> bool:

@@ -40,10 +40,12 @@ def fill(state: CycleState, shortfall: int, indices: Indices, staying: Sequence[
         if best is None:
             return Filled(tuple(placed), queue.refused())
         cluster, offer = best
-        if refusal := spending.refusal(offer.cost):
+        refusal = spending.refusal(offer.cost) or state.quotas.refusal(cluster, offer.engines)
+        if refusal:
             queue.refuse(refusal)
             continue
         spending.add(offer.cost)
+        state.quotas.charge(cluster, offer.engines)
         state.ledger.charge(cluster.name, offer.engines)
         placed.append(New(cluster.name, indices.take(cluster.name), offer.engines))
         queue.take()

@@ -44,7 +44,8 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     departing = [_leave(decision, indices) for decision in leaving]
     staying = [_stay(decision, indices) for decision in kept]
     shortfall = deployment.replicas - len(kept)
-    filled = Filled() if _waits_for_cache(deployment) else fill(state, shortfall, indices, kept)
+    waits = _waits_for_cache(deployment) or state.quotas.problem
+    filled = Filled() if waits else fill(state, shortfall, indices, kept)
     new = [Assignment(each.cluster, each.index, each.engines) for each in filled.placed]
     assignments = [_priced(state, each) for each in (*departing, *staying, *new)]
     return Placement(

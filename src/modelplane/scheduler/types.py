@@ -20,6 +20,7 @@ from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.model_deployment import PlacementPolicy, TolerationOperator
 from modelplane.api.node_pools import Accounting
 from modelplane.cel.device import AttributeValue
+from modelplane.scheduler.quotas import Quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Pool:
     `usable` is None if nothing was observed: then all of it may be used. It limits new replicas only.
     Pools of a cluster with the same `fabric`, unless it is empty, are joined by one network. `prices` are
     those of one device of each entry for an hour, in billionths of the `currency`, which is empty where no
-    price is known.
+    price is known. `class_name` is the InferenceClass of its nodes.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Pool:
     prices: tuple[int, ...] = ()
     cordon: Cordon = Cordon.NONE
     usable: Usable | None = None
+    class_name: str = ""
 
     @property
     def usable_nodes(self) -> int:
@@ -296,6 +298,7 @@ class Fleet:
     clusters: tuple[Cluster, ...] = ()
     replicas: tuple[Replica, ...] = ()
     stuck_before: str = ""
+    quotas: tuple[Quota, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)
