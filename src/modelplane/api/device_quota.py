@@ -97,8 +97,8 @@ class Preemption(Model):
     within_cohort: Annotated[
         PreemptionPolicy,
         about(
-            "Never: none. LowerPriority: replicas of deployments of lower priority, in the namespaces of this "
-            "quota and of the others of its cohort. They are drained first, and the last replica of a "
+            "Never: none. LowerPriority: replicas of deployments of lower priority, in the namespaces of "
+            "this quota and of the others of its cohort. They are drained first, and the last replica of a "
             "deployment that serves stays."
         ),
     ] = PreemptionPolicy.NEVER

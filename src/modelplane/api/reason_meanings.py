@@ -417,6 +417,16 @@ DOCUMENTED = (
             _DEPLOYMENT.QUOTA_UNKNOWN,
             "The DeviceQuota of the namespace is not certain, so no new replica is placed.",
         ),
+        (
+            False,
+            _DEPLOYMENT.PRIORITY_REFUSED,
+            "The DeviceQuota of the namespace does not allow the PriorityClass, or it does not exist.",
+        ),
+        (
+            False,
+            _DEPLOYMENT.PREEMPTED,
+            "Replicas are withdrawn, because a deployment of higher priority takes their devices.",
+        ),
         (False, _DEPLOYMENT.SCHEDULING, "Replicas have a cluster and are being created."),
         alarming=(
             _DEPLOYMENT.NO_CLUSTERS,
@@ -424,6 +434,8 @@ DOCUMENTED = (
             _DEPLOYMENT.INSUFFICIENT_CAPACITY,
             _DEPLOYMENT.QUOTA_EXCEEDED,
             _DEPLOYMENT.QUOTA_UNKNOWN,
+            _DEPLOYMENT.PRIORITY_REFUSED,
+            _DEPLOYMENT.PREEMPTED,
         ),
     ),
     *_reasons(

@@ -224,6 +224,8 @@ class ModelDeploymentReason(StrEnum):
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     QUOTA_EXCEEDED = "QuotaExceeded"
     QUOTA_UNKNOWN = "QuotaUnknown"
+    PRIORITY_REFUSED = "PriorityRefused"
+    PREEMPTED = "Preempted"
     SCHEDULING = "Scheduling"
     ALL_REPLICAS_READY = "AllReplicasReady"
     NO_REPLICAS_SCHEDULED = "NoReplicasScheduled"

@@ -1,7 +1,7 @@
-"""A DeviceQuota composes nothing: its status tells what its namespaces use, and the priorities they may have.
+"""A DeviceQuota composes nothing: its status tells what its namespaces use, and the priorities allowed them.
 
-The scheduler counts the use of each quota itself whenever it places a deployment (``scheduler.quota_ledger``);
-nothing reads the numbers here. The values of PriorityClasses are read here once for all deployments.
+The scheduler counts the use of each quota itself whenever it places a deployment, and reads none of these
+numbers (``scheduler.quota_ledger``). The values of PriorityClasses are read here, once for all deployments.
 """
 
 from typing import Any, Final
@@ -91,8 +91,8 @@ def _accepted(request: Request[DeviceQuota]) -> Condition:
         shared = frozenset(own.spec.namespaces) & (each.namespaces or frozenset())
         if each.name != own.metadata.name and shared:
             message = (
-                f'DeviceQuota "{each.name}" names namespace {listing(shared)} too, so no new replica is placed '
-                "there: remove it from one of them"
+                f'DeviceQuota "{each.name}" names namespace {listing(shared)} too, so no new replica is '
+                "placed there: remove it from one of them"
             )
             return false(Type.ACCEPTED, Reason.NAMESPACE_CONFLICT, message)
     count = number_of(len(own.spec.namespaces), "namespace")
@@ -103,8 +103,8 @@ def _capacity(uses: tuple[scheduler.QuotaUse, ...]) -> Condition:
     for each in uses:
         if each.nominal > each.capacity:
             message = (
-                f"nominalQuota of class {each.class_name} is {each.nominal} {each.device or 'device'}, and the fleet has "
-                f"{each.capacity}: lower it, or add nodes"
+                f"nominalQuota of class {each.class_name} is {each.nominal} {each.device or 'device'}, and "
+                f"the fleet has {each.capacity}: lower it, or add nodes"
             )
             return true(Type.EXCEEDS_CAPACITY, Reason.FLEET_TOO_SMALL, message)
     return false(Type.EXCEEDS_CAPACITY, Reason.WITHIN_CAPACITY, "the fleet has what the quota promises")

@@ -35,6 +35,8 @@ _BLOCKING: Final = (
     DeploymentReason.NO_CLUSTERS,
     DeploymentReason.QUOTA_EXCEEDED,
     DeploymentReason.QUOTA_UNKNOWN,
+    DeploymentReason.PRIORITY_REFUSED,
+    DeploymentReason.PREEMPTED,
 )
 _ORDER: Final = (DrainState.BLOCKED, DrainState.MOVING, DrainState.WAITING)
 

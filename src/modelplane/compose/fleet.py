@@ -224,8 +224,14 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
         draining=bool(source.spec.draining),
         surge=is_surge(found),
         updating=ready and (is_updating(found) or not holds(found, READY)),
-        created=source.metadata.creation_timestamp.isoformat() if source.metadata.creation_timestamp else "",
+        created=_time(source.metadata.creation_timestamp),
+        deleted=_time(source.metadata.deletion_timestamp),
     )
+
+
+def _time(at: datetime | None) -> str:
+    """Return a time as text that sorts by time; empty for none."""
+    return at.isoformat() if at else ""
 
 
 def stuck_before(now: datetime | None) -> str:
@@ -290,6 +296,7 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
         policy=placement.policy,
         most_per_hour=None if most is None else money.parts(most),
         currency=placement.currency or "",
+        created=_time(source.metadata.creation_timestamp),
     )
 
 

@@ -21,8 +21,17 @@ from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.api.reasons import ModelReplicaCondition
 from modelplane.cel import SelectorError
-from modelplane.compose import failover, fleet, quotas
-from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
+from modelplane.compose import failover, fleet, priorities, quotas
+from modelplane.compose.composition import (
+    Blocked,
+    Composition,
+    Desired,
+    Keep,
+    Reference,
+    Request,
+    Requirement,
+    keep_all,
+)
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import condition_of, holds, when_condition
 from modelplane.compose.revisions import is_revision, revisions
@@ -89,8 +98,11 @@ def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, sched
     replicas = _replicas(request)
     clusters = fleet.clusters(request.found("clusters"), replicas)
     clusters, wanted = failover.situation(request, clusters, fleet.deployment(deployment, footprint))
-    there = scheduler.Fleet(clusters, replicas, fleet.stuck_before(request.now), quotas.of_fleet(request))
-    return there, wanted
+    known = quotas.of_fleet(request)
+    bound = scheduler.by_namespace(known)
+    others = priorities.others(request, bound)
+    there = scheduler.Fleet(clusters, replicas, fleet.stuck_before(request.now), known, others)
+    return there, replace(wanted, priority=priorities.of(deployment, bound))
 
 
 def placed(request: Request[ModelDeployment], placement: scheduler.Placement) -> Composition:
@@ -128,6 +140,12 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
             *reached.conditions,
         ),
         again_in_s=reached.again_in_s,
+        wakes=tuple(
+            Reference(kind_name(ModelDeployment), namespace, name)
+            for namespace, name in sorted(
+                {(each.namespace, each.deployment_name) for each in placement.displaces}
+            )
+        ),
         ready=scheduled.holds and ready_condition.holds,
         unsatisfied=len(staying) < deployment.spec.replicas
         or bool(placement.surge_problem)

@@ -19,6 +19,11 @@ from modelplane.compose.memo import per_version
 QUOTAS: Final = Requirement("quotas", API_VERSION, kind_name(DeviceQuota), triggers=False)
 """Every DeviceQuota. They matter only while a deployment waits: none moves a replica that is placed."""
 
+_BLOCKS: Final = {
+    scheduler.Block.QUOTA: Reason.QUOTA_UNKNOWN,
+    scheduler.Block.PRIORITY: Reason.PRIORITY_REFUSED,
+}
+
 
 def of_fleet(request: Request[ModelDeployment]) -> tuple[scheduler.Quota, ...]:
     """Return the quotas of the fleet, in order of name."""
@@ -66,9 +71,11 @@ def described(source: DeviceQuota) -> scheduler.Quota:
 
 
 def reason(diagnosis: scheduler.Diagnosis) -> Reason:
-    """Return why replicas are missing, as one word: for want of capacity, or of a quota."""
-    if diagnosis.quota_problem:
-        return Reason.QUOTA_UNKNOWN
+    """Return why replicas are missing, as one word: for want of capacity, of a quota, or of a priority."""
+    if diagnosis.preempted:
+        return Reason.PREEMPTED
+    if known := _BLOCKS.get(diagnosis.block):
+        return known
     is_refused = any(each.reason is scheduler.Reason.OVER_QUOTA for each in diagnosis.refusals)
     return Reason.QUOTA_EXCEEDED if is_refused else Reason.INSUFFICIENT_CAPACITY
 

@@ -149,6 +149,7 @@ class Manager:
             self._mutual_tls.of,
             self._autoscaling,
             self._failover.of,
+            self._enqueue,
         )
 
     def _budgets_by(self, proxy: Proxy | None) -> Budgets:

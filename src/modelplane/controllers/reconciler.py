@@ -69,6 +69,7 @@ class Reconciler:
         links: Callable[[str], Link | Unknown | None] = lambda _cluster: None,
         autoscaling: Autoscaling | None = None,
         watched: Callable[[Model], Watched | None] = lambda _owner: None,
+        wake: Callable[[OwnerKey], None] = lambda _key: None,
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -80,6 +81,7 @@ class Reconciler:
         self._links = links
         self._autoscaling = autoscaling
         self._watched = watched
+        self._wake = wake
         self._gateway_is_local = gateway_is_local
         self._children = children.index
         # A cluster's own reconcile reads its replicas, however many the fleet has.
@@ -108,7 +110,7 @@ class Reconciler:
         except InvalidObject as error:
             await self._reporter.blocked(owner, str(error))
             return None
-        requirements = _requirements(kind, decoded)
+        requirements = self._requirements(kind, decoded)
         # What the last composition watched triggers another one until this one says anew what it watches.
         watched = self._interests.of(key)
         self._interests.set(key, (*requirements, *(each for each in watched if each not in requirements)))
@@ -139,6 +141,8 @@ class Reconciler:
         await self._reporter.composed(owner, observed, composition, problem)
         if problem:
             raise NotYet(problem)
+        for each in composition.wakes:
+            self._wake(OwnerKey(each.kind, each.namespace, each.name))
         return 0.0 if late else composition.again_in_s
 
     async def _write(self, owner: Object, observed: Mapping[str, Object], composition: Composition) -> str:
@@ -166,7 +170,7 @@ class Reconciler:
         kind = COMPOSERS[key.kind]
         try:
             decoded = decode_as(kind.type, owner)
-            requirements = _requirements(kind, decoded)
+            requirements = self._requirements(kind, decoded)
             observed = self._observed(owner, _clusters(requirements))
             composition = kind.compose(self._request(decoded, observed, requirements))
         except InvalidObject as error:
@@ -201,6 +205,10 @@ class Reconciler:
             watched=self._watched(owner),
         )
 
+    def _requirements(self, kind: Composer, decoded: Model) -> tuple[Requirement, ...]:
+        """Return what an owner requires, except its users: the finalizer looks for them on deletion."""
+        return tuple(filterfalse(guards.matters_only_on_deletion, kind.required(decoded, self._find)))
+
     def _find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         if requirement.cluster:
             return self._clusters.find(requirement)
@@ -223,11 +231,6 @@ class Reconciler:
             if connection.name in clusters:
                 observed |= connection.children.keyed(uid)
         return observed | self._releases.observed(owner)
-
-
-def _requirements(kind: Composer, decoded: Model) -> tuple[Requirement, ...]:
-    """Return what an owner requires, except its users: the finalizer looks for them once it is deleted."""
-    return tuple(filterfalse(guards.matters_only_on_deletion, kind.requirements(decoded)))
 
 
 def _clusters(requirements: tuple[Requirement, ...]) -> set[str]:

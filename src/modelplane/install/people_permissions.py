@@ -40,16 +40,10 @@ PEOPLE = {
     "platform": (
         Rule(
             GROUP,
-            ("inferenceclasses", "inferenceclusters"),
+            ("devicequotas", "inferenceclasses", "inferenceclusters"),
             _EDIT,
-            "Platform teams publish hardware. Kubeconfigs are Secrets of one namespace, which this role "
-            "cannot name.",
-        ),
-        Rule(
-            GROUP,
-            ("devicequotas",),
-            _EDIT,
-            "Platform teams divide the hardware among teams. No role of a team may write quotas.",
+            "Platform teams publish hardware, and divide it among teams. Kubeconfigs are Secrets of one "
+            "namespace, which this role cannot name.",
         ),
         Rule(
             INFRASTRUCTURE_GROUP,

@@ -193,7 +193,7 @@ def plain(value: Any) -> Any:
 def _request(owner: Object, store: Store, observed: Mapping[str, Object]) -> Request[Any]:
     composer = COMPOSERS[owner["kind"]]
     decoded = decode_as(composer.type, owner)
-    required = {each.key: store.find(each) for each in composer.requirements(decoded)}
+    required = {each.key: store.find(each) for each in composer.required(decoded, store.find)}
     return Request(decoded, observed, required, watched=failover.reported(decoded))
 
 

@@ -140,8 +140,8 @@ class Ledger:
                     taken.update({key: size * count for key, size in zip(keys, sizes, strict=True)})
                 continue
             for group, copies in self._groups(engines, pool).items():
-                for demand, pods in group.pods:
-                    for key, need in zip(keys, demand.need, strict=True):
+                for each, pods in group.pods:
+                    for key, need in zip(keys, each.need, strict=True):
                         taken[key] += need * pods * copies
         return +taken
 

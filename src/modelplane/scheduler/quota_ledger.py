@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.quotas import DeviceKey, Limit, Quota, binding
+from modelplane.scheduler.reservation import Reservation
 from modelplane.scheduler.types import Cluster, Fleet, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason, Rejected
 
@@ -37,8 +38,11 @@ class Standing:
 class QuotaLedger:
     """Use of the quotas that concern one namespace: its own, and those of its cohort."""
 
-    def __init__(self, fleet: Fleet, namespace: str, ledger: Ledger) -> None:
+    def __init__(
+        self, fleet: Fleet, namespace: str, ledger: Ledger, reservations: Sequence[Reservation] = ()
+    ) -> None:
         self._fleet = fleet
+        self._reservations = reservations
         self._namespace = namespace
         self._ledger = ledger
         self._clusters = {each.name: each for each in fleet.clusters} if fleet.quotas else {}
@@ -86,6 +90,13 @@ class QuotaLedger:
             if standing is not None and count > standing.available:
                 return self._rejected(self.quota, key, standing, count)
         return None
+
+    def objection(
+        self, cluster: Cluster, engines: Sequence[PlacedEngine], instead_of: Sequence[PlacedEngine] = ()
+    ) -> str:
+        """Return the same in words, and what keeps every replica from being placed; empty if nothing does."""
+        refusal = self.refusal(cluster, engines, instead_of)
+        return self.problem or (refusal.detail if refusal else "")
 
     def borrows(self, cluster: Cluster, engines: Sequence[PlacedEngine]) -> bool:
         """Return True if a replica, not counted yet, would hold devices beyond the nominal quota."""
@@ -152,6 +163,11 @@ class QuotaLedger:
                 self._used[quota.name].update(self._ledger.devices(cluster, replica.engines))
                 if unknown := _unknown(cluster, replica):
                     self._unknown[quota.name] = min(unknown, self._unknown.get(quota.name, unknown))
+        for each in self._reservations:
+            quota = self._quotas.get(each.deployment.namespace)
+            if quota is not None and each.cluster in self._clusters:
+                taken = self._ledger.devices(self._clusters[each.cluster], each.engines)
+                self._used[quota.name].update(taken)
         return self._used
 
     def _count(self, name: str, devices: Counter[DeviceKey], sign: int) -> None:
@@ -194,7 +210,7 @@ def _unknown(cluster: Cluster, replica: Replica) -> str:
 
 
 def _cohort(quotas: Iterable[Quota], own: Quota | None) -> tuple[Quota, ...]:
-    """Return a quota and the others of its cohort. One whose limits are not known neither lends nor borrows."""
+    """Return a quota and the others of its cohort; one whose limits are not known takes no part."""
     if own is None or not own.cohort:
         return () if own is None else (own,)
     return tuple(each for each in quotas if each.cohort == own.cohort and not each.problem)

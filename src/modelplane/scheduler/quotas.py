@@ -1,7 +1,7 @@
 """Quotas: the devices of each class that the namespaces of a team may hold together.
 
-The words and the arithmetic are Kueue's. Quotas of a cohort borrow from each other what is not used, within the
-borrower's `borrowing` and the lenders' `lending`. Devices that a quota does not lend are always its own.
+The words and the arithmetic are Kueue's. Quotas of a cohort borrow from each other what is not used, within
+the borrower's `borrowing` and the lenders' `lending`. Devices that a quota does not lend are always its own.
 """
 
 from collections.abc import Mapping
@@ -66,6 +66,15 @@ class Quota:
         if self.namespaces == frozenset({namespace}):
             return f"namespace {namespace}"
         return f'DeviceQuota "{self.name}"'
+
+
+def by_namespace(quotas: tuple[Quota, ...]) -> dict[str, Quota]:
+    """Return the quota of each namespace that one names."""
+    found: dict[str, Quota] = {}
+    for each in quotas:
+        for namespace in each.namespaces or ():
+            found[namespace] = (binding(quotas, namespace) or each) if namespace in found else each
+    return found
 
 
 def binding(quotas: tuple[Quota, ...], namespace: str) -> Quota | None:

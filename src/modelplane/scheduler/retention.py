@@ -125,13 +125,16 @@ def _refit(state: CycleState, replica: Replica, cluster: Cluster) -> Kept | Leav
             return Leaving(replica, _why(resolved, cluster))
         if not state.ledger.grows(cluster, resolved, replica.engines):
             return Kept(replica, resolved)
+    return _regrown(state, replica, cluster, pins)
+
+
+def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) -> Kept | Leaving:
+    """Keep a replica that needs more than it holds, if its pools and its quota have that for it."""
     placed = state.placer.place(cluster, state.ledger.capacities(cluster, without=replica.engines), pins)
     if isinstance(placed, Misfit):
         return Leaving(replica, _why(placed, cluster))
-    if problem := state.quotas.problem:
-        return Leaving(replica, f"the edit needs more devices: {problem}")
-    if refusal := state.quotas.refusal(cluster, placed, replica.engines):
-        return Leaving(replica, f"the edit needs more devices: {refusal.detail}")
+    if refused := state.quotas.objection(cluster, placed, replica.engines):
+        return Leaving(replica, f"the edit needs more devices: {refused}")
     return Kept(replica, placed)
 
 

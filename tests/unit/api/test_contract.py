@@ -267,6 +267,7 @@ DEPARTURES = (
 )
 
 ADDITIONS = {
+    "ModelDeployment spec.priorityClassName": "priorities between teams",
     "Model* *members[].template.spec.initContainers*": "containers beside the engine",
     "Model* *members[].template.spec.volumes*": "ephemeral volumes, and the size of shared memory",
     "Model* *members[].template.spec.containers[].volumeMounts*": "ephemeral volumes",
@@ -420,7 +421,11 @@ def _rows(module):
                 yield path, row, version
 
 
-OURS_ALONE = {"InferenceAutoscaler": "scaling by the gateway's counts", "ModelKey": "API keys"}
+OURS_ALONE = {
+    "DeviceQuota": "quotas of teams",
+    "InferenceAutoscaler": "scaling by the gateway's counts",
+    "ModelKey": "API keys",
+}
 """Kinds that the reference implementation does not have."""
 
 
@@ -543,6 +548,7 @@ def test_every_field_that_only_we_have_is_listed():
 
 
 INDEX = {
+    "DeviceQuota": ("Cluster", "devicequotas", "dq", "COHORT .spec.cohort"),
     "InferenceAutoscaler": (
         "Namespaced",
         "inferenceautoscalers",

@@ -8,6 +8,7 @@ import pytest
 from modelplane.api.drain import Cordon
 from modelplane.scheduler import (
     Accounting,
+    Block,
     Cluster,
     Deployment,
     Device,
@@ -170,7 +171,7 @@ def test_a_namespace_in_two_quotas_gets_nothing_new_and_loses_nothing() -> None:
     fleet = Fleet((cluster(),), (replica("r0"),), quotas=(quota(40), quota(80, name="other")))
     placement = schedule(fleet, deployment(2))
     assert [each.replica for each in placement.assignments] == ["r0"]
-    assert placement.diagnosis.quota_problem
+    assert placement.diagnosis.block is Block.QUOTA
     assert placement.diagnosis.sentence() == (
         '1 of 2 replicas placed; namespace ml-team is in DeviceQuotas "of-ml-team" and "other", so that no '
         "limit is certain: remove it from one of them"
@@ -194,8 +195,10 @@ def test_what_a_replica_holds_on_a_cluster_in_trouble_is_not_taken_for_nothing()
     assert new(placement) == 0
     assert (
         Reason.OVER_QUOTA,
-        'what replica "ml-team/r0" holds is not known until InferenceCluster "silent" is ready and publishes '
-        "pool p",
+        (
+            'what replica "ml-team/r0" holds is not known until InferenceCluster "silent" is ready and '
+            "publishes pool p"
+        ),
     ) in refused(placement)
 
 
