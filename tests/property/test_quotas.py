@@ -148,7 +148,7 @@ class Simulation:
 
 
 def simulation(seed: int) -> Simulation:
-    random = Random(seed)  # noqa: S311
+    random = Random(seed)  # noqa: S311 - to be repeated, not to be secret
     return Simulation(random, clusters(random), quotas(random), deployments(random))
 
 

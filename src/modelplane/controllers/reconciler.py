@@ -141,8 +141,6 @@ class Reconciler:
         await self._reporter.composed(owner, observed, composition, problem)
         if problem:
             raise NotYet(problem)
-        for each in composition.wakes:
-            self._wake(OwnerKey(each.kind, each.namespace, each.name))
         return 0.0 if late else composition.again_in_s
 
     async def _write(self, owner: Object, observed: Mapping[str, Object], composition: Composition) -> str:
@@ -150,6 +148,8 @@ class Reconciler:
         problem = await self._writer.write(owner, observed, composition)
         if not problem:
             await self._reporter.decided(owner, observed, composition)
+            for each in composition.wakes:
+                self._wake(OwnerKey(each.kind, each.namespace, each.name))
         return problem
 
     def _loading(self, owner: Object, request: Request[Any]) -> bool:

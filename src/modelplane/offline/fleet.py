@@ -91,8 +91,6 @@ def assemble(objects: Iterable[Object], *, live: bool = False) -> Files:
     for item in identified(objects):
         store.add(unannounced(item))
     assumed = () if live else assume_ready(store)
-    if not live:
-        publish_quotas(store)
     deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
     return Files(store, assumed, tuple(sorted(deployments, key=_age)), live)
 
@@ -117,23 +115,26 @@ def is_assumed_silent(replica: Object) -> bool:
 
 
 def assume_ready(store: Store) -> tuple[str, ...]:
-    """Add to each cluster without a status the one that it would publish; return their names."""
+    """Add to each cluster and quota without a status the one that it would publish; return the clusters."""
     assumed = []
     for cluster in _of(store, InferenceCluster):
         if not cluster.get("status"):
             assumed.append(cluster["metadata"]["name"])
             store.add(_published(cluster, store))
+    _publish_quotas(store)
     return tuple(assumed)
 
 
-def publish_quotas(store: Store) -> None:
-    """Give each DeviceQuota the status that it would have: the values of PriorityClasses are in it."""
+def _publish_quotas(store: Store) -> None:
+    """Add the values of PriorityClasses to the DeviceQuotas that allow them."""
     for quota in _of(store, DeviceQuota):
+        if quota.get("status"):
+            continue
         try:
             composition = device_quota.compose(_request(quota, store, {}))
         except InvalidObject:
             continue  # the placement of its namespaces says so
-        if isinstance(composition, Composition) and not quota.get("status"):
+        if isinstance(composition, Composition):
             published = {**quota, "status": plain(dict(composition.status))}
             store.add(versioned({**published, "metadata": _unversioned(quota["metadata"])}))
 
