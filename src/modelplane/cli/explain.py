@@ -185,6 +185,7 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
 
 def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
     """Return the fleet of the files, or without files that of the API server."""
+    from modelplane.cli.device_quotas import device_quotas
     from modelplane.offline.fleet import assemble
 
     if fleet:
@@ -192,7 +193,8 @@ def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
         return assemble(objects)
 
     async def listed(client: "Client") -> "list[Object]":
-        return [item for each in _resources(kind) for item in (await client.list(each)).items]
+        found = [item for each in _resources(kind) for item in (await client.list(each)).items]
+        return [*found, *await device_quotas(client)]
 
     return assemble(read(live, "the fleet", listed), live=True)
 

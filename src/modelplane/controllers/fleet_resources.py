@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelplane.api.cloud_settings import CredentialsKind
+from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
@@ -32,6 +33,7 @@ def of_row(row: WorkloadKind) -> Resource:
     return Resource(row.group, row.version, row.kind, row.plural, row.namespaced)
 
 
+DEVICE_QUOTAS = _of_kind(kind_of(DeviceQuota))
 INFERENCE_CLASSES = _of_kind(kind_of(InferenceClass))
 INFERENCE_CLUSTERS = _of_kind(kind_of(InferenceCluster))
 INFERENCE_GATEWAYS = _of_kind(kind_of(InferenceGateway))
