@@ -47,14 +47,13 @@ def test_a_deployment_of_higher_priority_gets_devices_by_drain_and_keeps_the_las
     fleet: Fleet,
 ) -> None:
     with_clusters(fleet, "a", nodes=3)
-    serving = {"cohort": "gpus", "priorityClassNames": ["serving"]}
-    preempts = {"preemption": {"withinCohort": "LowerPriority"}}
+    rights: Object = {"priorityClassNames": ["serving"], "preemption": {"withinCohort": "LowerPriority"}}
     batch = f"{OTHER}/jobs"
     chat = f"{TEAM}/chat"
     fleet.apply(
         namespace(OTHER),
         SERVING,
-        device_quota(3, **serving, **preempts),
+        device_quota(3, cohort="gpus", **rights),
         device_quota(3, "others", (OTHER,), cohort="gpus"),
         model_deployment(replicas=3, name=batch),
     )

@@ -114,7 +114,7 @@ class Bench:
     async def scheduled(self, team: str) -> str:
         """Return the message about the replicas of a team."""
         item = await self.client.get(fleet_resources.MODEL_DEPLOYMENTS, "model", team)
-        return condition_of(item or {}, "ReplicasScheduled").get("message", "")
+        return str(condition_of(item or {}, "ReplicasScheduled").get("message", ""))
 
     async def until(self, check: Callable[[], Awaitable[bool]]) -> None:
         """Run the kubelet until something holds."""

@@ -121,9 +121,9 @@ class Simulation:
                 )
             else:
                 self.there[name] = replace(self.there[name], draining=False)
-        for each in placement.dropped:
-            before = self.there[each.replica]
-            self.there[each.replica] = replace(before, draining=True, deleting=before.draining)
+        for name in (each.replica for each in placement.dropped):
+            before = self.there[name]
+            self.there[name] = replace(before, draining=True, deleting=before.draining)
         return placement
 
     def pass_time(self) -> None:

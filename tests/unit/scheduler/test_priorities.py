@@ -57,10 +57,6 @@ def quota(namespace: str, nominal: int = 100, **fields: Any) -> Quota:
 QUOTAS = tuple(map(quota, ("a", "b", "c")))
 
 
-def placed(fleet: Fleet, own: Deployment) -> int:
-    return sum(not each.retained for each in schedule(fleet, own).assignments)
-
-
 def view(own: Deployment, *others: Deployment, there: tuple[Replica, ...] = (), **fields: Any) -> Placement:
     known = {"clusters": (cluster(),), "quotas": QUOTAS, **fields}
     return schedule(Fleet(replicas=there, others=others, **known), own)
@@ -168,10 +164,8 @@ def test_the_same_replica_leaves_until_it_is_gone_and_no_other(stage: dict[str, 
 def test_a_replica_that_does_not_end_is_not_waited_for() -> None:
     stuck = replace(FULL[0], deleting=True, deleted="t1")
     more = replica("b", 2)
-    fleet = {"clusters": (cluster(nodes=3),), "stuck_before": "t5"}
-    there = (stuck, FULL[1], more)
-    own = deployment("b", 3)
-    placement = schedule(Fleet(replicas=there, others=(own,), quotas=QUOTAS, **fleet), HIGH)
+    there, clusters = (stuck, FULL[1], more), (cluster(nodes=3),)
+    placement = view(HIGH, deployment("b", 3), there=there, clusters=clusters, stuck_before="t5")
     assert [each.name for each in placement.displaces] == ["b-2"]
 
 
