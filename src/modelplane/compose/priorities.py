@@ -19,6 +19,7 @@ from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import CommonCondition, SyncedReason
 from modelplane.compose import fleet, quotas
 from modelplane.compose.composition import Request, Requirement, Unknown
+from modelplane.compose.memo import per_version
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import condition_of
 
@@ -70,7 +71,7 @@ def of(source: ModelDeployment, known: Mapping[str, scheduler.Quota]) -> schedul
 def others(
     request: Request[ModelDeployment], known: Mapping[str, scheduler.Quota]
 ) -> tuple[scheduler.Deployment, ...]:
-    """Return the other deployments of the fleet with a priority; none where no priorities are in use.
+    """Return the other deployments of the fleet; none where no priorities are in use.
 
     One that cannot be read, as all of them if they cannot be listed, comes before no other and loses nothing:
     a tenant's object must not stop the placements of the rest.
@@ -80,10 +81,16 @@ def others(
     return tuple(
         _described(each, known, footprints)
         for item in request.found(_DEPLOYMENTS.key)
-        if item["metadata"].get("uid") != uid and item["metadata"].get("namespace") in known
-        for each in readable(ModelDeployment)(item)
+        if item["metadata"].get("uid") != uid
+        for each in _read(item)
         if _is_composed(item, request.now)
     )
+
+
+@per_version
+def _read(item: Mapping[str, Any]) -> tuple[tuple[ModelDeployment, scheduler.Deployment], ...]:
+    """Return a deployment in both forms, without its cache and priority; empty if it cannot be read."""
+    return tuple((each, fleet.deployment(each, None)) for each in readable(ModelDeployment)(item))
 
 
 def _is_composed(item: Object, now: datetime | None) -> bool:
@@ -100,13 +107,14 @@ def _is_composed(item: Object, now: datetime | None) -> bool:
 
 
 def _described(
-    source: ModelDeployment,
+    read: tuple[ModelDeployment, scheduler.Deployment],
     known: Mapping[str, scheduler.Quota],
     footprints: Mapping[tuple[str, str], scheduler.CacheFootprint],
 ) -> scheduler.Deployment:
+    source, plain = read
     name = source.replica_template().model_cache_name
     cache = footprints.get((source.metadata.namespace, name), _UNKNOWN) if name else None
-    return replace(fleet.deployment(source, cache), priority=of(source, known))
+    return replace(plain, cache=cache, priority=of(source, known))
 
 
 _UNKNOWN: Final = scheduler.CacheFootprint(known=False)

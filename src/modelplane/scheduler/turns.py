@@ -24,6 +24,9 @@ from modelplane.scheduler.types import Deployment, Fleet, Replica
 _MOST: Final = 16
 """Deployments for which capacity is reserved in one placement, so that many cost no other much time."""
 
+_PART: Final = 4
+"""Their search may take this part of what the placement itself may take."""
+
 _MOST_DISPLACING: Final = 4
 """Deployments for which replicas are being displaced at a time, each for one replica."""
 
@@ -55,7 +58,7 @@ def turns(fleet: Fleet, deployment: Deployment) -> Turns:
     if not first:
         return Turns()
     everyone = replace(fleet, others=(*fleet.others, deployment))
-    budget = SearchBudget()
+    budget = SearchBudget(_PART)
     reservations: list[Reservation] = []
     displaced: dict[tuple[str, str], str] = {}
     displacing = 0

@@ -26,6 +26,7 @@ from modelplane.scheduler import (
     ResolvedRequest,
     Role,
     schedule,
+    with_surge,
 )
 
 CLAIM = (ResolvedRequest("gpu", "gpu", 1, ()),)
@@ -250,6 +251,13 @@ def test_no_more_leave_than_are_needed() -> None:
     others = (deployment("b", 3), deployment("c", 2, copies=2))
     placement = view(own, *others, there=(wide, more, *small), clusters=clusters)
     assert len(placement.displaces) == 1
+
+
+def test_none_leaves_for_a_surge_replica() -> None:
+    there = (replica("a", 0), replica("b", 0), replica("b", 1))
+    fleet = Fleet((cluster(nodes=3),), there, quotas=QUOTAS, others=(LOW,))
+    surged = with_surge(fleet, HIGH, schedule(fleet, HIGH), 1)
+    assert (new(surged), surged.displaces) == ([], ())
 
 
 def test_each_deployment_displaces_for_one_replica_at_a_time() -> None:
