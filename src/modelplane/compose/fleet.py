@@ -16,6 +16,7 @@ from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceClu
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment, PlacementSettings
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
+from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.api.usable_capacity import UsableCapacity
@@ -74,6 +75,14 @@ def backend(found: Mapping[str, Any]) -> ServingBackend:
         return decode_as(InferenceCluster, found).spec.serving_stack.backend
     except InvalidObject:
         return ServingBackend.MODELPLANE
+
+
+def pod_scheduler(found: Mapping[str, Any]) -> PodScheduler | None:
+    """Return the scheduler of pods of new replicas on an InferenceCluster; None if it is unreadable."""
+    try:
+        return decode_as(InferenceCluster, found).spec.pod_scheduler
+    except InvalidObject:
+        return None
 
 
 def clusters(

@@ -377,6 +377,7 @@ ADDITIONS = {
     "InferenceCluster status.credential": "the credential of the kubeconfig, if it is known to expire",
     "InferenceCluster status.credential.expirationTime": "when it expires, as the cluster granted it",
     "InferenceCluster spec.poolTaints*": "cordon and drain of single pools",
+    "* spec.podScheduler*": "another scheduler of pods",
     "InferenceCluster spec.drain*": "how many replicas a drain moves at a time",
     "InferenceCluster status.drain*": "progress of a drain",
     "InferenceCluster status.unreachableSince": "since when its API server has not answered",
