@@ -12,6 +12,7 @@ two alike.
 cluster in a hundred the hardware, `--case none` none, so that every pool is looked at and explained.
 `--policy Cheapest` gives every pool a price, and the deployment that policy. `--engines 2` gives each
 replica two engines, whose places are then chosen together.
+`--quotas 1000` has so many namespaces with a DeviceQuota each, all in one cohort, which fill the pools.
 `--end-to-end` adds the whole call that a controller makes, from JSON objects to children and conditions:
 `first_seconds`, when none of the objects has been seen, and `repeated_seconds`, when all have. `memory_mb`
 is what the process takes at the end.
@@ -32,6 +33,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose import fleet as snapshots
 from modelplane.compose import model_deployment
 from modelplane.compose.composition import Request
+from modelplane.compose.quotas import quota
 from modelplane.scheduler import Fleet, PlacementPolicy, schedule
 
 CLASSES = 50
@@ -70,6 +72,35 @@ def prices(place: int, options: argparse.Namespace) -> dict[str, Any]:
     return {"pricing": {"currency": "USD", "devices": [{"name": "gpu", "perHour": per_hour}]}}
 
 
+def classes(number: int, options: argparse.Namespace) -> dict[str, Any]:
+    if not options.quotas:
+        return {}
+    kinds = ((number * options.pools + position) % CLASSES for position in range(options.pools))
+    pools = [
+        {"name": f"pool-{at}", "className": f"class-{kind}", "nodeCount": NODES}
+        for at, kind in enumerate(kinds)
+    ]
+    return {"nodePools": pools}
+
+
+def quotas(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return a quota for each team, the deployment's own first."""
+    limits = [{"className": f"class-{kind}", "nominalQuota": 100_000} for kind in range(32)]
+    return [
+        {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "DeviceQuota",
+            "metadata": {"name": f"quota-{number}", "uid": f"quota-{number}", "resourceVersion": "1"},
+            "spec": {"namespaces": [team(number)], "cohort": "all", "classes": limits},
+        }
+        for number in range(options.quotas)
+    ]
+
+
+def team(number: int) -> str:
+    return f"team-{number}" if number else "ml-team"
+
+
 def cluster(turn: int, number: int, options: argparse.Namespace) -> dict[str, Any]:
     scarce = options.case == "scarce" and number % 100 != 99
     return {
@@ -81,7 +112,10 @@ def cluster(turn: int, number: int, options: argparse.Namespace) -> dict[str, An
             "resourceVersion": "1",
             "labels": {"modelplane.ai/region": f"region-{number % 7}"},
         },
-        "spec": {"cluster": {"source": "Existing", "existing": {"secretRef": {"name": "kubeconfig"}}}},
+        "spec": {
+            "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "kubeconfig"}}},
+            **classes(number, options),
+        },
         "status": {
             "gateway": {"address": "192.0.2.1"},
             "gpuPools": [
@@ -120,7 +154,7 @@ def replica(turn: int, number: int, place: int, options: argparse.Namespace) -> 
         "kind": "ModelReplica",
         "metadata": {
             "name": f"other-{number}",
-            "namespace": "other-team",
+            "namespace": team(1 + number % (options.quotas - 1)) if options.quotas > 1 else "other-team",
             "uid": f"replica-{turn}-{number}",
             "resourceVersion": "1",
         },
@@ -173,8 +207,8 @@ def objects(turn: int, options: argparse.Namespace) -> dict[str, tuple[dict[str,
     full = [place for place in range(places) if place * 37 % 100 < options.occupied * 100]
     clusters = [cluster(turn, number, options) for number in range(options.clusters)]
     replicas = [replica(turn, number, place, options) for number, place in enumerate(full)]
-    parsed = msgspec.json.decode(msgspec.json.encode((clusters, replicas)))
-    return {"clusters": tuple(parsed[0]), "replicas": tuple(parsed[1])}
+    parsed = msgspec.json.decode(msgspec.json.encode((clusters, replicas, quotas(options))))
+    return {"clusters": tuple(parsed[0]), "replicas": tuple(parsed[1]), "quotas": tuple(parsed[2])}
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -185,7 +219,9 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 def snapshot(found: dict[str, tuple[dict[str, Any], ...]]) -> Fleet:
     return Fleet(
-        tuple(map(snapshots.cluster, found["clusters"])), tuple(map(snapshots.replica, found["replicas"]))
+        tuple(map(snapshots.cluster, found["clusters"])),
+        tuple(map(snapshots.replica, found["replicas"])),
+        quotas=tuple(map(quota, found["quotas"])),
     )
 
 
@@ -211,6 +247,7 @@ def main() -> None:
     parser.add_argument("--case", choices=sorted(WANTED), default="fits")
     parser.add_argument("--policy", choices=[str(each) for each in PlacementPolicy])
     parser.add_argument("--engines", type=int, default=1, help="of each replica; the second asks for more")
+    parser.add_argument("--quotas", type=int, default=0, help="namespaces with a DeviceQuota")
     parser.add_argument("--end-to-end", action="store_true", help="also from JSON objects to children")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="at least 2")
     parser.add_argument("--json", action="store_true", help="print one JSON line; the default")

@@ -79,7 +79,8 @@ def applied(steps: Iterable[Iterable[str]]) -> Applied:
     objects: dict[tuple[str, str], Object] = {}
     placements: dict[str, scheduler.Placement] = {}
     for step in steps:
-        ours = [each for path in files(step) for each in documents(path) if each["apiVersion"] == API_VERSION]
+        found = [each for path in files(step) for each in documents(path)]
+        ours = [each for each in found if each["apiVersion"] == API_VERSION]
         names = [(each["kind"], each["metadata"]["name"]) for each in ours]
         assert len(set(names)) == len(names), f"an object is there twice: {names}"
         # With what was there before, whose uids are made of names and so stay the same.
@@ -87,6 +88,9 @@ def applied(steps: Iterable[Iterable[str]]) -> Applied:
         for each in there[len(objects) :]:
             objects[each["kind"], each["metadata"]["name"]] = each
             state.store.add(each)
+        for each in found:
+            if each["kind"] == "PriorityClass":
+                state.store.add(each)
         fleet.assume_ready(state.store)
         deployments = [each for (kind, _), each in objects.items() if kind == "ModelDeployment"]
         placements = {}

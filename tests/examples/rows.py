@@ -62,6 +62,19 @@ _NEBIUS_H100 = _at("nebius-eu-north: gpu-h100")
 ROWS = (
     Row((("01-first-answer",),), {"gemma": _NO_CLUSTERS}),
     Row((("quotas",),)),
+    Row(
+        (("device-quotas",),),
+        {
+            "chat": _at("h100-east: gpu-h100"),
+            "jobs": Planned(
+                ("h100-east: gpu-h100", "h100-east: gpu-h100"),
+                ("h100-east OverQuota",),
+                '2 of 3 replicas placed; 1 cluster: 1 above DeviceQuota "batch" (h100-east: namespace batch '
+                "uses 16 of 16 gpu devices of class h100-8x and may borrow 0; this replica needs 8); to "
+                'place one more, raise nominalQuota of class h100-8x in DeviceQuota "batch" to 24',
+            ),
+        },
+    ),
     Row((("regions",),), {"qwen": _at("h100-eu-west: gpu-h100", "h100-eu-west: gpu-h100")}),
     Row((("07-api-keys",),)),
     Row((("08-prefill-and-decode",),), {"divided": _NO_CLUSTERS}),

@@ -55,6 +55,7 @@ FOREIGN = {
     ("gcp.m.upbound.io/v1beta1", "ClusterProviderConfig"),
     ("monitoring.coreos.com/v1", "PodMonitor"),
     ("nebius.m.upbound.io/v1beta1", "ClusterProviderConfig"),
+    ("scheduling.k8s.io/v1", "PriorityClass"),
     ("v1", "Namespace"),
     ("v1", "ResourceQuota"),
     ("vultr.m.upbound.io/v1beta1", "ClusterProviderConfig"),

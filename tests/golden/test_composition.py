@@ -109,6 +109,8 @@ def _written(composition: Composition | Blocked) -> dict[str, Any]:
     written["short"] = composition.unsatisfied
     if composition.again_in_s is not None:
         written["again"] = composition.again_in_s
+    if composition.wakes:
+        written["wakes"] = [f"{each.kind} {each.namespace}/{each.name}" for each in composition.wakes]
     if composition.guards:
         written["guards"] = [str(guard) for guard in composition.guards]
     if composition.routes:

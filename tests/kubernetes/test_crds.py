@@ -54,6 +54,12 @@ RECIPES = {
 GPU_POOL = {"name": "gpu", "role": "GPU", "gpu": {"acceleratorType": "nvidia-h100"}}
 
 SPECS = {
+    "DeviceQuota": {
+        "namespaces": ["ml-team"],
+        "cohort": "research",
+        "classes": [{"className": "l4-1x", "nominalQuota": 4, "lendingLimit": 2}],
+        "priorityClassNames": ["serving"],
+    },
     "InferenceAutoscaler": {
         "deploymentRef": {"name": "qwen"},
         "maxReplicas": 4,
@@ -1265,6 +1271,35 @@ REFUSED = [
     ),
     pytest.param(
         "ModelCache", {"spec.huggingFace.revision": "--x"}, ".revision", id="a revision like a flag"
+    ),
+    pytest.param(
+        "DeviceQuota",
+        {
+            "spec": {
+                "namespaces": ["a"],
+                "classes": [{"className": "a", "nominalQuota": 1, "borrowingLimit": 1}],
+            }
+        },
+        "borrowingLimit and lendingLimit need a cohort: set cohort, or remove them",
+        id="lending without a cohort",
+    ),
+    pytest.param(
+        "DeviceQuota",
+        {"spec.classes": [{"className": "a", "nominalQuota": 1}, {"className": "a", "nominalQuota": 2}]},
+        "a device of a class is listed twice: keep one of the entries",
+        id="two limits on one device",
+    ),
+    pytest.param(
+        "DeviceQuota",
+        {"spec.classes": [{"className": "a", "nominalQuota": 1, "lendingLimit": 2}]},
+        "lendingLimit must not be greater than nominalQuota",
+        id="more lent than there is",
+    ),
+    pytest.param(
+        "DeviceQuota",
+        {"spec.priorityClassNames": ["system-cluster-critical"]},
+        "the PriorityClasses whose names begin with system- are those of Kubernetes itself: name others",
+        id="a priority of Kubernetes itself",
     ),
     pytest.param(
         "InferenceAutoscaler",

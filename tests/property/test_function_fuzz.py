@@ -24,6 +24,7 @@ from support.crossplane.manifests import (
     ENDPOINT,
     SERVICE,
     cloud_clusters,
+    device_quota,
     inference_autoscaler,
     inference_cluster,
     model_cache,
@@ -107,7 +108,7 @@ def _requests(process: FunctionProcess) -> Iterator[tuple[str, fnv1.RunFunctionR
         ("ModelEndpoint", ENDPOINT),
     ):
         fleet.run_until_ready(kind, name, within=120)
-    fleet.apply(*cloud_clusters(), serving_stack(), model_key(), inference_autoscaler())
+    fleet.apply(*cloud_clusters(), serving_stack(), model_key(), inference_autoscaler(), device_quota())
     fleet.run_for(65)
     for kind in COMPOSERS:
         last = fleet.calls(kind)[-1].request

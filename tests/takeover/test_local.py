@@ -77,6 +77,7 @@ spec:
 {SERVICE}"""
 
 NEW_KINDS = {
+    "devicequotas.modelplane.ai",
     "inferenceautoscalers.modelplane.ai",
     "inferencepools.inference.networking.k8s.io",
     "v1.inference.networking.k8s.io",

@@ -21,6 +21,7 @@ from modelplane.api.listing import alternatives
 from modelplane.api.meta import Model, ObjectMeta, Status
 from modelplane.api.mutual_tls import GatewaySettings, MutualTLSStatus
 from modelplane.api.node_pools import AKS_POOL_NAME, MAX_CLOUD_POOL_NODES, Accounting, NodePool
+from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.api.stack_components import COMPONENTS, ComponentSettings, ServingProfile
 from modelplane.api.usable_capacity import CapacitySource, UsableCapacity
@@ -209,6 +210,16 @@ class InferenceClusterSpec(Model):
     pod_keys: Annotated[
         PodKeys, about("Labels and annotations that the pods of engines may have on this cluster.")
     ] = PodKeys()
+    pod_scheduler: (
+        Annotated[
+            PodScheduler,
+            about(
+                "Scheduler of the pods of new replicas. Replicas that exist keep what they have. Absent: "
+                "kube-scheduler, without a queue."
+            ),
+        ]
+        | None
+    ) = None
     gateway: Annotated[GatewaySettings, about("Settings of the gateway on the cluster.")] = GatewaySettings()
     capacity_source: Annotated[
         CapacitySource,

@@ -7,6 +7,7 @@ derived from it.
 from dataclasses import dataclass
 
 from modelplane.api.aks_cluster import AKSCluster
+from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.eks_cluster import EKSCluster
 from modelplane.api.gke_cluster import GKECluster
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
@@ -110,6 +111,13 @@ def _infrastructure(type_: type[Model], plural: str, short: str, *columns: Colum
 
 
 KINDS = (
+    Kind(
+        DeviceQuota,
+        "devicequotas",
+        "dq",
+        namespaced=False,
+        own_columns=(Column("COHORT", ".spec.cohort"),),
+    ),
     Kind(
         InferenceAutoscaler,
         "inferenceautoscalers",

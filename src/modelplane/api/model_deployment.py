@@ -11,6 +11,7 @@ from typing import Annotated
 
 from modelplane.api.budgets import AMOUNT, MAX_AMOUNT
 from modelplane.api.device_prices import Currency
+from modelplane.api.device_quota import PriorityClassName
 from modelplane.api.devices import NodeSelector
 from modelplane.api.engines import (
     PHASE_RULES,
@@ -256,6 +257,17 @@ class ModelDeploymentSpec(ReplicaSettings):
         about("Number of ModelReplicas across the fleet: the field to scale.", ge=0, le=10000),
     ]
     placement: Annotated[PlacementSettings, about("Choice between feasible places.")] | None = None
+    priority_class_name: (
+        Annotated[
+            PriorityClassName,
+            about(
+                "PriorityClass (scheduling.k8s.io) that decides which deployment gets replicas first where "
+                "devices or quota are scarce. The DeviceQuota of the namespace must allow it. Absent: "
+                "priority 0."
+            ),
+        ]
+        | None
+    ) = None
     failover: (
         Annotated[
             FailoverSettings,

@@ -18,6 +18,7 @@ from modelplane.api.engines import (
 )
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, Rule, about
 from modelplane.api.meta import LocalReference, Model, ObjectMeta, Status
+from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.serving_backend import ServingBackend
 
 
@@ -115,6 +116,16 @@ class ModelReplicaSpec(Model):
                 "Workloads of the engines. Modelplane: Deployments and LeaderWorkerSets. KServe: "
                 "LLMInferenceServices. A ModelDeployment sets it from the InferenceCluster when "
                 "it makes the replica. A replica that runs cannot change it. Absent: Modelplane."
+            ),
+        ]
+        | None
+    ) = None
+    pod_scheduler: (
+        Annotated[
+            PodScheduler,
+            about(
+                "Scheduler of the pods. A ModelDeployment sets it from the InferenceCluster when it makes "
+                "the replica. Absent: kube-scheduler."
             ),
         ]
         | None

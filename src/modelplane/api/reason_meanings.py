@@ -10,6 +10,8 @@ from modelplane.api.reasons import (
     CloudClusterCondition,
     CloudClusterReason,
     CommonCondition,
+    DeviceQuotaCondition,
+    DeviceQuotaReason,
     InferenceAutoscalerCondition,
     InferenceAutoscalerReason,
     InferenceClassCondition,
@@ -42,6 +44,7 @@ _AUTOSCALER = InferenceAutoscalerReason
 _CLOUD = CloudClusterReason
 _CLUSTER = InferenceClusterReason
 _GATEWAY = InferenceGatewayReason
+_QUOTA = DeviceQuotaReason
 _CACHE = ModelCacheReason
 _DEPLOYMENT = ModelDeploymentReason
 _ENDPOINT = ModelEndpointReason
@@ -80,6 +83,35 @@ DOCUMENTED = (
             "The namespace is reserved: nothing is composed in it. Existing children stay.",
         ),
         alarming=(AdmittedReason.RESERVED_NAMESPACE,),
+    ),
+    *_reasons(
+        "DeviceQuota",
+        DeviceQuotaCondition.ACCEPTED,
+        (True, _QUOTA.IN_FORCE, "New replicas of the namespaces are compared with the quota."),
+        (
+            False,
+            _QUOTA.NAMESPACE_CONFLICT,
+            "Another DeviceQuota names one of the namespaces. No new replica is placed in that namespace.",
+        ),
+        alarming=(_QUOTA.NAMESPACE_CONFLICT,),
+    ),
+    *_reasons(
+        "DeviceQuota",
+        DeviceQuotaCondition.EXCEEDS_CAPACITY,
+        (True, _QUOTA.FLEET_TOO_SMALL, "The quota promises more devices of a class than the fleet has."),
+        (False, _QUOTA.WITHIN_CAPACITY, "The fleet has the devices that the quota promises."),
+    ),
+    *_reasons(
+        "DeviceQuota",
+        DeviceQuotaCondition.PRIORITY_CLASSES_RESOLVED,
+        (True, _QUOTA.RESOLVED, "Every PriorityClass exists. Absent if none was ever named."),
+        (
+            False,
+            _QUOTA.PRIORITY_CLASS_NOT_FOUND,
+            "A PriorityClass does not exist. Deployments that name it get no new replicas.",
+        ),
+        (False, _QUOTA.PRIORITY_CLASS_UNKNOWN, "A PriorityClass cannot be read. Its last value counts."),
+        alarming=(_QUOTA.PRIORITY_CLASS_NOT_FOUND, _QUOTA.PRIORITY_CLASS_UNKNOWN),
     ),
     *_reasons(
         "InferenceAutoscaler",
@@ -397,11 +429,35 @@ DOCUMENTED = (
             _DEPLOYMENT.INSUFFICIENT_CAPACITY,
             "Fewer replicas than desired have a cluster. The message has both counts and the cause.",
         ),
+        (
+            False,
+            _DEPLOYMENT.QUOTA_EXCEEDED,
+            "The same, and a cluster has room for one more that the DeviceQuota of the namespace refuses.",
+        ),
+        (
+            False,
+            _DEPLOYMENT.QUOTA_UNKNOWN,
+            "The DeviceQuota of the namespace is not certain, so no new replica is placed.",
+        ),
+        (
+            False,
+            _DEPLOYMENT.PRIORITY_REFUSED,
+            "The DeviceQuota of the namespace does not allow the PriorityClass, or it does not exist.",
+        ),
+        (
+            False,
+            _DEPLOYMENT.PREEMPTED,
+            "Replicas are withdrawn, because a deployment of higher priority takes their devices.",
+        ),
         (False, _DEPLOYMENT.SCHEDULING, "Replicas have a cluster and are being created."),
         alarming=(
             _DEPLOYMENT.NO_CLUSTERS,
             _DEPLOYMENT.INVALID_NODE_SELECTOR,
             _DEPLOYMENT.INSUFFICIENT_CAPACITY,
+            _DEPLOYMENT.QUOTA_EXCEEDED,
+            _DEPLOYMENT.QUOTA_UNKNOWN,
+            _DEPLOYMENT.PRIORITY_REFUSED,
+            _DEPLOYMENT.PREEMPTED,
         ),
     ),
     *_reasons(

@@ -37,6 +37,26 @@ class AdmittedReason(StrEnum):
     RESERVED_NAMESPACE = "ReservedNamespace"
 
 
+class DeviceQuotaCondition(StrEnum):
+    """Condition types of a DeviceQuota."""
+
+    ACCEPTED = "Accepted"
+    EXCEEDS_CAPACITY = "ExceedsCapacity"
+    PRIORITY_CLASSES_RESOLVED = "PriorityClassesResolved"
+
+
+class DeviceQuotaReason(StrEnum):
+    """Reasons of a DeviceQuota's conditions."""
+
+    IN_FORCE = "InForce"
+    NAMESPACE_CONFLICT = "NamespaceConflict"
+    FLEET_TOO_SMALL = "FleetTooSmall"
+    WITHIN_CAPACITY = "WithinCapacity"
+    RESOLVED = "Resolved"
+    PRIORITY_CLASS_NOT_FOUND = "PriorityClassNotFound"
+    PRIORITY_CLASS_UNKNOWN = "PriorityClassUnknown"
+
+
 class InferenceAutoscalerCondition(StrEnum):
     """Condition types of an InferenceAutoscaler."""
 
@@ -208,6 +228,10 @@ class ModelDeploymentReason(StrEnum):
     NO_CLUSTERS = "NoClusters"
     INVALID_NODE_SELECTOR = "InvalidNodeSelector"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    QUOTA_UNKNOWN = "QuotaUnknown"
+    PRIORITY_REFUSED = "PriorityRefused"
+    PREEMPTED = "Preempted"
     SCHEDULING = "Scheduling"
     ALL_REPLICAS_READY = "AllReplicasReady"
     NO_REPLICAS_SCHEDULED = "NoReplicasScheduled"

@@ -160,6 +160,7 @@ def _is_blocked(cluster: "Object") -> bool:
 
 
 def _plan(live: Live, name: str, pool: str) -> "Plan":
+    from modelplane.cli.device_quotas import device_quotas
     from modelplane.controllers import fleet_resources
     from modelplane.offline.drains import drain_plan
     from modelplane.offline.fleet import Unplannable
@@ -172,7 +173,8 @@ def _plan(live: Live, name: str, pool: str) -> "Plan":
     )
 
     async def listed(client: "Client") -> "list[Object]":
-        return [item for each in resources for item in (await client.list(each)).items]
+        found = [item for each in resources for item in (await client.list(each)).items]
+        return [*found, *await device_quotas(client)]
 
     try:
         return drain_plan(read(live, "the fleet", listed), name, pool)

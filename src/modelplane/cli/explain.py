@@ -185,7 +185,8 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
 
 def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
     """Return the fleet of the files, or without files that of the API server."""
-    from modelplane.controllers.fleet_resources import needed_to_explain
+    from modelplane.cli.device_quotas import device_quotas
+    from modelplane.controllers.fleet_resources import LATER_KINDS, needed_to_explain
     from modelplane.offline.fleet import assemble
 
     if fleet:
@@ -193,6 +194,8 @@ def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
         return assemble(objects)
 
     async def listed(client: "Client") -> "list[Object]":
-        return [item for each in needed_to_explain(kind.name) for item in (await client.list(each)).items]
+        needed = [each for each in needed_to_explain(kind.name) if each not in LATER_KINDS]
+        found = [item for each in needed for item in (await client.list(each)).items]
+        return [*found, *await device_quotas(client)]
 
     return assemble(read(live, "the fleet", listed), live=True)

@@ -234,6 +234,15 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """An owner of one of our kinds; the namespace is empty for a cluster-scoped one."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Composition:
     """The desired state, as far as one owner decides it."""
 
@@ -249,6 +258,8 @@ class Composition:
     """True if the owner got less than it asked for, and waits for more."""
     also_watch: tuple[Requirement, ...] = ()
     """Further objects whose changes trigger another composition."""
+    wakes: tuple[Reference, ...] = ()
+    """Owners whose composition depends on this one, to be composed now. Crossplane asks for them in time."""
     again_in_s: float | None = None
     """Seconds after which to compose again, although nothing has changed; None if there is no need."""
     routes: tuple[Route, ...] = ()

@@ -33,6 +33,10 @@ _BLOCKING: Final = (
     DeploymentReason.INSUFFICIENT_CAPACITY,
     DeploymentReason.INVALID_NODE_SELECTOR,
     DeploymentReason.NO_CLUSTERS,
+    DeploymentReason.QUOTA_EXCEEDED,
+    DeploymentReason.QUOTA_UNKNOWN,
+    DeploymentReason.PRIORITY_REFUSED,
+    DeploymentReason.PREEMPTED,
 )
 _ORDER: Final = (DrainState.BLOCKED, DrainState.MOVING, DrainState.WAITING)
 

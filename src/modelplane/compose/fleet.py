@@ -16,6 +16,7 @@ from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceClu
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment, PlacementSettings
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
+from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.api.usable_capacity import UsableCapacity
@@ -47,6 +48,7 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
     """Return an InferenceCluster in the scheduler's types."""
     status = source.status
     why = _not_ready(source)
+    classes = {each.name: each.class_name for each in source.spec.node_pools}
     return scheduler.Cluster(
         name=source.metadata.name,
         labels=dict(source.metadata.labels),
@@ -54,7 +56,10 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
         ready=not why,
         not_ready=why,
         gateway_address=status.gateway.address if status.gateway else "",
-        pools=tuple(replace(pool(each), cordon=source.cordon(each.name)) for each in status.gpu_pools),
+        pools=tuple(
+            replace(pool(each), cordon=source.cordon(each.name), class_name=classes.get(each.name, ""))
+            for each in status.gpu_pools
+        ),
         taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
         capabilities=_capabilities(status.capabilities, source.spec.serving_stack.backend),
         cache_storage=(status.cache.storage_class_name or "") if status.cache else "",
@@ -70,6 +75,14 @@ def backend(found: Mapping[str, Any]) -> ServingBackend:
         return decode_as(InferenceCluster, found).spec.serving_stack.backend
     except InvalidObject:
         return ServingBackend.MODELPLANE
+
+
+def pod_scheduler(found: Mapping[str, Any]) -> PodScheduler | None:
+    """Return the scheduler of pods of new replicas on an InferenceCluster; None if it is unreadable."""
+    try:
+        return decode_as(InferenceCluster, found).spec.pod_scheduler
+    except InvalidObject:
+        return None
 
 
 def clusters(
@@ -220,8 +233,14 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
         draining=bool(source.spec.draining),
         surge=is_surge(found),
         updating=ready and (is_updating(found) or not holds(found, READY)),
-        created=source.metadata.creation_timestamp.isoformat() if source.metadata.creation_timestamp else "",
+        created=_time(source.metadata.creation_timestamp),
+        deleted=_time(source.metadata.deletion_timestamp),
     )
+
+
+def _time(at: datetime | None) -> str:
+    """Return a time as text that sorts by time; empty for none."""
+    return at.isoformat() if at else ""
 
 
 def stuck_before(now: datetime | None) -> str:
@@ -286,6 +305,7 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
         policy=placement.policy,
         most_per_hour=None if most is None else money.parts(most),
         currency=placement.currency or "",
+        created=_time(source.metadata.creation_timestamp),
     )
 
 

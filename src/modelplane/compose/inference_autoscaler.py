@@ -16,7 +16,12 @@ from modelplane.compose.readiness import condition_of
 
 _DEPLOYMENT = "deployment"
 _LEFT_TO_OTHERS = (Inert.OTHER_AUTOSCALER, Inert.OTHER_WRITER)
-_WITHOUT_PLACE = (ModelDeploymentReason.INSUFFICIENT_CAPACITY, ModelDeploymentReason.NO_CLUSTERS)
+_WITHOUT_PLACE = (
+    ModelDeploymentReason.INSUFFICIENT_CAPACITY,
+    ModelDeploymentReason.NO_CLUSTERS,
+    ModelDeploymentReason.QUOTA_EXCEEDED,
+    ModelDeploymentReason.PREEMPTED,
+)
 
 
 def requirements(autoscaler: InferenceAutoscaler) -> tuple[Requirement, ...]:

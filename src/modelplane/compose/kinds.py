@@ -8,14 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
+from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.kinds import KINDS, kind_of
-from modelplane.api.meta import Model, kind_name
+from modelplane.api.meta import Model, Object, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
@@ -24,6 +25,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.serving_stack import ServingStack
 from modelplane.compose import (
+    device_quota,
     inference_autoscaler,
     inference_class,
     inference_cluster,
@@ -34,12 +36,16 @@ from modelplane.compose import (
     model_key,
     model_replica,
     model_service,
+    priorities,
 )
 from modelplane.compose.clouds import flow
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.serving_stack import flow as stack_flow
 from modelplane.compose.tenancy import admitted
+
+Find: TypeAlias = Callable[[Requirement], tuple[Object, ...] | Unknown]
+"""Returns the objects of a requirement, or why they are not known."""
 
 
 class Lane(Enum):
@@ -78,6 +84,8 @@ class Composer:
     requirements: Callable[[Any], tuple[Requirement, ...]]
     decide: Callable[[Request[Any]], Composition | Blocked]
     lane: Lane = Lane.FREE
+    further: Callable[[Find], tuple[Requirement, ...]] = lambda _find: ()
+    """Requirements that depend on what others found: the argument reads those."""
     on_clusters: bool = False
     """True if it has objects on clusters, so that it is created with the finalizer."""
     waits_for_children: bool = False
@@ -104,6 +112,10 @@ class Composer:
         """Its ``apiVersion`` in manifests."""
         return kind_of(self.type).api_version
 
+    def required(self, owner: Any, find: Find) -> tuple[Requirement, ...]:
+        """Return all requirements of an owner; `find` reads the first ones, on which others depend."""
+        return (*self.requirements(owner), *self.further(find))
+
     def compose(self, request: Request[Any]) -> Composition | Blocked:
         """Compose an owner, unless its namespace is reserved for others, or its mutual TLS is unknown."""
         if isinstance(request.mutual_tls, Unknown):
@@ -113,6 +125,7 @@ class Composer:
 
 
 _COMPOSERS = (
+    Composer(DeviceQuota, device_quota.requirements, device_quota.compose, pace=Pace(longest_s=300)),
     Composer(
         InferenceAutoscaler,
         inference_autoscaler.requirements,
@@ -147,6 +160,7 @@ _COMPOSERS = (
         model_deployment.requirements,
         model_deployment.compose,
         Lane.DECISIONS,
+        priorities.further,
         pace=Pace(15, 120, settles=True),
     ),
     Composer(

@@ -21,9 +21,18 @@ from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.api.reasons import ModelReplicaCondition
 from modelplane.cel import SelectorError
-from modelplane.compose import canary_replicas, failover, fleet, preferred
+from modelplane.compose import canary_replicas, failover, fleet, preferred, priorities, quotas
 from modelplane.compose.canary import Canary, canary
-from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
+from modelplane.compose.composition import (
+    Blocked,
+    Composition,
+    Desired,
+    Keep,
+    Reference,
+    Request,
+    Requirement,
+    keep_all,
+)
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import condition_of, holds, when_condition
 from modelplane.compose.revisions import is_revision, revisions
@@ -40,6 +49,7 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
         Requirement("clusters", API_VERSION, kind_name(InferenceCluster), triggers=False),
         Requirement("replicas", API_VERSION, kind_name(ModelReplica), triggers=False),
         *preferred.requirements(deployment),
+        quotas.QUOTAS,
     ]
     cache = deployment.replica_template().model_cache_name
     if cache:
@@ -94,7 +104,11 @@ def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, sched
     replicas = _replicas(request)
     clusters = fleet.clusters(request.found("clusters"), replicas)
     clusters, wanted = failover.situation(request, clusters, fleet.deployment(deployment, footprint))
-    return scheduler.Fleet(clusters, replicas, fleet.stuck_before(request.now)), wanted
+    known = quotas.of_fleet(request)
+    bound = scheduler.by_namespace(known)
+    others = priorities.others(request, bound)
+    there = scheduler.Fleet(clusters, replicas, fleet.stuck_before(request.now), known, others)
+    return there, replace(wanted, priority=priorities.of(deployment, bound))
 
 
 def placed(request: Request[ModelDeployment], placement: scheduler.Placement) -> Composition:
@@ -136,6 +150,12 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
             *reached.conditions,
         ),
         again_in_s=reached.again_in_s,
+        wakes=tuple(
+            Reference(kind_name(ModelDeployment), namespace, name)
+            for namespace, name in sorted(
+                {(each.namespace, each.deployment_name) for each in placement.displaces}
+            )
+        ),
         ready=scheduled.holds and ready_condition.holds,
         unsatisfied=len(staying) < deployment.spec.replicas
         or bool(placement.surge_problem)
@@ -285,7 +305,7 @@ def _scheduled(request: Request[ModelDeployment], placement: scheduler.Placement
         return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
     problem = placement.diagnosis.sentence()
     if len(staying) < wanted:
-        return false(type_, Reason.INSUFFICIENT_CAPACITY, problem)
+        return false(type_, quotas.reason(placement.diagnosis), problem)
     if wanted and not any(replica_key(a.cluster, a.index) in request.observed for a in staying):
         return false(type_, Reason.SCHEDULING, f"{len(staying)} of {wanted} replicas are being created")
     on = ", ".join(sorted({assignment.cluster for assignment in staying}))

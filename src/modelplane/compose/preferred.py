@@ -30,7 +30,9 @@ _DEPLOYMENTS, _AUTOSCALERS = "deployments", "autoscalers"
 _FULL: Final = 0.9
 """Part of its target from which a deployment at maxReplicas has no headroom: the autoscaler's tolerance."""
 
-_NO_CAPACITY = frozenset({Reason.NO_CLUSTERS, Reason.INSUFFICIENT_CAPACITY})
+_NO_CAPACITY = frozenset(
+    {Reason.NO_CLUSTERS, Reason.INSUFFICIENT_CAPACITY, Reason.QUOTA_EXCEEDED, Reason.PREEMPTED}
+)
 
 
 class Saturation(StrEnum):

@@ -2,8 +2,11 @@
 
 from typing import TypeAlias
 
+import msgspec
+
 from modelplane import scheduler
 from modelplane.api import labels
+from modelplane.api.decode import convert
 from modelplane.api.devices import DeviceSelector
 from modelplane.api.engines import Serving
 from modelplane.api.meta import LocalReference, ObjectMeta
@@ -16,6 +19,7 @@ from modelplane.api.model_replica import (
     ResolvedRequest,
 )
 from modelplane.api.names import replica_name
+from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.compose import fleet
 from modelplane.compose.composition import Request
@@ -39,7 +43,15 @@ def wanted_replicas(
         key = replica_key(assignment.cluster, assignment.index)
         backend = _backend(request, key, assignment.cluster)
         was_surge = is_surge(request.observed.get(key))
-        wanted[key] = _replica(request.owner, template, assignment, name, backend, was_surge=was_surge)
+        replica = _replica(request.owner, template, assignment, name, backend, was_surge=was_surge)
+        scheduled = _pod_scheduler(request, key, assignment.cluster)
+        wanted[key] = (
+            msgspec.structs.replace(
+                replica, spec=msgspec.structs.replace(replica.spec, pod_scheduler=scheduled)
+            )
+            if scheduled
+            else replica
+        )
     return wanted
 
 
@@ -65,6 +77,15 @@ def _backend(request: Request[ModelDeployment], key: str, cluster: str) -> Servi
         return ServingBackend(there["spec"].get("backend", ServingBackend.MODELPLANE))
     clusters = (each for each in request.found("clusters") if each["metadata"]["name"] == cluster)
     return next(map(fleet.backend, clusters), ServingBackend.MODELPLANE)
+
+
+def _pod_scheduler(request: Request[ModelDeployment], key: str, cluster: str) -> PodScheduler | None:
+    """Return the scheduler of a replica's pods: what it has, or that of its cluster if it is new."""
+    if there := request.observed.get(key):
+        known = there["spec"].get("podScheduler")
+        return convert(known, PodScheduler) if known else None
+    clusters = (each for each in request.found("clusters") if each["metadata"]["name"] == cluster)
+    return next(map(fleet.pod_scheduler, clusters), None)
 
 
 def _replica(

@@ -152,6 +152,7 @@ class Manager:
             self._autoscaling,
             self._canaries,
             self._failover.of,
+            self._enqueue,
         )
 
     def _budgets_by(self, proxy: Proxy | None) -> Budgets:

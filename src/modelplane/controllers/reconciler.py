@@ -73,6 +73,7 @@ class Reconciler:
         autoscaling: Autoscaling | None = None,
         canaries: Canaries | None = None,
         watched: Callable[[Model], Watched | None] = lambda _owner: None,
+        wake: Callable[[OwnerKey], None] = lambda _key: None,
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -85,6 +86,7 @@ class Reconciler:
         self._autoscaling = autoscaling
         self._canaries = canaries
         self._watched = watched
+        self._wake = wake
         self._gateway_is_local = gateway_is_local
         self._watching_since: datetime | None = None
         self._children = children.index
@@ -114,7 +116,7 @@ class Reconciler:
         except InvalidObject as error:
             await self._reporter.blocked(owner, str(error))
             return None
-        requirements = _requirements(kind, decoded)
+        requirements = self._requirements(kind, decoded)
         # What the last composition watched triggers another one until this one says anew what it watches.
         watched = self._interests.of(key)
         self._interests.set(key, (*requirements, *(each for each in watched if each not in requirements)))
@@ -152,6 +154,8 @@ class Reconciler:
         problem = await self._writer.write(owner, observed, composition)
         if not problem:
             await self._reporter.decided(owner, observed, composition)
+            for each in composition.wakes:
+                self._wake(OwnerKey(each.kind, each.namespace, each.name))
         return problem
 
     def _loading(self, owner: Object, request: Request[Any]) -> bool:
@@ -172,7 +176,7 @@ class Reconciler:
         kind = COMPOSERS[key.kind]
         try:
             decoded = decode_as(kind.type, owner)
-            requirements = _requirements(kind, decoded)
+            requirements = self._requirements(kind, decoded)
             observed = self._observed(owner, _clusters(requirements))
             composition = kind.compose(self._request(decoded, observed, requirements))
         except InvalidObject as error:
@@ -213,6 +217,10 @@ class Reconciler:
             watched=self._watched(owner),
         )
 
+    def _requirements(self, kind: Composer, decoded: Model) -> tuple[Requirement, ...]:
+        """Return what an owner requires, except its users: the finalizer looks for them on deletion."""
+        return tuple(filterfalse(guards.matters_only_on_deletion, kind.required(decoded, self._find)))
+
     def _find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         if requirement.cluster:
             return self._clusters.find(requirement)
@@ -234,11 +242,6 @@ class Reconciler:
             if connection.name in clusters:
                 observed |= adoption.keyed(owner, connection.children)
         return observed | self._releases.observed(owner)
-
-
-def _requirements(kind: Composer, decoded: Model) -> tuple[Requirement, ...]:
-    """Return what an owner requires, except its users: the finalizer looks for them once it is deleted."""
-    return tuple(filterfalse(guards.matters_only_on_deletion, kind.requirements(decoded)))
 
 
 def _clusters(requirements: tuple[Requirement, ...]) -> set[str]:

@@ -18,6 +18,7 @@ from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 
 KINDS: Final = (
+    fleet_resources.DEVICE_QUOTAS,
     fleet_resources.INFERENCE_CLASSES,
     fleet_resources.INFERENCE_CLUSTERS,
     fleet_resources.INFERENCE_GATEWAYS,

@@ -40,10 +40,10 @@ PEOPLE = {
     "platform": (
         Rule(
             GROUP,
-            ("inferenceclasses", "inferenceclusters"),
+            ("devicequotas", "inferenceclasses", "inferenceclusters"),
             _EDIT,
-            "Platform teams publish hardware. Kubeconfigs are Secrets of one namespace, which this role "
-            "cannot name.",
+            "Platform teams publish hardware, and divide it among teams. Kubeconfigs are Secrets of one "
+            "namespace, which this role cannot name.",
         ),
         Rule(
             INFRASTRUCTURE_GROUP,

@@ -107,6 +107,13 @@ FLEET = (
         "A namespace of a cluster is the team's own if the cluster is the control plane. Only namespaces of "
         "models are asked for, each by its name.",
     ),
+    Rule(
+        "scheduling.k8s.io",
+        ("priorityclasses",),
+        _READ,
+        "The values of the priorities that DeviceQuotas allow. Each is asked for by its name.",
+        unseen="only a fleet with a DeviceQuota with priorityClassNames gets such requests",
+    ),
     Rule("events.k8s.io", ("events",), ("create",), "Changes of conditions are reported as events."),
     Rule(
         "apiextensions.k8s.io",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol, Self
 
 from modelplane.controllers.events import CONTROLLER
+from modelplane.controllers.fleet_resources import LATER_KINDS
 from modelplane.dashboard.snapshot import EVENT, Snapshot
 from modelplane.kube import errors, resources
 from modelplane.kube.list_watch import ObjectList
@@ -79,6 +80,10 @@ async def _listed(client: Reader, resource: Resource, namespace: str, fields: st
     try:
         async with asyncio.timeout(PATIENCE_S):
             found = await client.list(resource, namespace or None, fields=fields)
+    except errors.NotFound as error:
+        if resource in LATER_KINDS:
+            return ()
+        raise _refused(resource, namespace, error) from error
     except (errors.KubernetesError, TimeoutError) as error:
         raise _refused(resource, namespace, error) from error
     return tuple(found.items)

@@ -14,6 +14,7 @@ import msgspec
 from modelplane import scheduler
 from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model, Object
@@ -28,7 +29,14 @@ from modelplane.api.reasons import (
 )
 from modelplane.canary.state import UNDECIDED
 from modelplane.cel import SelectorError
-from modelplane.compose import failover, fleet, inference_cluster, model_deployment, workload_kinds
+from modelplane.compose import (
+    device_quota,
+    failover,
+    fleet,
+    inference_cluster,
+    model_deployment,
+    workload_kinds,
+)
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.conditions import READY, Condition
 from modelplane.compose.kinds import COMPOSERS
@@ -111,13 +119,28 @@ def is_assumed_silent(replica: Object) -> bool:
 
 
 def assume_ready(store: Store) -> tuple[str, ...]:
-    """Add to each cluster without a status the one that it would publish; return their names."""
+    """Add to each cluster and quota without a status the one that it would publish; return the clusters."""
     assumed = []
     for cluster in _of(store, InferenceCluster):
         if not cluster.get("status"):
             assumed.append(cluster["metadata"]["name"])
             store.add(_published(cluster, store))
+    _publish_quotas(store)
     return tuple(assumed)
+
+
+def _publish_quotas(store: Store) -> None:
+    """Add the values of PriorityClasses to the DeviceQuotas that allow them."""
+    for quota in _of(store, DeviceQuota):
+        if quota.get("status"):
+            continue
+        try:
+            composition = device_quota.compose(_request(quota, store, {}))
+        except InvalidObject:
+            continue  # the placement of its namespaces says so
+        if isinstance(composition, Composition):
+            published = {**quota, "status": plain(dict(composition.status))}
+            store.add(versioned({**published, "metadata": _unversioned(quota["metadata"])}))
 
 
 def assumed_ready(files: Files) -> tuple[str, ...]:
@@ -175,7 +198,7 @@ def plain(value: Any) -> Any:
 def _request(owner: Object, store: Store, observed: Mapping[str, Object]) -> Request[Any]:
     composer = COMPOSERS[owner["kind"]]
     decoded = decode_as(composer.type, owner)
-    required = {each.key: store.find(each) for each in composer.requirements(decoded)}
+    required = {each.key: store.find(each) for each in composer.required(decoded, store.find)}
     return Request(decoded, observed, required, canary=UNDECIDED, watched=failover.reported(decoded))
 
 

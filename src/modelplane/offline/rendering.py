@@ -221,7 +221,7 @@ def _composed(
     looked: set[str] = set()
     while True:
         decoded = decode_as(composer.type, owner)
-        requirements = composer.requirements(decoded)
+        requirements = composer.required(decoded, store.find)
         found = {each.key: store.find(each) or assumed_original(each) for each in requirements}
         request = Request(
             decoded,
@@ -238,7 +238,8 @@ def _composed(
         looked |= found.keys()
         if isinstance(composition, Composition):
             owner = {**owner, "status": plain({**owner.get("status", {}), **composition.status})}
-        if {each.key for each in composer.requirements(decode_as(composer.type, owner))} <= looked:
+        again = composer.required(decode_as(composer.type, owner), store.find)
+        if {each.key for each in again} <= looked:
             return tuple((each, found[each.key]) for each in requirements), composition
 
 

@@ -12,9 +12,11 @@ from modelplane.api.node_pools import Accounting
 from modelplane.cel.device import AttributeValue, Version
 from modelplane.scheduler.alternatives import Alternatives, alternatives
 from modelplane.scheduler.cost import Cost
-from modelplane.scheduler.diagnosis import Diagnosis, Refusal, Remedy
+from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal, Remedy
 from modelplane.scheduler.drain import drained, moving
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
+from modelplane.scheduler.quota_usage import QuotaUse, quota_usage
+from modelplane.scheduler.quotas import Limit, Quota, by_namespace
 from modelplane.scheduler.schedule import schedule
 from modelplane.scheduler.surge import with_surge, without_marks
 from modelplane.scheduler.types import (
@@ -31,6 +33,7 @@ from modelplane.scheduler.types import (
     PlacedEngine,
     PlacedMember,
     Pool,
+    Priority,
     Replica,
     ResolvedRequest,
     Taint,
@@ -46,6 +49,7 @@ __all__ = [
     "Amount",
     "Assignment",
     "AttributeValue",
+    "Block",
     "CacheFootprint",
     "Capabilities",
     "Claim",
@@ -59,6 +63,7 @@ __all__ = [
     "Effect",
     "Engine",
     "Fleet",
+    "Limit",
     "Member",
     "Operator",
     "Phase",
@@ -67,6 +72,9 @@ __all__ = [
     "Placement",
     "PlacementPolicy",
     "Pool",
+    "Priority",
+    "Quota",
+    "QuotaUse",
     "Reason",
     "Refusal",
     "Remedy",
@@ -79,9 +87,11 @@ __all__ = [
     "Usage",
     "Version",
     "alternatives",
+    "by_namespace",
     "drained",
     "moving",
     "overcommitted",
+    "quota_usage",
     "schedule",
     "usage",
     "with_surge",

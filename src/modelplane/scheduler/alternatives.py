@@ -32,7 +32,7 @@ def alternatives(fleet: Fleet, deployment: Deployment) -> Alternatives:
     places = []
     for name, cluster in state.clusters.items():
         offer = state.offer(cluster)
-        if isinstance(offer, Offer):
+        if isinstance(offer, Offer) and not state.quotas.refusal(cluster, offer.engines):
             places.append(Alternative(name, offer.engines, offer.cost))
     places.sort(key=lambda each: (between_clusters(deployment.policy, 0, each.cost), each.cluster))
     return Alternatives(tuple(places), state.currency)

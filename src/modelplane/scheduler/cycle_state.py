@@ -1,6 +1,6 @@
 """State of one scheduling cycle, shared by its steps."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from modelplane.scheduler.cost import currency_of
@@ -8,6 +8,8 @@ from modelplane.scheduler.filters import admit
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.placer import Offer, Placer
+from modelplane.scheduler.quota_ledger import QuotaLedger
+from modelplane.scheduler.reservation import Reservation
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, Fleet
@@ -16,7 +18,7 @@ from modelplane.scheduler.verdict import Rejected
 
 @dataclass(frozen=True, slots=True)
 class CycleState:
-    """The deployment to place, the clusters by name, and the ledger and placer of this cycle.
+    """The deployment to place, the clusters by name, and the ledgers and placer of this cycle.
 
     Prices are compared in `currency`.
     """
@@ -26,6 +28,8 @@ class CycleState:
     placer: Placer
     ledger: Ledger
     budget: SearchBudget
+    quotas: QuotaLedger
+    reservations: Sequence[Reservation] = ()
     currency: str = ""
 
     def offer(self, cluster: Cluster) -> Offer | Rejected | Misfit:
@@ -36,16 +40,30 @@ class CycleState:
         return self.placer.offer(cluster, self.ledger.capacities(cluster))
 
     @classmethod
-    def begin(cls, fleet: Fleet, deployment: Deployment) -> "CycleState":
-        """Return the state before the first step. Raises SelectorError."""
-        budget = SearchBudget()
+    def begin(
+        cls,
+        fleet: Fleet,
+        deployment: Deployment,
+        reservations: Sequence[Reservation] = (),
+        budget: SearchBudget | None = None,
+    ) -> "CycleState":
+        """Return the state before the first step, with the capacity taken of what is reserved for others.
+
+        Raises SelectorError.
+        """
+        budget = budget or SearchBudget()
         selection = Selection(budget, deployment)
         currency = currency_of(fleet.clusters, deployment.currency)
+        ledger = Ledger(fleet.replicas, selection, budget)
+        for each in reservations:
+            ledger.charge(each.cluster, each.engines, each.beyond)
         return cls(
             deployment,
             {cluster.name: cluster for cluster in fleet.clusters},
             Placer(deployment, selection, budget, currency),
-            Ledger(fleet.replicas, selection, budget),
+            ledger,
             budget,
+            QuotaLedger(fleet, deployment.namespace, ledger, reservations),
+            tuple(reservations),
             currency,
         )

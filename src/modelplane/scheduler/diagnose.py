@@ -3,15 +3,19 @@
 While every replica is placed, no refusal is examined.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from modelplane.api.listing import listing, number_of
 from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.cluster_queue import Refused
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.diagnosis import Diagnosis, Refusal
+from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal
+from modelplane.scheduler.displacement import Displacement
 from modelplane.scheduler.fill import Filled
 from modelplane.scheduler.remedies import remedies
 from modelplane.scheduler.retention import Kept, Leaving
+from modelplane.scheduler.turns import Turns
 from modelplane.scheduler.types import Pool
 from modelplane.scheduler.unmet import Details, by_request
 from modelplane.scheduler.verdict import Rejected
@@ -25,17 +29,45 @@ def diagnose(
     placed = len(kept) + len(filled.placed)
     details = Details(selection)
     refused = sorted(filled.refused, key=lambda each: each.cluster.name)
-    waits = deployment.cache is not None and not deployment.cache.known and placed < deployment.replicas
+    cause, why = block(state)
     return Diagnosis(
         wanted=deployment.replicas,
         placed=placed,
         clusters=len(state.clusters),
         refusals=tuple(refusal for each in refused for refusal in _refusals(each, details)),
-        blocked="waiting for its ModelCache: no new replica is placed" if waits else "",
+        blocked=why if placed < deployment.replicas else "",
+        block=cause if placed < deployment.replicas else Block.NONE,
         causes=by_request(refused, selection),
         remedies=remedies(state, refused, leaving) if refused else (),
         notes=(*_notes(leaving), *_overcommitted(state, kept)),
     )
+
+
+def block(state: CycleState) -> tuple[Block, str]:
+    """Return what keeps every new replica from being placed, whatever the clusters offer, and in words."""
+    cache = state.deployment.cache
+    if cache is not None and not cache.known:
+        return Block.CACHE, "waiting for its ModelCache: no new replica is placed"
+    if state.quotas.problem:
+        return Block.QUOTA, state.quotas.problem
+    if problem := state.deployment.priority.problem:
+        return Block.PRIORITY, problem
+    return Block.NONE, ""
+
+
+def with_turns(
+    diagnosis: Diagnosis, ahead: Turns, displaced: Mapping[str, str], wanted: Displacement | None
+) -> Diagnosis:
+    """Add to a diagnosis which deployments come first, and the replicas that leave, here or for this one."""
+    notes = [f'replica "{name}" is withdrawn: {why}' for name, why in sorted(displaced.items())]
+    if diagnosis.unsatisfied and (note := ahead.note()):
+        notes.append(note)
+    if wanted is not None and wanted.replicas:
+        names = listing(f"{each.namespace}/{each.name}" for each in wanted.replicas)
+        count = number_of(len(wanted.replicas), "replica")
+        verb = "leaves" if len(wanted.replicas) == 1 else "leave"
+        notes.append(f"{count} of lower priority {verb} for the next one: {names}")
+    return replace(diagnosis, notes=(*diagnosis.notes, *notes), preempted=bool(displaced))
 
 
 def _refusals(refused: Refused, details: Details) -> Iterable[Refusal]:

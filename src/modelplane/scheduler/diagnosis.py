@@ -6,6 +6,7 @@ A cluster is counted once, under the refusal of the pool that came closest to a 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final
 
 from modelplane.api.listing import in_order, listing
@@ -35,7 +36,17 @@ PHRASES: Final[dict[Reason, str]] = {
     Reason.ENGINES_COMPETE: "without room for engines {subject} together",
     Reason.NO_PRICE: "without a price in {subject}, which maxCostPerHour needs",
     Reason.TOO_EXPENSIVE: "above maxCostPerHour",
+    Reason.OVER_QUOTA: "above {subject}",
 }
+
+
+class Block(Enum):
+    """Causes for which no new replica of a deployment is placed, whatever the clusters offer."""
+
+    NONE = auto()
+    CACHE = auto()
+    QUOTA = auto()
+    PRIORITY = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +97,10 @@ class Diagnosis:
     remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = ()
     causes: Mapping[str, Unmet] = field(default_factory=dict)
+    block: Block = Block.NONE
+    """The cause of `blocked`."""
+    preempted: bool = False
+    """True if replicas leave because deployments of higher priority take their devices."""
 
     @property
     def unsatisfied(self) -> bool:

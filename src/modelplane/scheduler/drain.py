@@ -91,7 +91,7 @@ def _decided(
     if name in waits:
         reason = f"{places[name]} is draining; it waits for its turn: {waits[name]}"
         return replace(decision, reason=reason, waits=True)
-    return leave(state.ledger, decision, f"{places[name]} is draining")
+    return leave(state, decision, f"{places[name]} is draining")
 
 
 def _full(cluster: Cluster, load: Counter[str]) -> str:

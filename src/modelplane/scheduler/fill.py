@@ -53,8 +53,7 @@ def fill(
     places, refused = _one_by_one(state, queue, spending, shortfall)
     if together and rearrangement.applies(state, shortfall):
         better = rearrangement.rearranged(state, places, queue.next(_OTHERS), shortfall, most)
-        if better is not None:
-            _replace(state, places, better)
+        if better is not None and _replace(state, places, better):
             places = better
             refused = _refused(state) if len(places) < shortfall else ()
     placed = (New(each.name, indices.take(each.name), offer.engines) for each, offer in places)
@@ -71,21 +70,39 @@ def _one_by_one(
         if best is None:
             return places, queue.refused()
         cluster, offer = best
-        if refusal := spending.refusal(offer.cost):
+        refusal = spending.refusal(offer.cost) or state.quotas.refusal(cluster, offer.engines)
+        if refusal:
             queue.refuse(refusal)
             continue
         spending.add(offer.cost)
-        state.ledger.charge(cluster.name, offer.engines)
+        _charge(state, [best])
         places.append(best)
         queue.take()
     return places, ()
 
 
-def _replace(state: CycleState, before: Sequence[Place], after: Sequence[Place]) -> None:
-    for cluster, offer in before:
-        state.ledger.refund(cluster.name, offer.engines)
-    for cluster, offer in after:
+def _replace(state: CycleState, before: Sequence[Place], after: Sequence[Place]) -> bool:
+    """Charge other places instead, and return True; if a quota refuses one of them, change nothing."""
+    _refund(state, before)
+    for at, (cluster, offer) in enumerate(after):
+        if state.quotas.refusal(cluster, offer.engines):
+            _refund(state, after[:at])
+            _charge(state, before)
+            return False
+        _charge(state, [(cluster, offer)])
+    return True
+
+
+def _charge(state: CycleState, places: Sequence[Place]) -> None:
+    for cluster, offer in places:
+        state.quotas.charge(cluster, offer.engines)
         state.ledger.charge(cluster.name, offer.engines)
+
+
+def _refund(state: CycleState, places: Sequence[Place]) -> None:
+    for cluster, offer in places:
+        state.quotas.charge(cluster, offer.engines, -1)
+        state.ledger.refund(cluster.name, offer.engines)
 
 
 def _refused(state: CycleState) -> tuple[Refused, ...]:

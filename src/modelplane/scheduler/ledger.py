@@ -15,6 +15,7 @@ from modelplane.scheduler.capacity import DeviceCapacity, FreeCapacity, NodeCapa
 from modelplane.scheduler.cost import NOTHING, Cost, cost_of, cost_of_nodes
 from modelplane.scheduler.filters.devices import demand
 from modelplane.scheduler.identity_map import IdentityMap
+from modelplane.scheduler.quotas import DeviceKey
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import (
@@ -126,6 +127,23 @@ class Ledger:
                 groups = self._groups(engines, pool)
                 costs += (cost_of(pool, Load(group, copies), currency) for group, copies in groups.items())
         return sum(costs, NOTHING)
+
+    def devices(self, cluster: Cluster, engines: Sequence[PlacedEngine]) -> Counter[DeviceKey]:
+        """Return the devices that placed engines take: all those of whole nodes, or those claimed."""
+        nodes = held(engines)
+        taken: Counter[DeviceKey] = Counter()
+        for pool in cluster.pools:
+            keys = [DeviceKey(pool.class_name, device.name) for device in pool.devices]
+            if pool.accounting is Accounting.NODES:
+                if count := nodes[pool.name]:
+                    sizes = (device.count for device in pool.devices)
+                    taken.update({key: size * count for key, size in zip(keys, sizes, strict=True)})
+                continue
+            for group, copies in self._groups(engines, pool).items():
+                for each, pods in group.pods:
+                    for key, need in zip(keys, each.need, strict=True):
+                        taken[key] += need * pods * copies
+        return +taken
 
     def _capacity(
         self, pool: Pool, nodes: int, groups: Mapping[Group, int], without: Sequence[PlacedEngine]

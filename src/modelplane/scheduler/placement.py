@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.diagnosis import Diagnosis
-from modelplane.scheduler.types import PlacedEngine
+from modelplane.scheduler.types import PlacedEngine, Replica
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class Placement:
     dropped: tuple[Dropped, ...] = ()
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
     currency: str = ""
+    displaces: tuple[Replica, ...] = ()
+    """Replicas of lower priority that are to leave for a missing one, and do not leave yet."""
     surge_problem: str = ""
     """The reason for which fewer surge replicas are placed than asked for; else empty."""
 

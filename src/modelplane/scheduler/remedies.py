@@ -43,7 +43,10 @@ _COMPARES: Final = r"\.\s*(?:compareTo|isGreaterThan|isLessThan)\(\s*"
 
 
 def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Leaving]) -> tuple[Remedy, ...]:
-    """Return the smallest change of each sort that helps: more nodes first, then edits of the deployment."""
+    """Return the smallest change of each sort that helps: a quota, more nodes, then edits of the deployment.
+
+    A change of capacity helps only as far as the quota allows another replica.
+    """
     deployment = state.deployment
     # No change of capacity brings back a replica that leaves the regions, or that a drain moves.
     leaving = [
@@ -53,12 +56,26 @@ def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Le
         and not drained(state.clusters[each.replica.cluster], each.replica)
     ]
     found = [
+        _more_quota(refused),
         _more_nodes(state, refused, leaving),
         _first_remedy(state, _relaxed(deployment, refused), leaving),
         _first_remedy(state, _tolerating(deployment, refused), leaving),
         _first_remedy(state, _selecting_less(deployment, refused), leaving),
     ]
     return tuple(remedy for remedy in found if remedy is not None)
+
+
+def _more_quota(refused: Sequence[Refused]) -> Remedy | None:
+    """Return the larger quota with which the clusters that have room for a replica would take it."""
+    changes: dict[str, list[str]] = {}
+    for each in refused:
+        refusal = each.refusal
+        if isinstance(refusal, Rejected) and refusal.reason is Reason.OVER_QUOTA and refusal.remedy:
+            changes.setdefault(refusal.remedy, []).append(each.cluster.name)
+    if not changes:
+        return None
+    change = min(changes, key=lambda each: (-len(changes[each]), each))
+    return Remedy(change, tuple(changes[change]))
 
 
 def _more_nodes(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Leaving]) -> Remedy | None:
@@ -81,7 +98,7 @@ def _more_nodes(state: CycleState, refused: Sequence[Refused], leaving: Sequence
         for position, pool in enumerate(cluster.pools):
             if state.budget.spent:
                 break
-            nodes = _least(partial(_fits_with, cluster, capacities, state.placer, pins, position), most)
+            nodes = _least(partial(_fits_with, state, cluster, capacities, pins, position), most)
             if nodes:
                 change = (
                     f'add {amounts.nodes(nodes)} to pool {pool.name} of InferenceCluster "{cluster.name}"'
@@ -97,9 +114,9 @@ def _lacks(refused: Refused, reasons: Iterable[Reason]) -> bool:
 
 
 def _fits_with(
+    state: CycleState,
     cluster: Cluster,
     capacities: Sequence[FreeCapacity],
-    placer: Placer,
     pins: Pins | None,
     position: int,
     nodes: int,
@@ -113,7 +130,11 @@ def _fits_with(
     )
     enlarged = [*capacities]
     enlarged[position] = capacities[position].enlarged(nodes)
-    return not isinstance(placer.place(replace(cluster, pools=larger), enlarged, pins), Misfit)
+    return _admits(state, cluster, state.placer.place(replace(cluster, pools=larger), enlarged, pins))
+
+
+def _admits(state: CycleState, cluster: Cluster, placed: tuple[PlacedEngine, ...] | Misfit) -> bool:
+    return not (isinstance(placed, Misfit) or state.quotas.refusal(cluster, placed))
 
 
 def _least(fits: Callable[[int], bool], most: int) -> int:
@@ -151,7 +172,7 @@ def _first_remedy(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[L
                 for cluster in edit.clusters
                 if not isinstance(admit(edit.deployment, cluster), Rejected)
                 and any(
-                    not isinstance(placer.place(cluster, state.ledger.capacities(cluster, engines)), Misfit)
+                    _admits(state, cluster, placer.place(cluster, state.ledger.capacities(cluster, engines)))
                     for engines in freed.get(cluster.name, [()])
                 )
             )

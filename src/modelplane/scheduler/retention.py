@@ -78,6 +78,7 @@ def retain(state: CycleState, replicas: Iterable[Replica]) -> list[RetentionDeci
         ):
             state.ledger.refund(replica.cluster, replica.engines)
             state.ledger.charge(replica.cluster, decision.engines)
+            state.quotas.grow(replica, decision.engines)
             decision = replace(decision, grows=True)
         decisions.append(decision)
     return decisions
@@ -124,9 +125,16 @@ def _refit(state: CycleState, replica: Replica, cluster: Cluster) -> Kept | Leav
             return Leaving(replica, _why(resolved, cluster))
         if not state.ledger.grows(cluster, resolved, replica.engines):
             return Kept(replica, resolved)
+    return _regrown(state, replica, cluster, pins)
+
+
+def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) -> Kept | Leaving:
+    """Keep a replica that needs more than it holds, if its pools and its quota have that for it."""
     placed = state.placer.place(cluster, state.ledger.capacities(cluster, without=replica.engines), pins)
     if isinstance(placed, Misfit):
         return Leaving(replica, _why(placed, cluster))
+    if refused := state.quotas.objection(cluster, placed, replica.engines):
+        return Leaving(replica, f"the edit needs more devices: {refused}")
     return Kept(replica, placed)
 
 
@@ -161,15 +169,16 @@ def yielding(
     decided: list[RetentionDecision] = []
     for decision in decisions:
         why = losers.get((decision.replica.namespace, decision.replica.name))
-        decided.append(leave(ledger, decision, why) if isinstance(decision, Kept) and why else decision)
+        decided.append(leave(state, decision, why) if isinstance(decision, Kept) and why else decision)
     return decided
 
 
-def leave(ledger: Ledger, decision: Kept, why: str) -> Leaving:
+def leave(state: CycleState, decision: Kept, why: str) -> Leaving:
     """Let a kept replica leave: it holds what it has, and does not grow."""
     if decision.grows:
-        ledger.refund(decision.replica.cluster, decision.engines)
-        ledger.charge(decision.replica.cluster, decision.replica.engines)
+        state.ledger.refund(decision.replica.cluster, decision.engines)
+        state.ledger.charge(decision.replica.cluster, decision.replica.engines)
+        state.quotas.grow(decision.replica, decision.engines, sign=-1)
     return Leaving(decision.replica, why)
 
 

@@ -8,13 +8,15 @@ from dataclasses import replace
 
 from modelplane.scheduler import failover
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.diagnose import diagnose
+from modelplane.scheduler.diagnose import block, diagnose, with_turns
+from modelplane.scheduler.diagnosis import Block
 from modelplane.scheduler.drain import drain
 from modelplane.scheduler.fill import Filled, fill
 from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.retention import Gone, Kept, Leaving, hold, retain, yielding
 from modelplane.scheduler.scale_down import victims
+from modelplane.scheduler.turns import displaced_of, missing, turns
 from modelplane.scheduler.types import Deployment, Fleet, Replica
 
 
@@ -25,10 +27,13 @@ def schedule(fleet: Fleet, deployment: Deployment, *, together: bool = True) -> 
     cheaper. The result is the same in any order of the fleet's clusters and replicas. Raises SelectorError if
     a selector does not compile or the selectors cost too much; the caller then keeps everything as it is.
     """
-    state = CycleState.begin(fleet, deployment)
+    ahead = turns(fleet, deployment)
+    state = CycleState.begin(fleet, deployment, ahead.reservations)
     ours = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
+    displaced = displaced_of(ahead, ours)
+    leaving_now = [replica for replica in ours if replica.name in displaced]
 
-    decisions = retain(state, ours)
+    decisions = retain(state, [replica for replica in ours if replica.name not in displaced])
     decisions = yielding(state, decisions, fleet.replicas)
     decisions = drain(state, decisions, fleet)
     hold(decisions, state.ledger)
@@ -45,16 +50,17 @@ def schedule(fleet: Fleet, deployment: Deployment, *, together: bool = True) -> 
     departing = [_leave(decision, indices) for decision in leaving]
     staying = [_stay(decision, indices) for decision in kept]
     shortfall = deployment.replicas - len(kept)
-    filled = Filled()
-    if not _waits_for_cache(deployment):
-        filled = fill(state, shortfall, indices, kept, together=together)
+    waits = block(state)[0] is not Block.NONE
+    filled = Filled() if waits else fill(state, shortfall, indices, kept, together=together)
+    wanted = missing(state, fleet, filled, shortfall) if ahead.may_displace and not waits else None
     new = [Assignment(each.cluster, each.index, each.engines) for each in filled.placed]
     assignments = [_priced(state, each) for each in (*departing, *staying, *new)]
     return Placement(
         tuple(sorted(assignments, key=lambda each: (each.cluster, each.index, each.replica))),
-        _dropped(gone, surplus, relieved),
-        diagnose(state, kept, leaving, filled),
+        _dropped([*gone, *(Gone(each, displaced[each.name]) for each in leaving_now)], surplus, relieved),
+        with_turns(diagnose(state, kept, leaving, filled), ahead, displaced, wanted),
         state.currency,
+        displaces=wanted.remaining if wanted else (),
     )
 
 
@@ -63,10 +69,6 @@ def _priced(state: CycleState, assignment: Assignment) -> Assignment:
     if not state.currency or cluster is None:
         return assignment
     return replace(assignment, cost=state.ledger.cost(cluster, assignment.engines, state.currency))
-
-
-def _waits_for_cache(deployment: Deployment) -> bool:
-    return deployment.cache is not None and not deployment.cache.known
 
 
 def _relieved(state: CycleState, kept: Sequence[Kept], leaving: Sequence[Leaving]) -> list[Replica]:

@@ -20,10 +20,10 @@ seconds. Sixteen usual selectors take as much for 4,000 different devices."""
 class SearchBudget:
     """The steps and the units that are left."""
 
-    def __init__(self) -> None:
-        """Begin with all of them."""
-        self._left = _STEPS
-        self._units = {True: SELECTOR_UNITS, False: SELECTOR_UNITS}
+    def __init__(self, part: int = 1) -> None:
+        """Begin with all of them, or with one of so many parts."""
+        self._left = _STEPS // part
+        self._units = dict.fromkeys((True, False), SELECTOR_UNITS // part)
 
     @property
     def allowance(self) -> int:

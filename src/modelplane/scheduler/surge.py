@@ -41,6 +41,8 @@ def with_surge(fleet: Fleet, deployment: Deployment, base: Placement, surge: int
         assignments=assignments,
         dropped=tuple(dropped),
         diagnosis=base.diagnosis,
+        # None leaves for a replica in addition.
+        displaces=base.displaces,
         surge_problem=problem,
     )
 

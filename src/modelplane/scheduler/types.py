@@ -20,6 +20,7 @@ from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.model_deployment import PlacementPolicy, TolerationOperator
 from modelplane.api.node_pools import Accounting
 from modelplane.cel.device import AttributeValue
+from modelplane.scheduler.quotas import Quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Pool:
     `usable` is None if nothing was observed: then all of it may be used. It limits new replicas only.
     Pools of a cluster with the same `fabric`, unless it is empty, are joined by one network. `prices` are
     those of one device of each entry for an hour, in billionths of the `currency`, which is empty where no
-    price is known.
+    price is known. `class_name` is the InferenceClass of its nodes.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Pool:
     prices: tuple[int, ...] = ()
     cordon: Cordon = Cordon.NONE
     usable: Usable | None = None
+    class_name: str = ""
 
     @property
     def usable_nodes(self) -> int:
@@ -197,6 +199,20 @@ class CacheFootprint:
 
 
 @dataclass(frozen=True, slots=True)
+class Priority:
+    """Priority of a deployment: the `value` of its PriorityClass, whose name is empty if it has none.
+
+    `preempts` is true if its quota and its class let it displace replicas of lower priority. A `problem` is
+    the reason why the class does not count; then no new replica is placed.
+    """
+
+    class_name: str = ""
+    value: int = 0
+    preempts: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """One ModelDeployment. `cache` is None if it refers to none. `most_per_hour` is in billionths.
 
@@ -218,6 +234,13 @@ class Deployment:
     most_per_hour: int | None = None
     currency: str = ""
     failover: bool = False
+    created: str = ""
+    priority: Priority = Priority()
+
+    @property
+    def order(self) -> tuple[str, str, str]:
+        """Its turn among deployments of equal priority: the oldest first, and those without a time last."""
+        return self.created or "~", self.namespace, self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +274,12 @@ class PlacedEngine:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One observed ModelReplica. `deleting` is true if its deletion was requested.
+    """One observed ModelReplica. `deleting` is true if its deletion was requested, at the time `deleted`.
 
-    `created` is its creation time, as text that sorts by time. `unreachable` is the reason why its cluster
-    cannot be reached, and empty while it can. `draining` is true if it was told to withdraw its endpoint.
-    `surge` is true if a rollout placed it in addition, `updating` if it is ready and an edit will restart it.
+    `created` is its creation time; both are texts that sort by time. `unreachable` is the reason why its
+    cluster cannot be reached, and empty while it can. `draining` is true if it was told to withdraw its
+    endpoint. `surge` is true if a rollout placed it in addition, `updating` if it is ready and an edit will
+    restart it.
     """
 
     namespace: str
@@ -269,6 +293,7 @@ class Replica:
     ready: bool = False
     deleting: bool = False
     created: str = ""
+    deleted: str = ""
     unreachable: str = ""
     draining: bool = False
     surge: bool = False
@@ -287,7 +312,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Every InferenceCluster, and every ModelReplica of every deployment, in any order.
+    """Every InferenceCluster, ModelReplica of every deployment, and DeviceQuota, in any order.
 
     A replica that was decided and is not observed yet belongs here too: its capacity is taken. One that was
     created before `stuck_before` (text like `created`) and is not ready holds up no drain of others.
@@ -296,6 +321,9 @@ class Fleet:
     clusters: tuple[Cluster, ...] = ()
     replicas: tuple[Replica, ...] = ()
     stuck_before: str = ""
+    quotas: tuple[Quota, ...] = ()
+    others: tuple[Deployment, ...] = ()
+    """The other deployments, where priorities are in use: they may come first, or be displaced."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

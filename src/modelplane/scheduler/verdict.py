@@ -32,6 +32,7 @@ class Reason(IntEnum):
     ENGINES_COMPETE = 17
     NO_PRICE = 18
     TOO_EXPENSIVE = 19
+    OVER_QUOTA = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Manifests of a fleet that is small enough to read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,14 @@ def inference_autoscaler() -> Object:
     targets = {"requestsPerReplica": 4}
     spec = {"deploymentRef": {"name": "qwen"}, "minReplicas": 1, "maxReplicas": 4, "targets": targets}
     return _ours("InferenceAutoscaler", "qwen", spec)
+
+
+def device_quota(
+    nominal: int = 100, name: str = "team", namespaces: Sequence[str] = (TEAM,), **spec: Any
+) -> Object:
+    """Return a quota of namespaces."""
+    limits = [{"className": CLASS, "nominalQuota": nominal}]
+    return _ours("DeviceQuota", name, {"namespaces": list(namespaces), "classes": limits, **spec})
 
 
 def namespace(name: str) -> Object:

@@ -267,6 +267,7 @@ DEPARTURES = (
 )
 
 ADDITIONS = {
+    "ModelDeployment spec.priorityClassName": "priorities between teams",
     "Model* *members[].template.spec.initContainers*": "containers beside the engine",
     "Model* *members[].template.spec.volumes*": "ephemeral volumes, and the size of shared memory",
     "Model* *members[].template.spec.containers[].volumeMounts*": "ephemeral volumes",
@@ -378,6 +379,7 @@ ADDITIONS = {
     "InferenceCluster status.credential": "the credential of the kubeconfig, if it is known to expire",
     "InferenceCluster status.credential.expirationTime": "when it expires, as the cluster granted it",
     "InferenceCluster spec.poolTaints*": "cordon and drain of single pools",
+    "* spec.podScheduler*": "another scheduler of pods",
     "InferenceCluster spec.drain*": "how many replicas a drain moves at a time",
     "InferenceCluster status.drain*": "progress of a drain",
     "InferenceCluster status.unreachableSince": "since when its API server has not answered",
@@ -422,7 +424,11 @@ def _rows(module):
                 yield path, row, version
 
 
-OURS_ALONE = {"InferenceAutoscaler": "scaling by the gateway's counts", "ModelKey": "API keys"}
+OURS_ALONE = {
+    "DeviceQuota": "quotas of teams",
+    "InferenceAutoscaler": "scaling by the gateway's counts",
+    "ModelKey": "API keys",
+}
 """Kinds that the reference implementation does not have."""
 
 
@@ -545,6 +551,7 @@ def test_every_field_that_only_we_have_is_listed():
 
 
 INDEX = {
+    "DeviceQuota": ("Cluster", "devicequotas", "dq", "COHORT .spec.cohort"),
     "InferenceAutoscaler": (
         "Namespaced",
         "inferenceautoscalers",

@@ -50,10 +50,10 @@ def test_what_cannot_be_rendered_is_one_sentence(files):
     assert (result.exit_code, result.output) == (
         1,
         (
-            'Error: OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, EKSCluster, '
-            "GKECluster, InferenceAutoscaler, InferenceClass, InferenceCluster, InferenceGateway, "
-            "ModelCache, ModelDeployment, ModelEndpoint, ModelKey, ModelReplica, ModelService, "
-            "NebiusCluster, ServingStack and VultrCluster\n"
+            'Error: OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, DeviceQuota, '
+            "EKSCluster, GKECluster, InferenceAutoscaler, InferenceClass, InferenceCluster, "
+            "InferenceGateway, ModelCache, ModelDeployment, ModelEndpoint, ModelKey, ModelReplica, "
+            "ModelService, NebiusCluster, ServingStack and VultrCluster\n"
         ),
     )
 

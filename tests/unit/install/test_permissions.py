@@ -118,7 +118,7 @@ def _allowed(name):
     [
         pytest.param(
             "modelplane-platform",
-            {"inferenceclasses", "inferenceclusters"},
+            {"devicequotas", "inferenceclasses", "inferenceclusters"},
             {kind.plural for kind in COMPOSED},
             id="platform teams publish hardware and see what runs on it",
         ),

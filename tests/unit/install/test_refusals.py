@@ -24,7 +24,7 @@ OWNER = {
 }
 CROSSPLANE = (
     "the controllers must not run: Crossplane owns CustomResourceDefinition "
-    "inferenceautoscalers.modelplane.ai: see docs/how-to/move-to-crossplane.md"
+    "devicequotas.modelplane.ai: see docs/how-to/move-to-crossplane.md"
 )
 
 
@@ -77,8 +77,7 @@ CROSSPLANE = (
         pytest.param(
             Found((definition("v1"),), (deployment("0.0.9"),)),
             True,
-            "objects may be stored as v1 of inferenceautoscalers.modelplane.ai, which this version does not "
-            "have",
+            "objects may be stored as v1 of devicequotas.modelplane.ai, which this version does not have",
             id="objects are stored in a form that is gone",
         ),
     ],

@@ -52,6 +52,7 @@ def test_a_new_deployment_shows_its_replicas():
     assert [(each.kind, each.found) for each in found.looked_at] == [
         ("InferenceCluster", 1),
         ("ModelReplica", 0),
+        ("DeviceQuota", 0),
     ]
 
 
@@ -122,7 +123,7 @@ def test_the_documents_are_the_children_and_the_owner_with_its_status():
     assert documents[0] == (
         '# ModelDeployment "ml-team/qwen": 1 child\n'
         "# taken to be ready, because their files have no status: west\n"
-        "# looked at: InferenceCluster (1 found), ModelReplica (0 found)\n"
+        "# looked at: InferenceCluster (1 found), ModelReplica (0 found), DeviceQuota (0 found)\n"
     )
     assert documents[1].startswith("---\n# replica-west-0, on the control plane\napiVersion:")
     owner = yaml.safe_load(documents[2])
@@ -326,10 +327,10 @@ def test_what_a_cache_has_made_is_taken_as_it_is_observed():
         pytest.param(
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
             "",
-            'OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, EKSCluster, '
-            "GKECluster, InferenceAutoscaler, InferenceClass, InferenceCluster, InferenceGateway, "
-            "ModelCache, ModelDeployment, ModelEndpoint, ModelKey, ModelReplica, ModelService, "
-            "NebiusCluster, ServingStack and VultrCluster",
+            'OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, DeviceQuota, '
+            "EKSCluster, GKECluster, InferenceAutoscaler, InferenceClass, InferenceCluster, "
+            "InferenceGateway, ModelCache, ModelDeployment, ModelEndpoint, ModelKey, ModelReplica, "
+            "ModelService, NebiusCluster, ServingStack and VultrCluster",
             id="none that is composed",
         ),
         pytest.param(

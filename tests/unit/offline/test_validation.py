@@ -156,7 +156,8 @@ def test_selectors_that_compile_may_cost_too_much_together():
         pytest.param(
             [("  replicas: 1", "  replicas: 1\n  colour: red")],
             f"stdin:8:3: {NAMED}: spec.colour: unknown field: the fields here are clusterSelector, engines, "
-            "failover, modelCacheRef, placement, regions, replicas, rollout, serving, standbyFor, "
+            "failover, modelCacheRef, placement, priorityClassName, regions, replicas, rollout, serving, "
+            "standbyFor, "
             "template, tolerations",
             id="a field that is nowhere",
         ),

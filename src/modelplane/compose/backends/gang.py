@@ -25,7 +25,7 @@ def _leader_worker_set(workload: Workload, claims: Claims) -> Object:
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
-        "metadata": {"name": workload.name, "namespace": workload.namespace},
+        "metadata": workload.metadata(),
         "spec": {
             "replicas": workload.engine.copies,
             # A leader is ready only once its workers have joined, so they must not wait for it.

@@ -120,7 +120,7 @@ def _service(workload: Workload, claims: Claims) -> Object:
     return {
         "apiVersion": LLM_INFERENCE_SERVICE.api_version,
         "kind": LLM_INFERENCE_SERVICE.kind,
-        "metadata": {"name": service_name(replica, engine), "namespace": workload.namespace},
+        "metadata": workload.metadata(service_name(replica, engine)),
         "spec": spec,
     }
 

@@ -35,6 +35,13 @@ _OTHERWISE: Final = "or use a cluster with the backend Modelplane"
 
 def rejected(replica: ModelReplica) -> Rejected | None:
     """Return the first setting that KServe cannot express; None if it can express all."""
+    queue = replica.spec.pod_scheduler
+    if queue and (queue.labels or queue.annotations) and any(map(is_gang, replica.spec.engines)):
+        key = min((*queue.labels, *queue.annotations))
+        return Rejected(
+            f'KServe passes label or annotation "{key}" of spec.podScheduler on to no pod of a gang: remove '
+            f"it from the InferenceCluster, {_OTHERWISE}"
+        )
     return next(rejections(replica.spec.engines), None)
 
 

@@ -56,9 +56,10 @@ def _metadata(workload: Workload, member: PlacedMember) -> dict[str, Any]:
         own |= {labels.SERVING: workload.replica.metadata.name, **prefill_decode.pod_labels(workload)}
     if member.role is Role.LEADER:
         own |= workload.marks.leader
-    metadata: dict[str, Any] = {"labels": {**member.template.metadata.labels, **own}}
-    if member.template.metadata.annotations:
-        metadata["annotations"] = dict(member.template.metadata.annotations)
+    queue = workload.scheduler
+    metadata: dict[str, Any] = {"labels": {**member.template.metadata.labels, **queue.labels, **own}}
+    if annotations := {**member.template.metadata.annotations, **queue.annotations}:
+        metadata["annotations"] = annotations
     return metadata
 
 
@@ -69,6 +70,7 @@ def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dic
         # A Service called vllm would otherwise set VLLM_PORT in every pod of the namespace.
         "enableServiceLinks": False,
         **(POD if workload.hardened else {}),
+        **({"schedulerName": workload.scheduler.name} if workload.scheduler.name else {}),
         "terminationGracePeriodSeconds": GRACE_S,
         "containers": [
             _container(workload, member, claim),

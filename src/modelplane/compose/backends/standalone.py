@@ -18,7 +18,7 @@ def _deployment(workload: Workload, claims: Claims) -> Object:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": workload.name, "namespace": workload.namespace},
+        "metadata": workload.metadata(),
         "spec": {
             "replicas": workload.engine.copies,
             "selector": {"matchLabels": {labels.WORKLOAD: workload.name}},

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -17,6 +17,7 @@ from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.names import child_name
 from modelplane.api.node_pools import NodeTaint
+from modelplane.api.pod_scheduler import PodScheduler
 
 ENGINE_PORT = 8000
 """Port on which a replica's pods serve HTTP."""
@@ -89,6 +90,17 @@ class Workload:
         """
         absent = part_name(self.replica, reference_key(kind, name)) if self.hardened else name
         return self.copies.get((kind, name), absent)
+
+    @property
+    def scheduler(self) -> PodScheduler:
+        """The scheduler of the pods."""
+        return self.replica.spec.pod_scheduler or PodScheduler()
+
+    def metadata(self, name: str = "") -> dict[str, Any]:
+        """Return the metadata of what runs the engine; its queue, if it has one, is a label."""
+        queue = dict(self.scheduler.labels)
+        named = {"name": name or self.name, "namespace": self.namespace}
+        return {**named, "labels": queue} if queue else named
 
     @property
     def head(self) -> PlacedMember:

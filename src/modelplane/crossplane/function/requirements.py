@@ -216,15 +216,20 @@ class RequiredResources:
         for each in requirements:
             if each.key in asked:
                 found[each.key] = observation.looked(asked[each.key])
-            elif each.cluster:
-                found[each.key] = ()
-            elif each.key in self._unreadable:
-                error = self._unreadable[each.key]
-                # Messages about a single required object already name it.
-                found[each.key] = Unknown(error.cause if each.name else str(error))
             else:
-                found[each.key] = _matching(each, self._given[each.key])
+                found[each.key] = self.find(each)
         return found
+
+    def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
+        """Return the objects of one requirement."""
+        if requirement.cluster:
+            return ()
+        if error := self._unreadable.get(requirement.key):
+            # Messages about a single required object already name it.
+            return Unknown(error.cause if requirement.name else str(error))
+        if requirement.key not in self._given:
+            return Unknown("not fetched yet")
+        return _matching(requirement, self._given[requirement.key])
 
 
 def _matching(requirement: Requirement, given: tuple[Object, ...]) -> tuple[Object, ...] | Unknown:

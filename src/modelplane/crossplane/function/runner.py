@@ -52,6 +52,7 @@ class Question:
     decoded: Any
     composer: Composer
     observation: Observation
+    given: RequiredResources
     own: tuple[Requirement, ...]
     """Requirements that only Crossplane has."""
     core: tuple[Requirement, ...]
@@ -98,13 +99,14 @@ class Runner:
         try:
             owner = self._composed(request.observed.composite.resource)
             observation = observe(request.observed.resources, self._composed)
-            question = _question(owner, observation, request)
+            given = RequiredResources(request, self._required)
+            question = _question(owner, observation, request, given)
             answer: Answer | Blocked
             if isinstance(question, Blocked):
                 answer = question
             else:
                 required = (*question.own, *question.core)
-                answer = self._compose(request, question)
+                answer = self._compose(question)
             if isinstance(answer, Answer):
                 return encode(replace(answer, requirements=required), request, earlier), Result.SUCCESS
             blocked, result = answer, Result.FATAL
@@ -122,11 +124,11 @@ class Runner:
             refusal = Answer(pace.usual(kind), requirements=required, blocked=blocked)
             return encode(refusal, request, earlier), result
 
-    def _compose(self, request: Any, question: Question) -> Answer | Blocked:
+    def _compose(self, question: Question) -> Answer | Blocked:
         """Return the answer to a question, or why no decision is possible."""
         composer, decoded, observation = question.composer, question.decoded, question.observation
         kind, core, composed = kind_of(composer.type), question.core, observation.composed
-        given = RequiredResources(request, self._required)
+        given = question.given
         if given.awaited((*question.own, *core)):
             return kept(kind.name, question.owner, composed)
         if rejected := given.owned_by_other():
@@ -176,7 +178,9 @@ class Runner:
         return composer.compose(replace(request, required={**request.required, "replicas": taken}))
 
 
-def _question(owner: Object, observation: Observation, request: Any) -> Question | Blocked:
+def _question(
+    owner: Object, observation: Observation, request: Any, given: RequiredResources
+) -> Question | Blocked:
     """Return the question about an owner, or why there is none.
 
     Raises ``InvalidObject``.
@@ -190,8 +194,8 @@ def _question(owner: Object, observation: Observation, request: Any) -> Question
     # The function does not look whether a cluster is the control plane: label its namespaces. Its charts are
     # provider-helm's matter.
     left_out = (cluster_namespace.HOME_KEY, INSTALLER_KEY)
-    core = (each for each in composer.requirements(decoded) if each.key not in left_out)
-    return Question(owner, decoded, composer, observation, served(own, request), served(core, request))
+    core = (each for each in composer.required(decoded, given.find) if each.key not in left_out)
+    return Question(owner, decoded, composer, observation, given, served(own, request), served(core, request))
 
 
 def _new_replicas(request: Request[Any], composition: Composition | Blocked) -> tuple[Object, ...]:

@@ -52,6 +52,7 @@ _HELM = "helm.m.crossplane.io/v1beta1"
 _KUBERNETES = "kubernetes.m.crossplane.io/v1alpha1"
 _NETWORKING = "networking.k8s.io/v1"
 _POLICY = "policy/v1"
+_SCHEDULING = "scheduling.k8s.io/v1"
 _PROTECTION = "protection.crossplane.io/v1beta1"
 
 COMPOSED = (
@@ -150,6 +151,14 @@ REQUIRED = (
         "compositionrevisions",
         Grant.CHART,
         "what Crossplane would choose for a child",
+        read_only=True,
+    ),
+    Touched(
+        _SCHEDULING,
+        "PriorityClass",
+        "priorityclasses",
+        Grant.PREREQUISITES,
+        "the values of the priorities that DeviceQuotas allow",
         read_only=True,
     ),
     Touched("v1", "Secret", "secrets", Grant.CHART, "whether a named Secret is there", read_only=True),

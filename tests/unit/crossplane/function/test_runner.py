@@ -318,7 +318,7 @@ def test_doubt_changes_nothing_and_is_said(ask: Ask) -> None:
     broken = copy.deepcopy(case["required"]["replicas"][0])
     broken["metadata"] |= {"name": "other"}
     broken["spec"] = {"clusterName": 3}
-    required = {"clusters": case["required"]["clusters"], "replicas": [broken]}
+    required = {"clusters": case["required"]["clusters"], "replicas": [broken], "quotas": []}
     answered = ask(owner, required, case["observed"])
     assert fatal(answered) == [
         'cannot read ModelReplica "ml-team/other": spec.clusterName: expected `str`, got `int`'
@@ -326,12 +326,14 @@ def test_doubt_changes_nothing_and_is_said(ask: Ask) -> None:
     assert set(children(answered)) == set(case["observed"])
     assert dict(answered.desired.composite.resource["status"]["replicas"]) == {"total": 1, "ready": 1}
     assert conditions(answered)["ReplicasReady"] == ("TRUE", "AllReplicasReady", "all")
-    assert set(answered.requirements.resources) == {"definition", "revision", "clusters", "replicas"}
+    assert set(answered.requirements.resources) == {
+        *("definition", "revision", "clusters", "replicas", "quotas")
+    }
 
 
 def test_two_deployments_that_are_asked_about_at_once_do_not_get_the_same_room(ask: Ask) -> None:
     case = _case("model_deployment/first-placement")
-    required = {"clusters": case["required"]["clusters"], "replicas": []}
+    required = {"clusters": case["required"]["clusters"], "replicas": [], "quotas": []}
     rooms = sum(pool["nodes"] for each in required["clusters"] for pool in each["status"]["gpuPools"])
     given = []
     for number in range(rooms + 1):
@@ -526,6 +528,7 @@ def test_an_object_that_is_required_and_cannot_be_read_is_unknown_to_who_compose
     required = {
         "clusters": deployment["required"]["clusters"],
         "replicas": [],
+        "quotas": [],
         "cache": [{**cache, "status": _endless()}],
     }
     answered = ask(deployment["owner"], required)

@@ -21,6 +21,7 @@ def test_crossplane_gets_the_permissions_that_it_lacks_and_no_other():
         {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": SEVEN},
         {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": SEVEN},
         {"apiGroups": ["protection.crossplane.io"], "resources": ["clusterusages", "usages"], "verbs": SEVEN},
+        {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": SEVEN[:3]},
     ]
 
 

@@ -1,0 +1,89 @@
+"""DeviceQuotas as the scheduler sees them.
+
+A DeviceQuota that cannot be read refuses new replicas of the namespaces that it names, and of all if it does
+not say which those are: a limit that is not known is not "no limit". It removes nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from modelplane import scheduler
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.device_quota import SYSTEM_PREFIX, DeviceQuota, PreemptionPolicy
+from modelplane.api.meta import API_VERSION, kind_name
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.reasons import ModelDeploymentReason as Reason
+from modelplane.compose.composition import Request, Requirement, Unknown
+from modelplane.compose.memo import per_version
+
+QUOTAS: Final = Requirement("quotas", API_VERSION, kind_name(DeviceQuota), triggers=False)
+"""Every DeviceQuota. They matter only while a deployment waits: none moves a replica that is placed."""
+
+_BLOCKS: Final = {
+    scheduler.Block.QUOTA: Reason.QUOTA_UNKNOWN,
+    scheduler.Block.PRIORITY: Reason.PRIORITY_REFUSED,
+}
+
+
+def of_fleet(request: Request[ModelDeployment]) -> tuple[scheduler.Quota, ...]:
+    """Return the quotas of the fleet, in order of name."""
+    found = request.required.get(QUOTAS.key, ())
+    if isinstance(found, Unknown):
+        problem = f"DeviceQuotas cannot be read, so no new replica is placed: {found.cause}"
+        return (scheduler.Quota("", None, problem=problem),)
+    return tuple(sorted(map(quota, found), key=lambda each: each.name))
+
+
+@per_version
+def quota(found: Mapping[str, Any]) -> scheduler.Quota:
+    """Return a DeviceQuota in the scheduler's types."""
+    try:
+        return described(decode_as(DeviceQuota, found))
+    except InvalidObject as error:
+        problem = f"{error}: correct it, no new replica is placed until then"
+        return scheduler.Quota(found["metadata"]["name"], _named(found), problem=problem)
+
+
+def described(source: DeviceQuota) -> scheduler.Quota:
+    """Return a DeviceQuota in the scheduler's types."""
+    spec = source.spec
+    allowed = tuple(each for each in spec.priority_class_names if not each.startswith(SYSTEM_PREFIX))
+    known = {each.name: each for each in source.status.priority_classes if each.name in allowed}
+    return scheduler.Quota(
+        name=source.metadata.name,
+        namespaces=frozenset(spec.namespaces),
+        cohort=spec.cohort or "",
+        limits=tuple(
+            scheduler.Limit(
+                each.class_name,
+                each.nominal_quota,
+                each.device_name or "",
+                each.borrowing_limit,
+                each.lending_limit,
+            )
+            for each in spec.classes
+        ),
+        priority_classes=allowed,
+        priorities={name: each.value for name, each in known.items()},
+        preempting=frozenset(name for name, each in known.items() if each.preempts),
+        preempts=spec.preemption.within_cohort is PreemptionPolicy.LOWER_PRIORITY,
+    )
+
+
+def reason(diagnosis: scheduler.Diagnosis) -> Reason:
+    """Return why replicas are missing, as one word: for want of capacity, of a quota, or of a priority."""
+    if diagnosis.preempted:
+        return Reason.PREEMPTED
+    if known := _BLOCKS.get(diagnosis.block):
+        return known
+    is_refused = any(each.reason is scheduler.Reason.OVER_QUOTA for each in diagnosis.refusals)
+    return Reason.QUOTA_EXCEEDED if is_refused else Reason.INSUFFICIENT_CAPACITY
+
+
+def _named(found: Mapping[str, Any]) -> frozenset[str] | None:
+    """Return the namespaces of an object that is not valid; None if they cannot be told."""
+    spec = found.get("spec")
+    names = spec.get("namespaces") if isinstance(spec, Mapping) else None
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        return None
+    return frozenset(names) or None

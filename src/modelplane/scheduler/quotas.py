@@ -1,0 +1,97 @@
+"""Quotas: the devices of each class that the namespaces of a team may hold together.
+
+The words and the arithmetic are Kueue's. Quotas of a cohort borrow from each other what is not used, within
+the borrower's `borrowing` and the lenders' `lending`. Devices that a quota does not lend are always its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class DeviceKey(NamedTuple):
+    """A device entry of an InferenceClass."""
+
+    class_name: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.device} devices of class {self.class_name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Limits on a device of a class; an empty `device` is the first of the class.
+
+    `borrowing` and `lending` are None if they are not limited.
+    """
+
+    class_name: str
+    nominal: int
+    device: str = ""
+    borrowing: int | None = None
+    lending: int | None = None
+
+    @property
+    def guaranteed(self) -> int:
+        """Devices that are not lent."""
+        return 0 if self.lending is None else max(self.nominal - self.lending, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """One DeviceQuota.
+
+    With a `problem`, its limits are not known: it refuses every new replica of its namespaces. `namespaces`
+    is None if even those are not known; then it may bind any. `priorities` are the values of the
+    PriorityClasses that exist, of those in `priority_classes`; `preempting` are those that may preempt.
+    """
+
+    name: str
+    namespaces: frozenset[str] | None
+    cohort: str = ""
+    limits: tuple[Limit, ...] = ()
+    problem: str = ""
+    priority_classes: tuple[str, ...] = ()
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    preempting: frozenset[str] = frozenset()
+    preempts: bool = False
+
+    def binds(self, namespace: str) -> bool:
+        """Return True if the quota limits a namespace, or if that is not known."""
+        return self.namespaces is None or namespace in self.namespaces
+
+    def named(self, namespace: str) -> str:
+        """Return whose use is limited, as the subject of a sentence in the singular."""
+        if self.namespaces == frozenset({namespace}):
+            return f"namespace {namespace}"
+        return f'DeviceQuota "{self.name}"'
+
+
+def by_namespace(quotas: tuple[Quota, ...]) -> dict[str, Quota]:
+    """Return the quota of each namespace that one names."""
+    found: dict[str, Quota] = {}
+    for each in quotas:
+        for namespace in each.namespaces or ():
+            found[namespace] = (binding(quotas, namespace) or each) if namespace in found else each
+    return found
+
+
+def binding(quotas: tuple[Quota, ...], namespace: str) -> Quota | None:
+    """Return the quota of a namespace; None if it has none.
+
+    A namespace that several quotas bind gets one that says so.
+    """
+    found = [each for each in quotas if each.binds(namespace)]
+    if not found:
+        return None
+    if broken := next((each for each in found if each.problem), None):
+        return broken
+    if len(found) > 1:
+        names = " and ".join(f'"{each.name}"' for each in sorted(found, key=lambda each: each.name)[:2])
+        problem = (
+            f"namespace {namespace} is in DeviceQuotas {names}, so that no limit is certain: remove it from "
+            "one of them"
+        )
+        return Quota(found[0].name, frozenset({namespace}), problem=problem)
+    return found[0]

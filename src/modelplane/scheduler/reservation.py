@@ -1,0 +1,24 @@
+"""Reservation: the place of a replica that comes first and does not exist yet."""
+
+from dataclasses import dataclass
+
+from modelplane.scheduler.types import Deployment, PlacedEngine, Replica
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A place on a cluster for a replica of a deployment.
+
+    Replicas `instead_of` which it is to be placed still hold capacity; it takes only what it needs beyond.
+    """
+
+    deployment: Deployment
+    cluster: str
+    engines: tuple[PlacedEngine, ...]
+    instead_of: tuple[Replica, ...] = ()
+
+    @property
+    def beyond(self) -> tuple[PlacedEngine, ...]:
+        """What the replicas on the same cluster hold that leave for it."""
+        there = (each for each in self.instead_of if each.cluster == self.cluster)
+        return tuple(engine for each in there for engine in each.engines)
