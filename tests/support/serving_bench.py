@@ -6,10 +6,11 @@ No kubelet runs: pods are ready when a test says so.
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from modelplane.compose.readiness import condition_of
-from modelplane.kube import resources
+from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from support.patience import PATIENCE_S
 
@@ -93,14 +94,15 @@ class Bench:
         await eventually(some_pod)
         conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
         for pod in await self.found(resources.PODS):
-            await self.client.patch(
-                resources.PODS,
-                pod["metadata"]["name"],
-                {"status": {"phase": "Running", "conditions": conditions}},
-                self.team,
-                kind="strategic",
-                subresource="status",
-            )
+            with suppress(errors.NotFound):  # one that a rollout has replaced meanwhile
+                await self.client.patch(
+                    resources.PODS,
+                    pod["metadata"]["name"],
+                    {"status": {"phase": "Running", "conditions": conditions}},
+                    self.team,
+                    kind="strategic",
+                    subresource="status",
+                )
 
     async def condition(self, resource: resources.Resource, type_: str, status: str) -> str:
         """Wait until a condition of the first object of a kind has a status; return its message."""

@@ -4,82 +4,23 @@ One rule: what engines would refuse is reported, and nothing where the model, it
 not known. A model is that of an engine's command line, else of the ModelCache among the objects.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
-from modelplane.api.containers import Container
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.engine_flags import source, written_words
-from modelplane.offline.diagnostics import Path, Problem, Severity, shown
-from modelplane.offline.engine_commands import EngineCommand, engine_commands
+from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
-from modelplane.offline.shape_check import Flags
-from modelplane.sizing import context
-from modelplane.sizing.architecture import Architecture, architecture
-from modelplane.sizing.unsizable import Unsizable
 
 Configs = Callable[[str, str], bytes | None]
 """Returns the text of ``config.json`` of a repository and a revision, if it is at hand."""
 
-_Repo = tuple[str, str]
+Repo = tuple[str, str]
 """A repository of the hub, and its revision; empty for the default one."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """The length of an engine's context."""
-
-    flags: tuple[str, ...]
-    longest: Callable[[Architecture], int]
-    changes: tuple[str, ...]
-    """Flags whose value, in JSON, changes the configuration."""
-    allowed_by: str
-    """A variable with which the engine accepts a longer one."""
-    consequence: str
-    remedy: str
-
-
-_RULES: Final[Mapping[str, _Rule]] = {
-    "vllm": _Rule(
-        ("--max-model-len",),
-        context.vllm,
-        ("--hf-overrides", "--rope-scaling"),
-        "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
-        "vLLM does not start",
-        "lower it, or extend the context with --hf-overrides",
-    ),
-    "sglang": _Rule(
-        ("--context-length",),
-        context.sglang,
-        ("--json-model-override-args",),
-        "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
-        "SGLang does not start",
-        "lower it, or extend the context with --json-model-override-args",
-    ),
-    "llama.cpp": _Rule(
-        ("-c", "--ctx-size"),
-        context.llama_cpp,
-        (),
-        "",
-        "answers get worse beyond it",
-        "lower it",
-    ),
-}
-_ELSEWHERE: Final = ("--config",)
-"""Flags with which some of an engine's flags are in a file."""
-_EXTENDED: Final = ("--rope-scaling", "--rope-scale", "--yarn-orig-ctx", "--override-kv")
-"""Flags with which llama.cpp extends the context."""
-_UNITS: Final = {
-    "": 1,
-    **{letter: 1000 ** (power + 1) for power, letter in enumerate("kmgt")},
-    **{letter: 1024 ** (power + 1) for power, letter in enumerate("KMGT")},
-}
 
 
 @dataclass(slots=True)
@@ -88,7 +29,7 @@ class ContextLengths:
 
     configs: Configs
     _deployments: list[tuple[Manifest, ModelDeployment]] = field(default_factory=list)
-    _caches: dict[tuple[str, str], _Repo] = field(default_factory=dict)
+    _caches: dict[tuple[str, str], Repo] = field(default_factory=dict)
 
     def read(self, manifest: Manifest) -> None:
         """Remember a deployment, or a cache of a repository of the hub."""
@@ -106,85 +47,17 @@ class ContextLengths:
 
     def problems(self) -> Iterator[Problem]:
         """Warn of each engine whose context is longer than its model's."""
+        if not self._deployments:
+            return
+        from modelplane.offline.context_advice import warnings  # noqa: PLC0415  reads tables of flags
+
         for manifest, deployment in self._deployments:
-            for path, message in self._of(deployment):
+            for path, message in warnings(deployment, self._cached(deployment), self.configs):
                 yield replace(manifest.problem(path, message), severity=Severity.WARNING)
 
-    def _of(self, deployment: ModelDeployment) -> Iterator[tuple[Path, str]]:
+    def _cached(self, deployment: ModelDeployment) -> Repo | None:
         template = deployment.spec.template
         settings = deployment.spec if template is None else template.spec
-        before: Path = ("spec",) if template is None else ("spec", "template", "spec")
-        cache = settings.model_cache_ref.name if settings.model_cache_ref else ""
-        cached = self._caches.get((deployment.metadata.namespace or "", cache))
-        for index, engine in enumerate(deployment.replica_template().engines):
-            for number, member in enumerate(engine.members):
-                container = member.template.spec.engine
-                where = (*before, "engines", index, "members", number, "template", "spec", "containers", 0)
-                for command in engine_commands(container):
-                    for word, message in self._compared(container, command, cached):
-                        yield (*where, *word), message
-
-    def _compared(
-        self, container: Container, command: EngineCommand, cached: _Repo | None
-    ) -> Iterator[tuple[Path, str]]:
-        from modelplane.offline.engine_advice import flags  # noqa: PLC0415  reads a table of flags
-
-        rule, given = _RULES[command.engine.table], flags(command)
-        found = given.find(*rule.flags)
-        wanted = _tokens(found.value or "", command) if found else 0
-        if found is None or not wanted or _is_open(container, rule, given):
-            return
-        repo, revision = _model(container, given, cached)
-        config = self.configs(repo, revision) if repo else None
-        longest = _longest(config, rule, given) if config else 0
-        if command.engine.table == "llama.cpp" and not given.find("-kvu", "--kv-unified"):
-            # It is divided among the sequences.
-            wanted //= given.number("-np", "--parallel") or wanted
-        if longest and wanted > longest:
-            message = (
-                f"{found.written} {found.value} is longer than the context of {shown(repo)}, "
-                f"{longest} tokens by its config.json, and {rule.consequence}: {rule.remedy}"
-            )
-            yield found.path, message
-
-
-def _tokens(value: str, command: EngineCommand) -> int:
-    """Return a length as an engine reads it; 0 if it is not a plain number."""
-    units = "[kmgtKMGT]?" if command.engine.table == "vllm" else ""
-    found = re.fullmatch(rf"(\d{{1,12}}(?:\.\d{{1,6}})?)({units})", value, re.ASCII)
-    return int(float(found[1]) * _UNITS[found[2]]) if found else 0
-
-
-def _is_open(container: Container, rule: _Rule, given: Flags) -> bool:
-    """Return True if the engine is told to accept a longer context, or more may be said elsewhere."""
-    names = {each.name for each in container.env}
-    words = [word for each in written_words(container) for word in each.words]
-    allowed = rule.allowed_by and (
-        rule.allowed_by in names or any(word.startswith(rule.allowed_by) for word in words)
-    )
-    by_key = any(word.startswith(f"{flag}.") for word in words for flag in rule.changes)
-    extended = not rule.allowed_by and given.find(*_EXTENDED)
-    return bool(allowed or by_key or extended or given.find(*_ELSEWHERE))
-
-
-def _model(container: Container, given: Flags, cached: _Repo | None) -> _Repo:
-    """Return the repository of an engine's model; empty if it is another path, or not known."""
-    named = source(container)
-    if named is None or named.startswith("/mnt/models"):
-        return cached or ("", "")
-    revision = given.find("--revision")
-    # llama.cpp writes a quantization behind the repository.
-    return named.partition(":")[0], (revision.value or "") if revision else ""
-
-
-def _longest(config: bytes, rule: _Rule, given: Flags) -> int:
-    """Return the longest context of a model with an engine's changes; 0 if it cannot be told."""
-    try:
-        for name in rule.changes:
-            if changed := given.find(name):
-                value = changed.value or ""
-                wanted = f'{{"rope_parameters": {value}}}' if name == "--rope-scaling" else value
-                config = context.overridden(config, wanted)
-        return rule.longest(architecture(config))
-    except Unsizable:
-        return 0
+        if settings.model_cache_ref is None:
+            return None
+        return self._caches.get((deployment.metadata.namespace or "", settings.model_cache_ref.name))

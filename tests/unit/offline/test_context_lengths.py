@@ -162,5 +162,13 @@ def test_the_model_is_that_of_a_cache_among_the_objects() -> None:
     assert warned(served, elsewhere) == []
 
 
+def test_the_engine_need_not_be_the_first_container() -> None:
+    served = deployment(VLLM, *LONG)
+    containers = served["spec"]["engines"][0]["members"][0]["template"]["spec"]["containers"]
+    containers.insert(0, {"name": "meter", "image": "registry.example.com/meter:1"})
+    [line] = warned(served)
+    assert ".containers[1].args[1]: " in line
+
+
 def test_nothing_is_at_hand_unless_it_is_given() -> None:
     assert validate([sources.Source("f", json.dumps(deployment(VLLM, *LONG)))]).problems == ()
