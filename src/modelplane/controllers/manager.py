@@ -56,6 +56,7 @@ from modelplane.controllers.python_gc import collect_seldom
 from modelplane.controllers.queue import WorkQueue
 from modelplane.controllers.reconciler import Reconciler
 from modelplane.controllers.runnable import Runnable, run_all
+from modelplane.controllers.thread_turns import take_short_turns
 from modelplane.controllers.tiers import Tiers
 from modelplane.controllers.workers import Workers
 from modelplane.gateway.destinations import Destinations
@@ -259,6 +260,7 @@ class Manager:
         """Run until cancelled; raises ``NotOurs`` once Crossplane owns the definitions."""
         allow_many()
         collect_seldom()
+        take_short_turns()
         await self._until_installed([self._definitions.informer])
         await guarded(self._run(), self._definitions.run())
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
@@ -18,6 +19,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.mutual_tls import MutualTLS, MutualTLSPhase
 from modelplane.compose.composition import Requirement, Unknown
+from modelplane.compose.memo import per_version
 from modelplane.compose.mutual_tls import rollout
 from modelplane.compose.serving_stack import gateway, mutual_tls
 from modelplane.controllers.gateway_certificates import Certificates, Issued, Place
@@ -161,15 +163,10 @@ class MutualTls(Runnable):
             self._changed("")
 
     def _clusters(self) -> list[InferenceCluster]:
-        found = []
-        for item in self._informers[_CLUSTER]:
-            try:
-                cluster = decode_as(InferenceCluster, item)
-            except InvalidObject:
-                continue  # its reconcile says so
-            if _is_active(cluster):
-                found.append(cluster)
-        return sorted(found, key=lambda each: each.metadata.name)
+        active = (
+            decode_as(InferenceCluster, item) for item in self._informers[_CLUSTER] if _is_concerned(item)
+        )
+        return sorted(active, key=lambda each: each.metadata.name)
 
     def _observed(self, cluster: InferenceCluster) -> _Observed:
         name = cluster.metadata.name
@@ -211,6 +208,15 @@ class MutualTls(Runnable):
                 protocols = found.setdefault(replica["spec"].get("clusterName", ""), set())
                 protocols.add(Protocol.TLS if is_mutual else Protocol.PLAIN)
         return {name: frozenset(protocols) for name, protocols in found.items()}
+
+
+@per_version
+def _is_concerned(item: Mapping[str, Any]) -> bool:
+    """Return True if a cluster is active. Of the many that are not, none is decoded at each look."""
+    try:
+        return _is_active(decode_as(InferenceCluster, item))
+    except InvalidObject:
+        return False  # its reconcile says so
 
 
 def _is_active(cluster: InferenceCluster) -> bool:
