@@ -22,7 +22,7 @@ from modelplane.controllers.fleet_resources import of_row
 from modelplane.host import addresses
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.kube.resources import Object, Resource
+from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.discovery import Share, discover
 from modelplane.local import bootstrap, cluster_objects, lifecycle, permissions
 from modelplane.local.home import Home
@@ -43,7 +43,7 @@ pytestmark = [
 
 CLUSTER, NAMESPACE = "west", "ml-team"
 PATH = f"/{NAMESPACE}/model/v1/models"
-DEVICES = 2
+DEVICES = 3
 PASSPHRASE = "correct horse battery staple"
 ENGINE = """
 import http.server, os
@@ -65,7 +65,7 @@ def _object(kind: str, name: str, spec: Object) -> Object:
 
 
 def _model() -> list[Object]:
-    """Return a deployment of two replicas, the service in front of it, and a key."""
+    """Return a deployment of two replicas, the service in front of it, and a deployment that is to leave."""
     selector = 'device.capacity[device.driver].memory.compareTo(quantity("1Mi")) >= 0'
     member = {
         "nodeSelector": {"devices": [{"name": "cpu", "selectors": [{"cel": selector}]}]},
@@ -83,6 +83,7 @@ def _model() -> list[Object]:
     selected = {"selector": {"matchLabels": {labels.DEPLOYMENT: "model"}}}
     return [
         _object("ModelDeployment", "model", spec),
+        _object("ModelDeployment", "leaving", {**spec, "replicas": 1}),
         _object("ModelService", "model", {"endpoints": [selected]}),
     ]
 
@@ -172,12 +173,12 @@ class Drill:
             ):
                 await client.apply(manifest)
 
-    async def until_ready(self, resource: Resource = fleet_resources.MODEL_SERVICES) -> None:
+    async def until_ready(self) -> None:
         """Wait until the model is ready and its service answers."""
         async with self.client() as client:
 
             async def ready() -> bool:
-                found = await client.get(resource, "model", NAMESPACE)
+                found = await client.get(fleet_resources.MODEL_SERVICES, "model", NAMESPACE)
                 return found is not None and holds(found, "Ready")
 
             await until(ready, 60)
@@ -190,19 +191,21 @@ class Drill:
     async def until_adopted(self) -> None:
         """Wait until each object on the inference cluster has the uid that its owner has now."""
         async with self.client() as client:
-            owners = (await client.list(fleet_resources.MODEL_REPLICAS, NAMESPACE)).items
+            selector = f"{labels.DEPLOYMENT}=model"
+            owners = (await client.list(fleet_resources.MODEL_REPLICAS, NAMESPACE, labels=selector)).items
         uids = {each["metadata"]["uid"] for each in owners}
         managers = {each["manager"] for owner in owners for each in owner["metadata"]["managedFields"]}
         assert managers == {"modelplane"}, "its fields are the controllers' again"
 
         async def adopted() -> bool:
             found = (await self.on_member.list(resources.DEPLOYMENTS, NAMESPACE)).items
-            return {each["metadata"]["labels"][labels.OWNER_UID] for each in found} == uids
+            ours = [each for each in found if each["metadata"]["name"].startswith("model-")]
+            return {each["metadata"]["labels"][labels.OWNER_UID] for each in ours} == uids
 
         await until(adopted, 60)
 
-    async def on_cluster(self) -> dict[tuple[str, str], str]:
-        """Return the uids of the model on the inference cluster, and the start of each process."""
+    async def on_cluster(self, deployment: str = "model") -> dict[tuple[str, str], str]:
+        """Return the uids of a deployment on the inference cluster, and the start of each process."""
         found = {}
         rows = [row for row in workload_kinds.rows(Place.CLUSTERS) if row.namespaced]
         for resource in (*map(of_row, rows), resources.PODS):
@@ -211,10 +214,33 @@ class Drill:
             selector = "" if resource == resources.PODS else f"{labels.MANAGED_BY}=modelplane"
             for item in (await self.on_member.list(resource, NAMESPACE, labels=selector)).items:
                 name = item["metadata"]["name"]
+                if not name.startswith(f"{deployment}-"):
+                    continue
                 found[resource.kind, name] = item["metadata"]["uid"]
                 for status in item.get("status", {}).get("containerStatuses", ()):
                     found["start", name] = f"{status['restartCount']} {status['containerID']}"
         return found
+
+    async def delete(self, deployment: str) -> None:
+        """Delete a deployment."""
+        async with self.client() as client:
+            await client.delete(fleet_resources.MODEL_DEPLOYMENTS, deployment, NAMESPACE)
+
+    async def until_running(self, deployment: str) -> None:
+        """Wait until a deployment has pods on the inference cluster."""
+
+        async def running() -> bool:
+            return "Pod" in {kind for kind, _ in await self.on_cluster(deployment)}
+
+        await until(running, 60)
+
+    async def until_gone(self, deployment: str) -> None:
+        """Wait until nothing of a deployment is left on the inference cluster."""
+
+        async def gone() -> bool:
+            return not await self.on_cluster(deployment)
+
+        await until(gone, 60)
 
     async def destroy(self) -> None:
         """Delete everything that the control plane has stored, and start it empty."""
@@ -255,19 +281,21 @@ async def test_a_destroyed_control_plane_is_restored_and_no_engine_notices(
     async with drill.controllers():
         await drill.register()
         await drill.until_ready()
+        await drill.until_running("leaving")
     before = await drill.on_cluster()
     assert len([kind for kind, _ in before if kind == "Pod"]) == 2
     load = Load(drill.gateway)
     async with AsyncExitStack() as stack:
         async with load.running():
             status, said = await _run("backup", str(file), *options)
-            assert (status, "2 ModelReplicas" in said) == (0, True), said
+            assert (status, "3 ModelReplicas" in said) == (0, True), said
             load.step = "destroy"
             await drill.destroy()
             load.step = "restore"
             status, said = await _run("restore", str(file), *options)
             assert (status, "missing" in said) == (0, False), said
             await drill.permit()
+            await drill.delete("leaving")
             load.step = "adopt"
             await stack.enter_async_context(drill.controllers())
             await drill.until_adopted()
@@ -277,10 +305,6 @@ async def test_a_destroyed_control_plane_is_restored_and_no_engine_notices(
             await asyncio.sleep(1)
         steps = ("backup", "destroy", "restore", "adopt", "serve")
         assert load.statuses.keys() == {(step, 200) for step in steps}, load.statuses
-        async with drill.client() as client:
-            await client.delete(fleet_resources.MODEL_DEPLOYMENTS, "model", NAMESPACE)
-
-        async def clean() -> bool:
-            return not await drill.on_cluster()
-
-        await until(clean, 60)
+        await drill.until_gone("leaving")
+        await drill.delete("model")
+        await drill.until_gone("model")
