@@ -222,9 +222,15 @@ class Drill:
         return found
 
     async def delete(self, deployment: str) -> None:
-        """Delete a deployment."""
+        """Delete a deployment, and its replicas.
+
+        Kubernetes would delete these too, once its garbage collector has seen their kind.
+        """
+        replicas, selector = fleet_resources.MODEL_REPLICAS, f"{labels.DEPLOYMENT}={deployment}"
         async with self.client() as client:
             await client.delete(fleet_resources.MODEL_DEPLOYMENTS, deployment, NAMESPACE)
+            for item in (await client.list(replicas, NAMESPACE, labels=selector)).items:
+                await client.delete(replicas, item["metadata"]["name"], NAMESPACE)
 
     async def until_running(self, deployment: str) -> None:
         """Wait until a deployment has pods on the inference cluster."""
