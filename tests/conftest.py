@@ -49,6 +49,7 @@ LONGEST = [
     "test_first_answer",
     "kubernetes/test_leader",
     "test_chaos",
+    "kubernetes/test_backup",
     "test_function_children",
     "test_move",
     "test_node_agent",
