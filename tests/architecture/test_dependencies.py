@@ -30,8 +30,8 @@ DISTRIBUTIONS = {
 }
 """The distributions whose name is not that of the package that is imported from them."""
 
-READ_BY_OTHERS = {"tzdata"}
-"""The distributions that the standard library reads: nothing imports them."""
+READ_BY_OTHERS = {"furo", "myst-parser", "sphinx", "sphinx-copybutton", "sphinxcontrib-mermaid", "tzdata"}
+"""Distributions that the standard library reads, or that build the site: nothing imports them."""
 
 
 def _imported(path: Path) -> Iterator[str]:

@@ -11,12 +11,13 @@ _SOON_S = 180.0
 """The time of the standby, and that after which the function is called again at the latest."""
 
 
+def _on(cluster: str) -> dict[str, object]:
+    return {"matchLabels": {"modelplane.ai/name": cluster}}
+
+
 def _fleet(**standby_for: object) -> Fleet:
     """Return a fleet whose preferred deployment fits, and a standby on another cluster."""
     fleet = with_clusters(prepared(by_its_own_clock()), "a", "b", nodes=1)
-    preferred, standby = (
-        {"clusterSelector": {"matchLabels": {"modelplane.ai/name": name}}} for name in ("a", "b")
-    )
     for name in ("a", "b"):
         cluster = fleet.get("InferenceCluster", name)
         labels = {**cluster["metadata"].get("labels", {}), "modelplane.ai/name": name}
@@ -27,8 +28,8 @@ def _fleet(**standby_for: object) -> Fleet:
         "returnAfterSeconds": 60,
         **standby_for,
     }
-    fleet.apply(model_deployment(replicas=1, **preferred))
-    fleet.apply(model_deployment(replicas=1, name=STANDBY, standbyFor=settings, **standby))
+    fleet.apply(model_deployment(clusterSelector=_on("a")))
+    fleet.apply(model_deployment(name=STANDBY, standbyFor=settings, clusterSelector=_on("b")))
     fleet.run_until_ready("ModelDeployment", DEPLOYMENT)
     fleet.run_for(300)
     return fleet
@@ -65,6 +66,6 @@ def test_saturation_is_refused() -> None:
 
 def test_one_that_is_a_standby_no_more_says_so() -> None:
     fleet = _fleet()
-    fleet.apply(model_deployment(name=STANDBY, clusterSelector={"matchLabels": {"modelplane.ai/name": "b"}}))
+    fleet.apply(model_deployment(name=STANDBY, clusterSelector=_on("b")))
     fleet.run_until(lambda: bool(_replicas(fleet)), _SOON_S)
     fleet.run_until(lambda: _said(fleet) == "NotAStandby", _SOON_S)

@@ -34,7 +34,10 @@ class Checked(SteppedVariants):
         self.calm = dict.fromkeys(ORDER, self.now)
 
     def _in_full(self, name: str) -> bool:
-        return self.serving(name) >= self.deployments[name]["spec"]["replicas"]
+        return self.serving(name) >= self._wanted(name)
+
+    def _wanted(self, name: str) -> int:
+        return int(self.deployments[name]["spec"]["replicas"])
 
     def checked(self, name: str) -> None:
         """Reconcile one deployment, and check what it did to those that served."""
@@ -56,7 +59,7 @@ class Checked(SteppedVariants):
     def short(self, name: str) -> bool:
         """Return True if a deployment has fewer places than it asks for."""
         staying = [each for each in self.children[name].values() if not each["spec"].get("draining")]
-        return len(staying) < self.deployments[name]["spec"]["replicas"]
+        return len(staying) < self._wanted(name)
 
 
 def _pass(run: Checked, seconds: int, each_s: int = 30) -> None:

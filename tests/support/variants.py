@@ -114,6 +114,7 @@ class SteppedVariants:
             "replicas": tuple(copy.deepcopy(every)),
             "deployments": tuple(copy.deepcopy(list(self.deployments.values()))),
             "autoscalers": copy.deepcopy(self.autoscalers),
+            "quotas": (),
         }
         required = {each.key: found[each.key] for each in self.requirements(name)}
         request = Request(owner, copy.deepcopy(self.children[name]), required)

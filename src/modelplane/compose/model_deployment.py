@@ -150,12 +150,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
             *reached.conditions,
         ),
         again_in_s=reached.again_in_s,
-        wakes=tuple(
-            Reference(kind_name(ModelDeployment), namespace, name)
-            for namespace, name in sorted(
-                {(each.namespace, each.deployment_name) for each in placement.displaces}
-            )
-        ),
+        wakes=_displaced(placement),
         ready=scheduled.holds and ready_condition.holds,
         unsatisfied=len(staying) < deployment.spec.replicas
         or bool(placement.surge_problem)
@@ -164,6 +159,14 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
             Requirement("", API_VERSION, kind_name(InferenceCluster), name=name)
             for name in sorted({assignment.cluster for assignment in placement.assignments})
         ),
+    )
+
+
+def _displaced(placement: scheduler.Placement) -> tuple[Reference, ...]:
+    """Return the deployments whose replicas are to leave for one that is missing."""
+    names = {(each.namespace, each.deployment_name) for each in placement.displaces}
+    return tuple(
+        Reference(kind_name(ModelDeployment), namespace, name) for namespace, name in sorted(names)
     )
 
 

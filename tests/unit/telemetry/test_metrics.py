@@ -194,3 +194,15 @@ def test_every_metric_is_on_the_board() -> None:
     shown = set(OWN.findall(expressions))
     missing = {metric.name for metric in METRICS if not any(name.startswith(metric.name) for name in shown)}
     assert missing == set()
+
+
+def test_a_standby_that_does_not_run_lacks_no_replica() -> None:
+    running = deployment("second", 2, total=1)
+    running["spec"]["standbyFor"] = {"name": "qwen"}
+    running["status"]["standby"] = {"active": True}
+    state = State(objects={"ModelDeployment": [STANDBY, running]})
+    found = scraped(Program.CONTROLLER, lambda: state)
+    for name, active, missing in (("qwen-int4", 0, 0), ("second", 1, 1)):
+        labels = {"namespace": STANDBY["metadata"]["namespace"], "deployment": name}
+        assert _value(found, metric_definitions.STANDBY_ACTIVE, **labels) == active
+        assert _value(found, metric_definitions.UNSCHEDULABLE, reason="Unknown", **labels) == missing
