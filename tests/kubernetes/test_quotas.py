@@ -42,7 +42,7 @@ def _fleet(control_plane: ControlPlane) -> list[Object]:
     device = {"name": "gpu", "driver": "test.example", "deviceClassName": "test.example"}
     listeners = [{"name": "http", "port": 8081, "protocol": "HTTP"}]
     source = {"source": "Existing", "existing": {"secretRef": {"name": secret["name"]}}}
-    pools = [{"name": "pool", "className": "quotas", "nodeCount": 3}]
+    pools = [{"name": "pool", "className": "quotas", "nodeCount": 4}]
     return [
         _object("InferenceClass", "quotas", {"devices": [device]}),
         _object("InferenceGateway", "default", {"backend": "Envoy"}),

@@ -154,12 +154,13 @@ def test_the_newest_replica_of_lower_priority_leaves_and_both_sides_say_so() -> 
     ],
 )
 def test_the_same_replica_leaves_until_it_is_gone_and_no_other(stage: dict[str, Any]) -> None:
-    there = (replace(FULL[0], **stage), FULL[1])
-    mine = view(HIGH, LOW, there=there)
+    there, clusters = (replace(FULL[0], **stage), FULL[1], replica("b", 2)), (cluster(nodes=3),)
+    low = replace(LOW, replicas=3)
+    mine = view(HIGH, low, there=there, clusters=clusters)
     assert (new(mine), mine.displaces) == ([], ())
-    theirs = view(LOW, HIGH, there=there)
+    theirs = view(low, HIGH, there=there, clusters=clusters)
     assert dropped(theirs) == ["b-0"]
-    assert [each.replica for each in theirs.assignments] == ["b-1"]
+    assert [each.replica for each in theirs.assignments] == ["b-1", "b-2"]
 
 
 def test_a_replica_that_does_not_end_is_not_waited_for() -> None:
