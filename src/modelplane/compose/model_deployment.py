@@ -165,9 +165,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
 def _displaced(placement: scheduler.Placement) -> tuple[Reference, ...]:
     """Return the deployments whose replicas are to leave for one that is missing."""
     names = {(each.namespace, each.deployment_name) for each in placement.displaces}
-    return tuple(
-        Reference(kind_name(ModelDeployment), namespace, name) for namespace, name in sorted(names)
-    )
+    return tuple(Reference(kind_name(ModelDeployment), namespace, name) for namespace, name in sorted(names))
 
 
 def _cost(placement: scheduler.Placement) -> dict[str, Any]:
