@@ -127,9 +127,8 @@ def about(  # noqa: PLR0913  one keyword for each thing a schema can say
     Lengths count characters of a string, items of a list or keys of a map. ``keys`` makes a list
     a map keyed by those fields, ``atomic`` one that is replaced whole, ``unique`` a set: how
     server-side apply merges it (Kubernetes API conventions, "list type"). ``whole`` makes an object
-    one that is replaced whole: with a required field beside defaults, it could not be removed
-    otherwise. ``any_of`` lists schemas of which one must hold, for a value without one type, which
-    CEL cannot see.
+    one that is replaced and removed whole, with its defaults. ``any_of`` lists schemas of which one
+    must hold, for a value without one type, which CEL cannot see.
     """
     limits = {
         "ge": ge,
