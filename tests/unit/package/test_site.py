@@ -1,5 +1,6 @@
 """The site of the documentation: the places of pages, their links, their Markdown, and the navigation."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -18,11 +19,9 @@ FOLDER = ROOT / "package" / "site"
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(str(FOLDER))
-    import contents  # noqa: PLC0415 (found on the path that was just extended)
-    import stage  # noqa: PLC0415 (as above)
-
-    yield type("Modules", (), {"contents": contents, "stage": stage})
-    for name in ("contents", "stage"):
+    names = ("contents", "stage")
+    yield type("Modules", (), {name: importlib.import_module(name) for name in names})
+    for name in names:
         del sys.modules[name]
 
 
