@@ -34,6 +34,9 @@ CANARY_WEIGHT = "modelplane.ai/canary-weight"
 """Annotation of ModelReplicas and ModelEndpoints: percentage of a deployment's requests that those of the new
 revision get together, "0" after an abort. Absent or empty: they are like all others."""
 
+WITHDRAWN = "0"
+"""Value of the former for those that get no requests."""
+
 PROMOTED = "modelplane.ai/canary-promoted"
 """Annotation of ModelDeployments: revision that needs no further step of a canary."""
 

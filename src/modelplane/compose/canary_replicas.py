@@ -14,10 +14,8 @@ from modelplane.api.canary import CanaryPhase
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.canary import Canary, has_revision
-from modelplane.compose.rollout import Limits, Rollout, is_draining, serves
+from modelplane.compose.rollout import Limits, Rollout, is_draining, is_updating, serves
 from modelplane.compose.wanted_replicas import Wanted
-
-_WITHDRAWN = "0"
 
 
 def limited(
@@ -74,11 +72,20 @@ def first(state: Canary | None, observed: Mapping[str, Object]) -> frozenset[str
 def marked(wanted: Wanted, state: Canary | None, observed: Mapping[str, Object]) -> Wanted:
     """Return the replicas that are to exist, with the share of requests that those of the canary get."""
     share = "" if state is None else str(state.status.weight) if state.is_running else ""
-    share = _WITHDRAWN if state is not None and state.is_withdrawn else share
+    share = labels.WITHDRAWN if state is not None and state.is_withdrawn else share
     return {
-        key: _marked(replica, share) if share or _share(observed.get(key)) is not None else replica
+        key: _marked(replica, labels.WITHDRAWN if _is_returning(observed.get(key)) else share)
+        if share or _share(observed.get(key)) is not None
+        else replica
         for key, replica in wanted.items()
     }
+
+
+def _is_returning(replica: Object | None) -> bool:
+    """Return True if the pods of a withdrawn replica do not have its next template yet."""
+    if replica is None or _share(replica) != labels.WITHDRAWN:
+        return False
+    return is_updating(replica) or not serves(replica)
 
 
 def _marked(replica: ModelReplica, share: str) -> ModelReplica:
@@ -96,4 +103,4 @@ def _share(replica: Object | None) -> str | None:
 
 def is_aborted(replica: Object) -> bool:
     """Return True if a replica was withdrawn because its canary was aborted."""
-    return is_draining(replica) and _share(replica) == _WITHDRAWN
+    return is_draining(replica) and _share(replica) == labels.WITHDRAWN

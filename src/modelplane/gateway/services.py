@@ -247,6 +247,7 @@ def _candidates(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> li
         if endpoint.metadata.namespace == service.metadata.namespace
         and endpoint.metadata.deletion_timestamp is None
         and labels.DRAINING not in endpoint.metadata.annotations
+        and endpoint.metadata.annotations.get(labels.CANARY_WEIGHT) != labels.WITHDRAWN
     )
     return sorted(mine, key=lambda endpoint: endpoint.metadata.name)
 

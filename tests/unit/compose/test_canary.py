@@ -156,6 +156,21 @@ def test_the_former_template_returns_without_a_canary() -> None:
     assert bench.said()[1] == "RolloutComplete"
 
 
+def test_an_aborted_replica_gets_no_requests_until_its_pods_have_the_next_template() -> None:
+    bench = trial()
+    bench.decide(Outcome.ABORTED, "errors")
+    bench.edit(GOOD)
+    bench.reconcile()
+    (key,) = (key for key, each in bench.replicas().items() if each["metadata"]["annotations"])
+    bench.reconcile()
+    edited = bench.replicas()[key]
+    assert not edited["spec"].get("draining")
+    assert edited["metadata"]["annotations"][labels.CANARY_WEIGHT] == labels.WITHDRAWN
+    bench.report(key)
+    bench.reconcile()
+    assert bench.weights() == [(GOOD, "")] * 4
+
+
 def test_the_former_template_returns_in_the_middle_of_a_canary() -> None:
     bench = trial(replicas=2)
     assert bench.weights() == [(GOOD, ""), (BETTER, "5")]

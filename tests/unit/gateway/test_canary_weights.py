@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api import labels
+from modelplane.api.decode import decode_as
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
+from modelplane.api.model_service import ModelService
 from modelplane.gateway.canary_weights import divided
+from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.services import select
 
 
 def endpoint(deployment: str = "qwen", share: str | None = None) -> ModelEndpoint:
@@ -65,3 +69,16 @@ def test_the_canary_gets_its_share_of_the_deployment_and_no_other_loses_any(
     assert abs(Fraction(canaries, sum(own)) - Fraction(share, 100)) < Fraction(1, 1000)
     kept = Fraction(sum(other), sum([*old, *new, *other]))
     assert abs(Fraction(sum(rest), sum(weights)) - kept) < Fraction(1, 1000)
+
+
+def test_a_withdrawn_endpoint_gets_no_requests() -> None:
+    selector = {"matchLabels": {labels.DEPLOYMENT: "qwen"}}
+    service = decode_as(
+        ModelService,
+        {
+            "metadata": {"name": "qwen", "namespace": "ml"},
+            "spec": {"endpoints": [{"selector": selector}]},
+        },
+    )
+    selected = select(service, [OLD, endpoint(share="0")], Destinations(is_local=True))
+    assert [(each.endpoint, each.weight) for each in selected] == [(OLD, 1)]
