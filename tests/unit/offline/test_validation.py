@@ -230,7 +230,7 @@ def test_a_shape_that_is_mixed_up_is_told_by_the_rule_of_the_schema():
                 "spec.source: unknown field here; it belongs to spec.cluster: check its indentation",
                 (
                     "spec.x: unknown field: the fields here are capacitySource, cluster, drain, gateway, "
-                    "localObjects, nodePools, podKeys, poolTaints, servingStack, taints"
+                    "localObjects, nodePools, podKeys, podScheduler, poolTaints, servingStack, taints"
                 ),
             ],
             id="a missing field whose content is there",
