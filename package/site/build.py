@@ -1,4 +1,4 @@
-"""Build the site: stage the pages, run Sphinx, and add the Markdown of every page. ``make docs`` runs it."""
+"""Build the site: stage the pages, run Sphinx, and add every page as Markdown and ``llms.txt``. ``make docs`` runs it."""
 
 import argparse
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import contents
+import for_assistants
 import npm
 import stage
 
@@ -40,7 +41,9 @@ def main() -> int:
     if status := _sphinx(work, output):
         return status
     markdown = stage.collect({source: stage.published(path) for source, path in places.items()})
-    stage.write(stage.Site({**markdown.pages, **contents.lists(markdown.pages)}, markdown.files), output)
+    published = stage.Site({**markdown.pages, **contents.lists(markdown.pages)}, markdown.files)
+    stage.write(published, output)
+    for_assistants.write(markdown.pages, output)
     print(f"{len(site.pages)} pages: open {output / 'index.html'}, or serve the folder")
     return 0
 

@@ -40,6 +40,7 @@ SECTIONS: Final = (
         "Every field, condition, metric and command.",
         ("glossary", "commands", "conditions", "metrics", "gateway"),
     ),
+    Section("skills", "Skills for agents", "Instructions for AI agents that work with Modelplane."),
     Section("decisions", "Decisions", "Design decisions, with the evidence."),
 )
 """Sections in the order of the navigation."""

@@ -83,6 +83,9 @@ def _place(path: Path) -> Path:
 def _paths(root: Path) -> Iterator[tuple[PurePosixPath, PurePosixPath]]:
     for source, target in _OWN.items():
         yield PurePosixPath(source), PurePosixPath(target)
+    for page in sorted((root / "skills").glob("*/SKILL.md")):
+        path = PurePosixPath(page.relative_to(root))
+        yield path, path.parent.with_suffix(".md")
     for folder in ("docs", "examples", "gateway-module"):
         for page in sorted((root / folder).rglob("*.md")):
             path = PurePosixPath(page.relative_to(root))

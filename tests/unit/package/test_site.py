@@ -160,3 +160,12 @@ def test_every_page_is_also_markdown_whose_links_lead_to_markdown(site: Path) ->
         if not re.match(r"[a-z]+:", target) and not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_assistants_find_every_page_in_two_files(site: Path) -> None:
+    index, full = (site / "llms.txt").read_text(), (site / "llms-full.txt").read_text()
+    assert "- [How to drain a cluster for maintenance](/how-to/drain/index.md): " in index
+    targets = re.findall(r"^- \[.+?\]\(/(.+?)\)", index, re.MULTILINE)
+    assert [target for target in targets if not (site / target).exists()] == []
+    sources = set(re.findall(r"^Source: /(.+)$", full, re.MULTILINE))
+    assert sources == set(targets)

@@ -1,0 +1,24 @@
+"""``llms.txt`` and ``llms-full.txt`` of the site, for programs that index all of it."""
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import contents
+
+from modelplane.mcp.documentation import llms_txt, markdown
+
+_TITLE: Final = "Modelplane"
+_SUMMARY: Final = "A control plane for AI inference over a fleet of GPU clusters."
+
+
+def write(pages: Mapping[PurePosixPath, str], folder: Path) -> None:
+    """Write both files about the Markdown pages of the site; addresses are relative to its root."""
+    parsed = markdown.parse({str(path): text for path, text in pages.items()})
+    groups = {f"{section.folder}/": section.title for section in contents.SECTIONS} | {"": llms_txt.OPTIONAL}
+    (folder / "llms.txt").write_text(llms_txt.index(_TITLE, _SUMMARY, parsed, groups, _address))
+    (folder / "llms-full.txt").write_text(llms_txt.full(_TITLE, _SUMMARY, parsed, _address))
+
+
+def _address(path: str) -> str:
+    return f"/{path}"
