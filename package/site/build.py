@@ -1,4 +1,4 @@
-"""Build the site: stage the pages, run Sphinx, and add every page as Markdown and ``llms.txt``. ``make docs`` runs it."""
+"""Build the site: pages for readers, and the same as Markdown for programs. ``make docs`` runs it."""
 
 import argparse
 import os
