@@ -24,6 +24,8 @@ pytestmark = pytest.mark.kubernetes
 
 FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 NAMESPACE = "ml-team"
+NAMESPACES = (NAMESPACE, "batch", "serving")
+"""Of the teams in the cases and examples."""
 OF_A_RELEASE = "dra-driver-nvidia-gpu"
 ORIGINS = (
     "provider-helm",
@@ -62,7 +64,7 @@ def kubeconfig(control_plane):
         async with Client.from_kubeconfig(
             str(control_plane.kubeconfig), known=fleet_resources.known
         ) as client:
-            for name in (NAMESPACE, SYSTEM_NAMESPACE, CERTIFICATE_NAMESPACE, OF_A_RELEASE):
+            for name in (*NAMESPACES, SYSTEM_NAMESPACE, CERTIFICATE_NAMESPACE, OF_A_RELEASE):
                 await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             for each in crds:
                 await client.apply(each)

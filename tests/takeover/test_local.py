@@ -232,7 +232,9 @@ def test_who_takes_over_under_load_restarts_nothing_and_no_request_fails(
             until_looked_at(fleet)
             until_ready(fleet)
             load.until_answered(10)
-            changed = {each for each in there(fleet) ^ before if not is_a_new_kind(each)}
+            # Up to 0.6.0, an engine of one pod had a budget, which forbade no eviction.
+            unlike = {each for each in there(fleet) ^ before if each[1] != "PodDisruptionBudget"}
+            changed = {each for each in unlike if not is_a_new_kind(each)}
             if checkout == earlier:
                 # Agents up to 0.1.0 report a pod as not ready until they have probed it themselves.
                 changed = {each for each in changed if each[1] != "EndpointSlice"}
