@@ -44,8 +44,9 @@ ADDED = {SPEC_HASH, SERVED_MODEL, "watch", "celQuery", "managementPolicies", "ll
 NEW_CONDITIONS: frozenset[str] = frozenset()
 """Types of conditions of the later version only."""
 
-NEW_OBJECT = "-crossplane-llminferenceservice-"
-"""In the names of the Objects by which only the later version observes a definition on each cluster."""
+OF_ONE_VERSION = ("-crossplane-llminferenceservice-", "-disruption-qwen-")
+"""In the names of Objects of one version only: the later one observes a definition on each cluster by them,
+and the earlier one composes a budget for an engine of one pod, which forbids no eviction."""
 
 
 class Functions:
@@ -115,8 +116,13 @@ def objects(fleet: Fleet) -> dict[str, Object]:
         f"{server}/{item['kind']}/{item['metadata']['name']}/{item['metadata']['uid']}": item
         for server, api in servers.items()
         for item in api.all()
-        if not _is_new(item["metadata"]) and not _is_new(item.get("resourceRef"))
+        if not _is_new(item["metadata"]) and not _is_new(item.get("resourceRef")) and not _is_of_one_pod(item)
     }
+
+
+def _is_of_one_pod(item: Object) -> bool:
+    """Return True for the budget of an engine of one pod."""
+    return item["kind"] == "PodDisruptionBudget" and not item["metadata"]["name"].startswith("gang-")
 
 
 def changes(before: dict[str, Object], after: dict[str, Object], but: Iterable[str] = ()) -> list[str]:
@@ -145,7 +151,8 @@ def _is_new(value: Any) -> bool:
     """Return True for a condition that only the later version has, and for what names an object of it."""
     if not isinstance(value, Mapping):
         return False
-    return value.get("type") in NEW_CONDITIONS or NEW_OBJECT in str(value.get("name", ""))
+    name = str(value.get("name", ""))
+    return value.get("type") in NEW_CONDITIONS or any(part in name for part in OF_ONE_VERSION)
 
 
 def test_who_takes_over_changes_nothing_and_neither_does_the_way_back(
