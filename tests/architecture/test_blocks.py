@@ -59,7 +59,7 @@ def test_every_command_of_a_block_would_be_accepted(block: Block) -> None:
 def _refused(words: list[str]) -> bool:
     name, *arguments = words
     name = name.rsplit("/", 1)[-1]
-    if name == "modelplane" and arguments[:1] == ["kubectl"]:
+    if [name, *arguments[:1]] in (["modelplane", "kubectl"], ["kubectl", "modelplane"]):
         return _refused(arguments)
     if name == "modelplane":
         return not _parses(main, arguments)
