@@ -1,4 +1,4 @@
-"""The hook for pre-commit: its program is installed with the package, and it judges changed files as it should."""
+"""The hook for pre-commit runs a program of the package, which judges changed files."""
 
 import shlex
 import tomllib

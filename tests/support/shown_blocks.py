@@ -51,7 +51,7 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/gateway.md": _CLUSTER,
     "docs/how-to/dashboard.md": "does not end by itself",
     "docs/how-to/drain.md": _NAMES,
-    "docs/how-to/editors.md": "needs editors and shells of the reader's own; the commands have tests of their own",
+    "docs/how-to/editors.md": "needs editors of the reader's own; the commands have tests of their own",
     "docs/how-to/external-providers.md": "needs an account of a provider",
     "docs/how-to/hardware.md": _CLUSTER,
     "docs/how-to/install.md": _CLUSTER,

@@ -72,6 +72,7 @@ def test_the_script_of_each_shell_asks_the_program(shell):
 def test_bash_completes_with_the_script():
     script = CliRunner().invoke(main, ["completion", "bash"]).stdout
     program = Path(sys.executable).parent / "modelplane"
-    ask = f'{script}\nCOMP_WORDS=(modelplane cluster un)\nCOMP_CWORD=2\n_modelplane_completion {program}\necho "${{COMPREPLY[@]}}"'
+    typed = f"COMP_WORDS=(modelplane cluster un)\nCOMP_CWORD=2\n_modelplane_completion {program}"
+    ask = f'{script}\n{typed}\necho "${{COMPREPLY[@]}}"'
     answer = subprocess.check_output(["bash", "-c", ask], text=True)
     assert answer == "uncordon\n"

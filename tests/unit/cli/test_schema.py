@@ -55,6 +55,8 @@ def test_an_unknown_kind_is_an_error_with_those_that_are_near():
     result = schema("modeldeploymnt")
     assert (result.exit_code, result.output) == (
         1,
-        'Error: there is no kind "modeldeploymnt": did you mean ModelDeployment or ModelEndpoint? '
-        "`modelplane schema -o name` lists them\n",
+        (
+            'Error: there is no kind "modeldeploymnt": did you mean ModelDeployment or ModelEndpoint? '
+            "`modelplane schema -o name` lists them\n"
+        ),
     )
