@@ -53,6 +53,7 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/drain.md": _NAMES,
     "docs/how-to/editors.md": "needs editors of the reader's own; the commands have tests of their own",
     "docs/how-to/external-providers.md": "needs an account of a provider",
+    "docs/how-to/gitops.md": "needs Argo CD or Flux; tests run the checks, the comparison and the script",
     "docs/how-to/hardware.md": _CLUSTER,
     "docs/how-to/install.md": _CLUSTER,
     "docs/how-to/keys.md": _NAMES,
