@@ -53,11 +53,9 @@ def with_status(owner: Object, composition: Any, observed: Mapping[str, Any]) ->
         (*composition.conditions, ready, status.synced("")), before, generation, NOW
     )
     metadata = {**owner["metadata"], "generation": generation}
-    return _plain({**owner, "metadata": metadata, "status": {**composition.status, "conditions": conditions}})
-
-
-def _plain(value: Any) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(value))
+    status_ = {**composition.status, "conditions": conditions}
+    encoded = msgspec.json.encode({**owner, "metadata": metadata, "status": status_})
+    return msgspec.json.decode(encoded, type=dict)
 
 
 def _moments() -> Iterator[tuple[str, Object]]:

@@ -99,7 +99,7 @@ def _is_deployment(item: "Object") -> bool:
     from modelplane.api.meta import kind_name
     from modelplane.api.model_deployment import ModelDeployment
 
-    return item["kind"] == kind_name(ModelDeployment)
+    return bool(item["kind"] == kind_name(ModelDeployment))
 
 
 def _identity(item: "Object") -> tuple[str, str]:
