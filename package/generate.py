@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  a script beside what it writes, not a package
-"""Write CRDs, Crossplane's packages, reference pages, two examples and the table of cards, or check them.
+"""Write CRDs, Crossplane's packages, reference pages, three examples and the table of cards, or check them.
 
 Usage: ``python package/generate.py [--check]``. With ``--check`` nothing is
 written; the exit status is 1 when a file differs, is missing or is not one of
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import yaml
+from argocd_health import config_map
 from card_rows import card_rows
 from components_page import components_page
 from metrics_page import metrics_page
@@ -21,6 +22,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.crossplane.package import installation, prerequisites
 from modelplane.crossplane.package.project import project
 from modelplane.install.helm import chart
+from modelplane.offline.yaml_output import as_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 CRDS = ROOT / "package" / "crds"
@@ -28,6 +30,7 @@ CROSSPLANE = ROOT / "package" / "crossplane"
 CHART = ROOT / "package" / "helm" / "modelplane"
 REFERENCE = ROOT / "docs" / "reference"
 GETTING_STARTED = ROOT / "examples" / "getting-started"
+ARGOCD_HEALTH = ROOT / "examples" / "gitops" / "argocd-health.yaml"
 
 CARD_ROWS = ROOT / "src" / "modelplane" / "catalogue" / "card_rows.py"
 
@@ -66,6 +69,7 @@ def generated() -> dict[Path, str]:
         files[CROSSPLANE / path] = f"# {CROSSPLANE_ORIGIN}\n{content}"
     for name, content in _getting_started().items():
         files[GETTING_STARTED / name] = f"# {EXAMPLE_ORIGIN}\n{content}"
+    files[ARGOCD_HEALTH] = f"# {ORIGIN}\n{as_yaml(config_map())}"
     for path, content in chart().items():
         # JSON has no comments.
         files[CHART / path] = content if path.endswith(".json") else f"# {CHART_ORIGIN}\n{content}"

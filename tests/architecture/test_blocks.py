@@ -27,7 +27,7 @@ def names(text: str) -> frozenset[str]:
 
 ORDINARY = names(
     "cat cd claude cp crossplane curl export grep helm hf jq ls make mkdir openssl pip python python3 "
-    "read sed seq skopeo sleep source ssh true umask wait xargs"
+    "read sed seq sh skopeo sleep source ssh true umask wait xargs"
 )
 """Programs that pages use beside Modelplane's and kubectl."""
 
@@ -59,7 +59,7 @@ def test_every_command_of_a_block_would_be_accepted(block: Block) -> None:
 def _refused(words: list[str]) -> bool:
     name, *arguments = words
     name = name.rsplit("/", 1)[-1]
-    if name == "modelplane" and arguments[:1] == ["kubectl"]:
+    if [name, *arguments[:1]] in (["modelplane", "kubectl"], ["kubectl", "modelplane"]):
         return _refused(arguments)
     if name == "modelplane":
         return not _parses(main, arguments)

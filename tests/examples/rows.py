@@ -62,6 +62,7 @@ _NEBIUS_H100 = _at("nebius-eu-north: gpu-h100")
 ROWS = (
     Row((("01-first-answer",),), {"gemma": _NO_CLUSTERS}),
     Row((("quotas",),)),
+    Row((("gitops",),)),
     Row(
         (("device-quotas",),),
         {

@@ -50,12 +50,15 @@ DOCUMENTED = [
 DIGEST = "921a61202fbcae8f58c7c3ee406c08fb0835bc6b1ded238b858ca63044580a1d"
 """Of their text without blanks, which the documents had lost."""
 FOREIGN = {
+    ("argoproj.io/v1alpha1", "Application"),
     ("aws.m.upbound.io/v1beta1", "ClusterProviderConfig"),
     ("azure.m.upbound.io/v1beta1", "ClusterProviderConfig"),
+    ("kustomize.toolkit.fluxcd.io/v1", "Kustomization"),
     ("gcp.m.upbound.io/v1beta1", "ClusterProviderConfig"),
     ("monitoring.coreos.com/v1", "PodMonitor"),
     ("nebius.m.upbound.io/v1beta1", "ClusterProviderConfig"),
     ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("v1", "ConfigMap"),
     ("v1", "Namespace"),
     ("v1", "ResourceQuota"),
     ("vultr.m.upbound.io/v1beta1", "ClusterProviderConfig"),

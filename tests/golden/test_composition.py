@@ -44,7 +44,8 @@ FIELDS = {
 }
 
 
-def _compose(case: dict[str, Any]) -> Composition | Blocked:
+def compose(case: dict[str, Any]) -> Composition | Blocked:
+    """Return the composition of the owner of a case."""
     assert set(case) <= FIELDS
     owner = case["owner"]
     kind = COMPOSERS[owner["kind"]]
@@ -133,7 +134,7 @@ def _child(child: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("path", CASES, ids=lambda path: str(path.parent.relative_to(FOLDER)))
 def test_composition_matches_its_golden_file(path: Path) -> None:
     case = yaml.safe_load(path.read_text())
-    written = _written(_compose(case))
+    written = _written(compose(case))
     expected = path.parent / "expected.yaml"
     if os.environ.get(UPDATE):
         expected.write_text(yaml.safe_dump(written, sort_keys=True, allow_unicode=True, width=110))

@@ -8,6 +8,7 @@ import jsonschema_rs
 
 from modelplane.offline.output import Report, json_schema
 from modelplane.offline.placements import Explanation, Plan
+from modelplane.offline.plan_comparison import PlanComparison
 from modelplane.offline.rendering import Rendering
 from modelplane.offline.replica_explanation import ReplicaExplanation
 from modelplane.offline.service_explanation import ServiceExplanation
@@ -19,6 +20,7 @@ REPORTS: dict[str, type[Report]] = {
     "validate": Validation,
     "render": Rendering,
     "plan": Plan,
+    "plan-compare": PlanComparison,
     "size": Size,
     "explain": Explanation,
     "explain-service": ServiceExplanation,

@@ -9,6 +9,7 @@ import importlib
 from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from modelplane import __version__
 from modelplane.cli.errors import INTERRUPTED, UserError
@@ -35,6 +36,7 @@ COMMANDS = {
     "kubectl": Entry("Run kubectl against the fleet on this machine."),
     "kubeconfig": Entry("Print the path of the fleet's kubeconfig."),
     "validate": Entry("Check manifests, without a cluster."),
+    "schema": Entry("Print JSON Schemas of the kinds, for editors and other validators."),
     "render": Entry("Show the objects that an object would compose, without a cluster."),
     "plan": Entry("Show where deployments would be placed, without a cluster."),
     "size": Entry("Compute the memory of a model, and the hardware that can serve it."),
@@ -55,6 +57,7 @@ COMMANDS = {
     "metrics": Entry("Serve the gateway's counts as external.metrics.k8s.io, for other autoscalers."),
     "function": Entry("Serve the composition function to Crossplane over gRPC."),
     "package": Entry("Build and inspect the packages that Crossplane installs."),
+    "completion": Entry("Print the script that completes commands and options in a shell."),
     "agent": Entry("Run the node agent of this machine.", hidden=True),
     "envoy": Entry("Run the Envoy of this machine.", hidden=True),
     "supervise": Entry("Keep the processes of a fleet running.", hidden=True),
@@ -94,13 +97,15 @@ class Commands(click.Group):
         """Return the names in the order of the table."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
         try:
             command = getattr(importlib.import_module(f"modelplane.cli.{cmd_name}"), cmd_name)
         except ModuleNotFoundError as error:
+            if ctx.resilient_parsing:  # of a completion, which has no place for errors
+                return None
             raise _missing(error) from error
         if not isinstance(command, click.Command):
             raise TypeError(f"modelplane.cli.{cmd_name}.{cmd_name} is not a command")
@@ -110,6 +115,15 @@ class Commands(click.Group):
         """Write the list of commands without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items() if not entry.hidden])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands without importing any, and the options."""
+        commands = [
+            CompletionItem(name, help=entry.help)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete) and not entry.hidden
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command."""
@@ -147,6 +161,11 @@ _SETTINGS = {
 @click.version_option(__version__, prog_name="modelplane")
 def main() -> None:
     """Serve models on a fleet of GPU clusters, or on this machine."""
+
+
+def plugin() -> None:
+    """Run the command as the plugin of kubectl, under the name by which kubectl calls it."""
+    main(prog_name="kubectl modelplane")
 
 
 if __name__ == "__main__":

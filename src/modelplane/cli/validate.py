@@ -16,17 +16,27 @@ from modelplane.cli.files import output_option, paths_argument, read
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Compare lengths of contexts with OWNER/NAME/config.json of this folder as well.",
 )
+@click.option(
+    "--skip-unrelated",
+    is_flag=True,
+    help="Skip files without the text modelplane.ai, and documents that are not Kubernetes objects.",
+)
 @output_option("text", "One line for each problem, or a JSON document.")
-def validate(paths: tuple[str, ...], strict: bool, checkpoints: Path | None, output: str) -> None:
+def validate(
+    paths: tuple[str, ...], *, strict: bool, checkpoints: Path | None, skip_unrelated: bool, output: str
+) -> None:
     """Check the manifests in PATH: files, folders, or - for standard input.
 
     The exit status is 1 if there is an error.
     """
     from modelplane.checkpoints.at_hand import AtHand
     from modelplane.offline import output as documents
-    from modelplane.offline import validation
+    from modelplane.offline import sources, validation
 
-    found = validation.validate(read(paths), AtHand(checkpoints).config)
+    given = read(paths)
+    found = validation.validate(
+        sources.related(given) if skip_unrelated else given, AtHand(checkpoints).config
+    )
     if output == "json":
         click.echo(documents.as_json(found))
     else:

@@ -7,10 +7,12 @@ import codecs
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from modelplane.api.meta import GROUP
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 STANDARD_INPUT: Final = "-"
@@ -67,6 +69,18 @@ def read(paths: Iterable[str], standard_input: Callable[[], BinaryIO]) -> Iterat
             if (identity := Path(file).resolve()) not in known:
                 known.add(identity)
                 yield _read(file, functools.partial(_content, file), origin)
+
+
+def related(found: Iterable[Source | Unopened]) -> Iterator[Source | Unopened]:
+    """Yield the files that may have objects of ours, as if their folder were named and not they.
+
+    A file whose text does not name the API group has none.
+    """
+    for each in found:
+        if isinstance(each, Unopened):
+            yield each
+        elif GROUP in each.text:
+            yield replace(each, origin=Origin.WALKED)
 
 
 def _manifests(folder: str, refused: list[OSError]) -> Iterator[str]:

@@ -3,6 +3,7 @@ import importlib
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 
 import click
 import pytest
@@ -31,6 +32,16 @@ def test_help_lists_every_command_that_is_not_hidden_and_imports_none():
     assert not hidden & first_words
     assert ours == "['modelplane.cli.errors', 'modelplane.cli.main']"
     assert heavy == "[]"
+
+
+def test_kubectl_runs_the_same_commands_by_its_own_name_for_them():
+    script = "import sys\nfrom modelplane.cli.main import plugin\nplugin()"
+    asked = [sys.executable, "-c", script, "validate", "--help"]
+    assert subprocess.check_output(asked, text=True).startswith(
+        "Usage: kubectl modelplane validate [OPTIONS] PATH..."
+    )
+    [program] = [each for each in entry_points(group="console_scripts") if each.name == "kubectl-modelplane"]
+    assert program.value == "modelplane.cli.main:plugin"
 
 
 def test_an_unknown_command_is_wrong_usage():

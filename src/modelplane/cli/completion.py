@@ -1,0 +1,20 @@
+"""``modelplane completion``: print the script that completes commands and options in a shell."""
+
+import click
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands and options in SHELL.
+
+    The shell evaluates it, for example from ~/.bashrc. Each completion then runs `modelplane`.
+    """
+    from click.shell_completion import get_completion_class
+
+    from modelplane.cli.main import main
+
+    found = get_completion_class(shell)
+    if found is None:
+        raise TypeError(f"click completes nothing in {shell}")
+    click.echo(found(main, {}, "modelplane", "_MODELPLANE_COMPLETE").source())

@@ -1,0 +1,78 @@
+"""``modelplane schema``: print JSON Schemas of the kinds, or write them to files."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from modelplane.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from modelplane.api.kinds import Kind
+
+ALL: Final = "all.json"
+"""File of the schema for manifests of every kind that is asked for."""
+
+
+@click.command()
+@click.argument("kinds", metavar="[KIND]...", nargs=-1)
+@click.option(
+    "--dir",
+    "folder",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help=f"Write GROUP/KIND_VERSION.json for each kind, and {ALL} for all, to this folder.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["json", "yaml", "name"]),
+    default="json",
+    show_default=True,
+    help="The schema as JSON or YAML, or the names of the files that --dir writes.",
+)
+def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
+    """Print the JSON Schema of each KIND, or of every kind, for editors and other validators.
+
+    For several kinds it is one schema, which decides by apiVersion and kind. Objects of other kinds match it.
+    """
+    import json
+
+    from modelplane.api.json_schema import combined, file_name, json_schema
+
+    found = _kinds(kinds)
+    if folder is not None:
+        files = {file_name(each): json_schema(each) for each in found} | {ALL: combined(found)}
+        for name, content in files.items():
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        click.echo(f"{len(files)} schemas are in {folder}", err=True)
+        return
+    if output == "name":
+        click.echo("\n".join((*map(file_name, found), ALL)))
+        return
+    content = json_schema(found[0]) if len(found) == 1 else combined(found)
+    if output == "json":
+        click.echo(json.dumps(content, indent=2))
+    else:
+        from modelplane.offline.yaml_output import as_yaml
+
+        click.echo(as_yaml(content), nl=False)
+
+
+def _kinds(names: tuple[str, ...]) -> "list[Kind]":
+    """Return the kinds of names, in the order of the list of kinds; of no names, every kind."""
+    from difflib import get_close_matches
+
+    from modelplane.api.kinds import KINDS
+    from modelplane.api.listing import alternatives
+
+    known = {name: kind for kind in KINDS for name in (kind.singular, kind.plural, kind.short)}
+    for name in names:
+        if name.lower() not in known:
+            near = [known[each].name for each in get_close_matches(name.lower(), known)]
+            meant = f"did you mean {alternatives(list(dict.fromkeys(near)))}? " if near else ""
+            raise UserError(f'there is no kind "{name}": {meant}`modelplane schema -o name` lists them')
+    asked = {known[name.lower()].name for name in names}
+    return [kind for kind in KINDS if not names or kind.name in asked]

@@ -1,0 +1,95 @@
+"""Objects with the status that a reconcile writes, and as they are in the moments around a reconcile."""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from golden.test_composition import CASES, FOLDER, compose
+from modelplane.api.kinds import KINDS
+from modelplane.compose import status
+from modelplane.compose.composition import Blocked
+
+RECORD = Path(__file__).parents[1] / "golden" / "health.json"
+"""What tools of deployment call each state: its health by Argo CD, and its status by kstatus."""
+NOW = "2026-01-01T00:00:00Z"
+Object = dict[str, Any]
+
+
+@cache
+def states() -> Mapping[str, Object]:
+    """Return objects by what they are: the owner of each golden case that composes, and those of moments."""
+    return {**dict(_composed()), **dict(_moments())}
+
+
+def recorded() -> dict[str, dict[str, str]]:
+    """Return the record."""
+    lines: dict[str, dict[str, str]] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    return lines
+
+
+def _composed() -> Iterator[tuple[str, Object]]:
+    for path in CASES:
+        case = yaml.safe_load(path.read_text())
+        done = compose(case)
+        if not isinstance(done, Blocked):
+            yield _name(path), with_status(case["owner"], done, case.get("observed", {}))
+
+
+def _name(path: Path) -> str:
+    return str(path.parent.relative_to(FOLDER))
+
+
+def with_status(owner: Object, composition: Any, observed: Mapping[str, Any]) -> Object:
+    """Return an owner with the status of a composition, after its children were written."""
+    before = owner.get("status", {}).get("conditions", ())
+    ready = status.ready(composition, observed, before)
+    generation = owner["metadata"].get("generation", 1)
+    conditions = status.with_times(
+        (*composition.conditions, ready, status.synced("")), before, generation, NOW
+    )
+    metadata = {**owner["metadata"], "generation": generation}
+    status_ = {**composition.status, "conditions": conditions}
+    encoded = msgspec.json.encode({**owner, "metadata": metadata, "status": status_})
+    return msgspec.json.decode(encoded, type=dict)
+
+
+def _moments() -> Iterator[tuple[str, Object]]:
+    """Yield an object of every kind as it is created, waits, serves, is edited and fails."""
+    written = _said("Synced", "True", "ReconcileSuccess")
+    said: dict[str, tuple[Object, ...]] = {
+        "created": (),
+        "waits": (_said("Ready", "False", "Creating"), written),
+        "serves": (_said("Ready", "True", "Available"), written),
+        "serves and was edited": (
+            _said("Ready", "True", "Available", 1),
+            _said("Synced", "True", "ReconcileSuccess", 1),
+        ),
+        "cannot be written": (
+            _said("Ready", "True", "Available"),
+            _said("Synced", "False", "ReconcileError"),
+        ),
+        "is paused": (_said("Ready", "True", "Available"), _said("Synced", "False", "ReconcilePaused")),
+        "served": (_said("Ready", "False", "Unavailable"), written),
+    }
+    for kind in KINDS:
+        names = {"apiVersion": kind.api_version, "kind": kind.name}
+        new = {**names, "metadata": {"name": "it", "generation": 2}, "spec": {}}
+        for moment, conditions in said.items():
+            status_ = {"status": {"conditions": list(conditions)}} if conditions else {}
+            yield f"{kind.name} {moment}", {**new, **status_}
+
+
+def _said(type_: str, holds: str, reason: str, generation: int = 2) -> Object:
+    return {
+        "type": type_,
+        "status": holds,
+        "reason": reason,
+        "message": f"{type_} is {holds}",
+        "lastTransitionTime": NOW,
+        "observedGeneration": generation,
+    }
