@@ -193,7 +193,7 @@ def _validate(manifests: "tuple[Object, ...]") -> None:
         raise UserError("; ".join(f"{each.field}: {each.message}" for each in errors))
 
 
-def _finish(  # noqa: PLR0913  an argument for each option
+def _finish(
     proposed: "Proposed",
     wanted: "Wanted",
     live: Live,

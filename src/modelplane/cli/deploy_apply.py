@@ -27,11 +27,11 @@ def apply_all(live: Live, manifests: "tuple[Object, ...]") -> None:
         for dry_run in (True, False):
             for each in manifests:
                 try:
-                    outcome = await apply(client, each, force=False, dry_run=dry_run)
+                    outcome = await apply(client, dict(each), force=False, dry_run=dry_run)
                 except Conflict as error:
                     raise UserError(
-                        f"{_named(each)}: {error}: others have changed these fields, so choose another --name, "
-                        "or edit the object itself"
+                        f"{_named(each)}: {error}: others have changed these fields, so choose another "
+                        "--name, or edit the object itself"
                     ) from error
                 if not dry_run:
                     click.echo(f"{_named(each)} {_SAID.get(outcome, outcome)}")

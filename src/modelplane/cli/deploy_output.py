@@ -67,12 +67,12 @@ def _rows(proposal: "Proposal", wanted: "Wanted") -> Iterator[tuple[str, ...]]:
 
 def needs(wanted: "Wanted", proposal: "Proposal") -> Iterator[str]:
     """Yield what must exist for the replicas to start."""
-    cached = len(proposal.manifests) > 2  # noqa: PLR2004  a cache, a deployment and a service
+    cached = len(proposal.manifests) > 2
     namespace = f'namespace "{wanted.namespace}"'
     if wanted.claim:
         yield (
-            f'PersistentVolumeClaim "{wanted.claim}" with the files of the folder must exist in {namespace} of '
-            "each cluster"
+            f'PersistentVolumeClaim "{wanted.claim}" with the files of the folder must exist in {namespace} '
+            "of each cluster"
         )
     if wanted.token_secret:
         where = f"{namespace} of the control plane" if cached else f"{namespace} of each cluster"

@@ -161,16 +161,12 @@ def read(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:
     return _reach(live, f"read {what} from", do)
 
 
-def change(
-    live: Live, what: str, do: "Callable[[Client], Awaitable[T]]", manager: str = _MANAGER
-) -> T:
+def change(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]", manager: str = _MANAGER) -> T:
     """Write something to a control plane; raise its errors as ``UserError``."""
     return _reach(live, f"write {what} to", do, manager)
 
 
-def _reach(
-    live: Live, purpose: str, do: "Callable[[Client], Awaitable[T]]", manager: str = _MANAGER
-) -> T:
+def _reach(live: Live, purpose: str, do: "Callable[[Client], Awaitable[T]]", manager: str = _MANAGER) -> T:
     import asyncio
 
     from modelplane.kube.errors import KubernetesError

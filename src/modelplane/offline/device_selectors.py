@@ -12,9 +12,7 @@ _MIB: Final = 2**20
 _GIB: Final = 2**30
 
 
-def device_request(
-    node: Node, count: int, needed_bytes: int, quantization: Quantization | None
-) -> Object:
+def device_request(node: Node, count: int, needed_bytes: int, quantization: Quantization | None) -> Object:
     """Return a request for devices like those of a node, with at least the memory that each needs."""
     driver = node.driver
     selectors = [_memory(node, needed_bytes)]

@@ -105,9 +105,9 @@ def _sglang(command: Command, split: Split) -> Iterator[str]:
     yield "--port=8000"
 
 
-def _container(command: Command, *variables: Object, **fields: list[str]) -> Object:
-    container = {"name": "engine", "image": command.image, **fields}
-    env = [*variables, *_token(command)]
+def _container(of: Command, /, *variables: Object, **fields: list[str]) -> Object:
+    container = {"name": "engine", "image": of.image, **fields}
+    env = [*variables, *_token(of)]
     return {**container, "env": env} if env else container
 
 
