@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli import deploy_output, placing
+from modelplane.cli.deploy_options import TOKEN_SECRET, Asked, deploy_options
 from modelplane.cli.errors import UserError
 from modelplane.cli.files import MANIFESTS, load
 from modelplane.cli.live import Live, live_options_beside_context, read
@@ -17,50 +18,9 @@ if TYPE_CHECKING:
     from modelplane.offline.proposals import Proposed
     from modelplane.sizing.memory import Load
 
-_TOKEN_SECRET = "hf-token"  # noqa: S105  the name of a Secret
-
 
 @click.command()
-@click.argument("model", metavar="MODEL|./FOLDER")
-@click.option("--revision", default="", metavar="NAME", help="Branch, tag or commit on the hub.")
-@click.option(
-    "--context",
-    type=click.IntRange(1, 2**31),
-    help="Tokens of a sequence, prompt and answer; by default the most that the model has.",
-)
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, 1_000_000),
-    default=1,
-    show_default=True,
-    help="Sequences of that length to have room for.",
-)
-@click.option(
-    "--quantization",
-    type=click.Choice(["fp8"]),
-    help="Have the engine convert a 16-bit checkpoint to this when it loads it.",
-)
-@click.option("--name", default="", help="Name of the objects; by default made from the model's.")
-@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the objects.")
-@click.option("--replicas", type=click.IntRange(1, 10_000), default=1, show_default=True)
-@click.option(
-    "--engine", type=click.Choice(["vllm", "sglang"]), default="vllm", show_default=True, help="Engine."
-)
-@click.option("--image", default="", help="Image of the engine; by default one that is known to work.")
-@click.option(
-    "--cache/--no-cache",
-    "use_cache",
-    default=True,
-    show_default=True,
-    help="Stage the weights with a ModelCache where the cluster has storage for it.",
-)
-@click.option("--claim", default="", metavar="NAME", help="PersistentVolumeClaim with the files of ./FOLDER.")
-@click.option(
-    "--token-secret",
-    default="",
-    metavar="NAME",
-    help=f"Secret with HF_TOKEN; by default {_TOKEN_SECRET} for a gated or private model.",
-)
+@deploy_options
 @click.option(
     "--fleet",
     metavar="PATH",
@@ -72,21 +32,9 @@ _TOKEN_SECRET = "hf-token"  # noqa: S105  the name of a Secret
 @placing.all_option
 @click.option("-o", "--output", type=click.Choice(["yaml"]), help="Print the manifests only.")
 @click.option("--yes", is_flag=True, help="Apply the objects without a question.")
-def deploy(  # noqa: PLR0913  an argument for each option
+def deploy(
     *,
-    model: str,
-    revision: str,
-    context: int | None,
-    concurrency: int,
-    quantization: str | None,
-    name: str,
-    namespace: str,
-    replicas: int,
-    engine: str,
-    image: str,
-    use_cache: bool,
-    claim: str,
-    token_secret: str,
+    asked: Asked,
     fleet: tuple[str, ...],
     live: Live,
     everything: bool,
@@ -98,39 +46,44 @@ def deploy(  # noqa: PLR0913  an argument for each option
     MODEL is OWNER/NAME on the Hugging Face hub, or a folder, of which only config.json and the headers of
     the safetensors files are read. The exit status is 2 if a replica has no place; nothing is applied then.
     """
-    from modelplane.checkpoints.model import model_of
-    from modelplane.cli.model_argument import context_of, is_folder, read_checkpoint
-    from modelplane.offline.engine_containers import Engine
-    from modelplane.offline.model_manifests import Wanted, name_of
     from modelplane.sizing.memory import Load
-    from modelplane.sizing.unsizable import Unsizable
 
     _check_options(output, yes=yes, fleet=fleet)
-    if claim and not is_folder(model):
-        raise click.UsageError("--claim is for a folder: leave it out for a model of the hub")
+    asked.check()
+    wanted = _wanted(asked)
+    needed = Load(wanted.context, asked.concurrency)
+    proposed = _propose(wanted, needed, fleet, live, use_cache=asked.use_cache)
+    _finish(proposed, wanted, live, output=output, everything=everything, yes=yes, files=bool(fleet))
+
+
+def _wanted(asked: Asked) -> "Wanted":
+    """Read the model, and return its deployment apart from the hardware."""
+    from modelplane.checkpoints.model import model_of
+    from modelplane.cli.model_argument import context_of, read_checkpoint
+    from modelplane.offline.engine_containers import Engine
+    from modelplane.offline.model_manifests import Wanted, name_of
+    from modelplane.sizing.unsizable import Unsizable
+
     try:
-        checkpoint = read_checkpoint(model, revision)
-        found = model_of(checkpoint, quantization)
+        checkpoint = read_checkpoint(asked.model, asked.revision)
+        found = model_of(checkpoint, asked.quantization)
     except Unsizable as error:
         raise UserError(str(error)) from error
-    length = context_of(checkpoint.name, found, context)
-    called = name or name_of(_last(model))
-    wanted = Wanted(
+    called = asked.name or name_of(asked.models_name)
+    return Wanted(
         model=found,
         name=called,
-        namespace=namespace,
-        replicas=replicas,
-        context=length,
-        engine=Engine(engine),
-        image=image,
-        repo="" if is_folder(model) else model,
-        revision=revision,
-        claim=(claim or called) if is_folder(model) else "",
-        converted_to=quantization or "",
-        token_secret=token_secret or (_TOKEN_SECRET if checkpoint.needs_token else ""),
+        namespace=asked.namespace,
+        replicas=asked.replicas,
+        context=context_of(checkpoint.name, found, asked.context),
+        engine=Engine(asked.engine),
+        image=asked.image,
+        repo="" if asked.is_folder else asked.model,
+        revision=asked.revision,
+        claim=(asked.claim or called) if asked.is_folder else "",
+        converted_to=asked.quantization or "",
+        token_secret=asked.token_secret or (TOKEN_SECRET if checkpoint.needs_token else ""),
     )
-    proposed = _propose(wanted, Load(length, concurrency), fleet, live, use_cache=use_cache)
-    _finish(proposed, wanted, live, output=output, everything=everything, yes=yes, files=bool(fleet))
 
 
 def _check_options(output: str | None, *, yes: bool, fleet: tuple[str, ...]) -> None:
@@ -139,19 +92,14 @@ def _check_options(output: str | None, *, yes: bool, fleet: tuple[str, ...]) -> 
         raise click.UsageError("--fleet names files, and nothing can be applied to them: leave out --yes")
     if output and yes:
         raise click.UsageError("-o prints the manifests and applies nothing: leave out -o or --yes")
-    if not (fleet or output or yes or sys.stdin.isatty()):
+    if not (fleet or output or yes or _has_terminal()):
         raise UserError(
             "there is no terminal to ask whether to apply the objects: give --yes, or -o yaml to print them"
         )
 
 
-def _last(model: str) -> str:
-    """Return the name of a model or of its folder."""
-    from pathlib import Path
-
-    from modelplane.cli.model_argument import is_folder
-
-    return Path(model).expanduser().resolve().name if is_folder(model) else model
+def _has_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _propose(
@@ -218,6 +166,8 @@ def _finish(
     else:
         deploy_output.show(best, wanted, everything=everything)
     if not best.plan.placed:
+        if not output and not files:
+            click.echo("\nNothing is applied, because not every replica has a place", err=True)
         raise click.exceptions.Exit(placing.NOT_PLACED)
     if output or files:
         return

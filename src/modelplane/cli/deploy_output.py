@@ -50,16 +50,21 @@ def show(proposal: "Proposal", wanted: "Wanted", *, everything: bool) -> None:
 
 
 def _rows(proposal: "Proposal", wanted: "Wanted") -> Iterator[tuple[str, ...]]:
+    from modelplane.api.meta import kind_name
+    from modelplane.api.model_cache import ModelCache
+    from modelplane.api.model_deployment import ModelDeployment
+    from modelplane.api.model_service import ModelService
+
     split = proposal.served.split
     devices = f"{split.tensor} {'device' if split.tensor == 1 else 'devices'}"
     pods = "1 pod" if split.pipeline == 1 else f"{split.pipeline} pods"
     each = "" if split.pipeline == 1 else " each"
     what = {
-        "ModelCache": f"the weights, from claim {wanted.claim}"
+        kind_name(ModelCache): f"the weights, from claim {wanted.claim}"
         if wanted.claim
         else f"the weights of {wanted.repo}",
-        "ModelDeployment": f"replicas: {wanted.replicas}, of {pods} with {devices}{each}",
-        "ModelService": "the address for requests",
+        kind_name(ModelDeployment): f"replicas: {wanted.replicas}, of {pods} with {devices}{each}",
+        kind_name(ModelService): "the address for requests",
     }
     for item in proposal.manifests:
         yield item["kind"], wanted.namespace, wanted.name, what[item["kind"]]

@@ -21,8 +21,8 @@ from modelplane.sizing.memory import Model
 
 MOUNTED: Final = "/mnt/models"
 """Path of a ModelCache in the pods of engines."""
-_LONGEST_NAME: Final = 52
-"""Characters of a name, so that those of its replicas are still readable."""
+LONGEST_NAME: Final = 52
+"""Characters of a name, of which the names of pods still have room for a suffix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Wanted:
 def name_of(model: str) -> str:
     """Return a name for the objects of a model: the last part of its name, as a DNS label."""
     last = model.rstrip("/").rpartition("/")[2].lower()
-    label = re.sub(r"[^a-z0-9]+", "-", last)[:_LONGEST_NAME].strip("-")
+    label = re.sub(r"[^a-z0-9]+", "-", last)[:LONGEST_NAME].strip("-")
     return label if label[:1].isalpha() else f"model-{label}".rstrip("-")
 
 
