@@ -33,18 +33,18 @@ def model(name: str, quantization: str = "") -> Model:
     )
 
 
-def wanted(name: str, context: int, **fields: Any) -> Wanted:
+def wanted(checkpoint: str, context: int, **fields: Any) -> Wanted:
     """Return a deployment of a repository of the hub."""
     converted = fields.get("converted_to", "")
     defaults: dict[str, Any] = {
-        "model": model(name, converted),
-        "name": name_of(name),
+        "model": model(checkpoint, converted),
+        "name": name_of(checkpoint),
         "namespace": "ml-team",
         "replicas": 1,
         "context": context,
         "engine": Engine.VLLM,
         "image": "",
-        "repo": name,
+        "repo": checkpoint,
         "revision": "",
         "claim": "",
         "converted_to": "",

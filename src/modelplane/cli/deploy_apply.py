@@ -19,7 +19,7 @@ _SAID: Final = {"changed": "configured"}
 def apply_all(live: Live, manifests: "tuple[Object, ...]") -> None:
     """Apply objects by server-side apply with the user's permissions, and print the outcomes."""
     from modelplane.install.outcomes import apply
-    from modelplane.kube.errors import Conflict
+    from modelplane.kube.errors import Conflict, NotFound, NotInstalled
 
     async def do(client: "Client") -> None:
         for each in manifests:
@@ -32,6 +32,14 @@ def apply_all(live: Live, manifests: "tuple[Object, ...]") -> None:
                     raise UserError(
                         f"{_named(each)}: {error}: others have changed these fields, so choose another "
                         "--name, or edit the object itself"
+                    ) from error
+                except NotInstalled:
+                    raise
+                except NotFound as error:
+                    namespace = each["metadata"]["namespace"]
+                    raise UserError(
+                        f"{_named(each)}: {error}: run `kubectl create namespace {namespace}`, or name "
+                        "another one with --namespace"
                     ) from error
                 if not dry_run:
                     click.echo(f"{_named(each)} {_SAID.get(outcome, outcome)}")

@@ -13,7 +13,7 @@ from modelplane.checkpoints.checkpoint import Checkpoint
 from modelplane.cli import deploy, model_argument
 from modelplane.cli.main import main
 from modelplane.install import connection
-from modelplane.kube.errors import Conflict
+from modelplane.kube.errors import Conflict, NotFound
 from modelplane.kube.list_watch import ObjectList
 from modelplane.offline.fleet import assemble
 from support.checkpoint_shapes import CHECKPOINTS, safetensors
@@ -54,6 +54,8 @@ class Server:
 
     async def apply(self, manifest: Object, *, force: bool, dry_run: bool) -> Object:
         assert not force
+        if not dry_run and manifest["metadata"]["namespace"] == "absent":
+            raise NotFound(404, "NotFound", 'namespaces "absent" not found')
         if manifest["kind"] == self.conflict_of:
             raise Conflict(409, "Conflict", 'conflict with "kubectl": .spec.replicas')
         stored = copy.deepcopy(manifest)
@@ -216,6 +218,12 @@ def test_a_conflict_is_told_and_nothing_is_applied(folder: Path, server: Server)
     assert done.exit_code == 1
     assert "others have changed these fields, so choose another --name" in done.stderr
     assert server.kinds() == set()
+
+
+@pytest.mark.usefixtures("server")
+def test_a_namespace_that_is_not_there_is_told(folder: Path) -> None:
+    done = run(folder, "--yes", "-n", "absent")
+    assert (done.exit_code, "run `kubectl create namespace absent`" in done.stderr) == (1, True), done.output
 
 
 def test_nothing_is_applied_without_a_place(folder: Path, server: Server) -> None:
