@@ -30,12 +30,15 @@ class Checkpoint(NamedTuple):
     name: str
     config: bytes
     tensors: tuple[Tensor, ...]
+    needs_token: bool = False
+    """True if the hub gives it only to those who have a token."""
 
 
 class Source(Protocol):
     """Location of the files of a checkpoint."""
 
     name: str
+    needs_token: bool
 
     def files(self) -> Collection[str]:
         """Return the names of its files."""
@@ -55,14 +58,14 @@ def read(source: Source) -> Checkpoint:
         raise Unsizable(f"{source.name} has no {CONFIG}: {_other(files)}")
     config = source.content(CONFIG, MAX_CONFIG_BYTES)
     if INDEX in files:
-        return Checkpoint(source.name, config, _indexed(source, files))
+        return Checkpoint(source.name, config, _indexed(source, files), source.needs_token)
     found = [file for file in files if file.endswith(".safetensors") and "/" not in file]
     single = SINGLE if SINGLE in found else found[0] if len(found) == 1 else ""
     if not single:
         why = f"{len(found)} safetensors files and no {INDEX}" if found else "no safetensors file"
         remedy = "download the index as well" if found else _other(files)
         raise Unsizable(f"{source.name} has {why}: {remedy}")
-    return Checkpoint(source.name, config, tuple(source.header(single)))
+    return Checkpoint(source.name, config, tuple(source.header(single)), source.needs_token)
 
 
 def _indexed(source: Source, files: Collection[str]) -> tuple[Tensor, ...]:

@@ -18,6 +18,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
+        self.needs_token = False
         self._path = path.resolve()
         if not self._path.is_dir():
             raise Unsizable(f'"{path}" is no folder: name the folder that has config.json')

@@ -31,6 +31,7 @@ class Hub:
             raise _refused(repo, error) from error
         # One commit for all files, whatever is pushed meanwhile.
         self._revision: str = about.sha
+        self.needs_token = bool(about.gated or about.private)
         self._sizes: dict[str, int] = {each.rfilename: each.size or 0 for each in about.siblings or ()}
 
     def files(self) -> Collection[str]:

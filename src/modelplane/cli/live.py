@@ -50,6 +50,15 @@ _CONTROL_PLANE_OPTIONS = (
 )
 
 
+_OPTIONS_BESIDE_CONTEXT = (
+    _OPTIONS[0],
+    click.option(
+        "--kubeconfig-context", default="", metavar="NAME", help="Context of the kubeconfig to use."
+    ),
+    home_option,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Live:
     """Values of the options."""
@@ -58,12 +67,12 @@ class Live:
     context: str
     home: Path | None
 
-    def client(self) -> "Client":
+    def client(self, manager: str = _MANAGER) -> "Client":
         """Return a client of the control plane that is meant; nothing is sent yet."""
         from modelplane.install.connection import NoCluster, connect
 
         try:
-            return connect(self.kubeconfig or self._of_this_machine(), self.context, _MANAGER)
+            return connect(self.kubeconfig or self._of_this_machine(), self.context, manager)
         except NoCluster as error:
             raise UserError(str(error)) from error
 
@@ -113,6 +122,23 @@ def live_options(command: F) -> F:
     return cast("F", with_live)
 
 
+def live_options_beside_context(command: F) -> F:
+    """Give a command ``--kubeconfig``, ``--kubeconfig-context`` and ``--home``, together as ``live``.
+
+    For a command whose ``--context`` is the context of a model.
+    """
+
+    @wraps(command)
+    def with_live(
+        *, kubeconfig: Path | None, kubeconfig_context: str, home: Path | None, **others: Any
+    ) -> Any:
+        return command(live=Live(kubeconfig, kubeconfig_context, home), **others)
+
+    for option in reversed(_OPTIONS_BESIDE_CONTEXT):
+        with_live = option(with_live)
+    return cast("F", with_live)
+
+
 def control_plane_options(command: F) -> F:
     """Give a command ``--control-plane``, ``--control-plane-context`` and ``--home``, as ``live``.
 
@@ -135,18 +161,18 @@ def read(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:
     return _reach(live, f"read {what} from", do)
 
 
-def change(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:
+def change(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]", manager: str = _MANAGER) -> T:
     """Write something to a control plane; raise its errors as ``UserError``."""
-    return _reach(live, f"write {what} to", do)
+    return _reach(live, f"write {what} to", do, manager)
 
 
-def _reach(live: Live, purpose: str, do: "Callable[[Client], Awaitable[T]]") -> T:
+def _reach(live: Live, purpose: str, do: "Callable[[Client], Awaitable[T]]", manager: str = _MANAGER) -> T:
     import asyncio
 
     from modelplane.kube.errors import KubernetesError
 
     async def run() -> T:
-        async with live.client() as client:
+        async with live.client(manager) as client:
             return await do(client)
 
     try:

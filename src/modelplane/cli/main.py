@@ -40,6 +40,7 @@ COMMANDS = {
     "render": Entry("Show the objects that an object would compose, without a cluster."),
     "plan": Entry("Show where deployments would be placed, without a cluster."),
     "size": Entry("Compute the memory of a model, and the hardware that can serve it."),
+    "deploy": Entry("Deploy a model by its name: manifests, a plan, and after a yes the objects."),
     "explain": Entry("Explain the placement, routing and readiness of a deployment, service or replica."),
     "classes": Entry("List, print or apply the InferenceClasses of known machine types."),
     "cluster": Entry("Register a cluster that exists with a fleet; cordon, drain and uncordon one."),

@@ -1,6 +1,5 @@
 """``modelplane size``: the memory of a model, and the hardware that can serve it."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -11,7 +10,6 @@ from modelplane.cli.files import MANIFESTS, load, output_option
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from modelplane.checkpoints.checkpoint import Checkpoint
     from modelplane.offline.size_report import HardwareSize
     from modelplane.sizing.memory import Load, Model
 
@@ -75,15 +73,16 @@ def size(  # noqa: PLR0913  an argument for each option
     """
     from modelplane.checkpoints.model import model_of
     from modelplane.cli import size_tables
+    from modelplane.cli.model_argument import context_of, read_checkpoint
     from modelplane.offline import output as documents
     from modelplane.offline import size_report
     from modelplane.sizing.memory import Load
     from modelplane.sizing.unsizable import Unsizable
 
     try:
-        checkpoint = _read(model, revision)
+        checkpoint = read_checkpoint(model, revision)
         found = model_of(checkpoint, quantization)
-        length = _context(checkpoint.name, found, context)
+        length = context_of(checkpoint.name, found, context)
         wanted = Load(length, concurrency, _ELEMENTS[kv_cache_dtype])
         result = size_report.size(checkpoint.name, found, wanted, _hardware(found, wanted, fleet))
     except Unsizable as error:
@@ -94,34 +93,6 @@ def size(  # noqa: PLR0913  an argument for each option
         size_tables.show_size(result, everything=everything)
     if not result.servable:
         raise click.exceptions.Exit(NOT_SERVABLE)
-
-
-def _read(model: str, revision: str) -> "Checkpoint":
-    """Return the checkpoint of a folder or of the hub. Raises ``Unsizable``."""
-    from modelplane.checkpoints import checkpoint
-    from modelplane.checkpoints.folder import Folder
-    from modelplane.checkpoints.hub import Hub
-
-    if model.endswith(".gguf"):
-        raise UserError("a GGUF file cannot be sized: name the safetensors checkpoint that it was made from")
-    if model.startswith((".", "/", "~")):
-        if revision:
-            raise click.UsageError("--revision is for the hub: leave it out for a folder")
-        return checkpoint.read(Folder(Path(model).expanduser()))
-    if model.count("/") != 1:
-        hint = f": for the folder, write ./{model}" if Path(model).is_dir() else ""
-        raise click.UsageError(f'"{model}" is not OWNER/NAME{hint}')
-    return checkpoint.read(Hub(model, revision))
-
-
-def _context(name: str, model: "Model", context: int | None) -> int:
-    """Return the tokens of a sequence."""
-    most = model.architecture.max_positions
-    if context is None and not most:
-        raise UserError(f"config.json of {name} has no max_position_embeddings: give --context")
-    if context and most and context > most:
-        raise UserError(f"{name} has at most {most:,} positions: give a smaller --context")
-    return context or most
 
 
 def _hardware(model: "Model", wanted: "Load", fleet: tuple[str, ...]) -> "Iterator[HardwareSize]":

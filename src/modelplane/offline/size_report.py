@@ -1,7 +1,7 @@
 """The size of a model: the document of ``modelplane size``, and its figures."""
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -210,22 +210,36 @@ def of_classes(model: Model, load: Load, classes: Iterable[InferenceClass]) -> I
             yield _row(served(model, found, load))
 
 
+class PoolFit(NamedTuple):
+    """A pool of a cluster, and how it serves a model."""
+
+    cluster: InferenceCluster
+    pool: str
+    result: Served | Refused
+
+
 def of_pools(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[HardwareSize]:
     """Yield how each pool of a fleet serves a model. Raises ``InvalidObject``."""
+    for each in pool_fits(model, load, objects):
+        yield _row(each.result, each.cluster.metadata.name, each.pool)
+
+
+def pool_fits(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[PoolFit]:
+    """Yield each pool of a fleet with how it serves a model. Raises ``InvalidObject``."""
     known = list(objects)
     classes = {each.metadata.name: each for each in _decoded(known, InferenceClass)}
     for cluster in _decoded(known, InferenceCluster):
         for pool in cluster.spec.node_pools:
-            place = (cluster.metadata.name, pool.name)
             class_ = classes.get(pool.class_name)
             found = node(class_, pool.pricing) if class_ else None
             if found is None:
                 lacks = "has no device with memory" if class_ else "is not in --fleet: add its file"
                 missing = Node(pool.class_name, "", 0, 0)
-                yield _row(Refused(missing, f'InferenceClass "{pool.class_name}" {lacks}'), *place)
+                refused = Refused(missing, f'InferenceClass "{pool.class_name}" {lacks}')
+                yield PoolFit(cluster, pool.name, refused)
             else:
                 most = max(pool.node_count, pool.max_node_count or 0)
-                yield _row(served(model, found, load, most), *place)
+                yield PoolFit(cluster, pool.name, served(model, found, load, most))
 
 
 def _decoded(objects: Iterable[Object], type_: type[M]) -> Iterator[M]:

@@ -16,6 +16,8 @@ _MIG = "mig"
 _NVIDIA = "gpu.nvidia.com"
 _CAPABILITIES = {"awq": (7, 5), "gptq": (6, 0), "compressed-tensors": (7, 5), "fp8": (7, 5), "mxfp4": (8, 0)}
 """Least CUDA compute capability that vLLM accepts, by quantization method."""
+_NATIVE = {"fp8": (8, 9), "nvfp4": (10, 0)}
+"""Capability from which a GPU computes in the format of the weights, instead of converting them."""
 _BF16 = (8, 0)
 
 
@@ -36,6 +38,10 @@ class Node(NamedTuple):
     price: int | None = None
     """Of one device for an hour, in billionths of the currency; None if it is not known."""
     currency: str = ""
+    driver: str = ""
+    """DRA driver of the device."""
+    type: str = ""
+    """Its attribute ``type``, such as ``gpu``; empty if it is not known."""
 
 
 class Served(NamedTuple):
@@ -87,6 +93,8 @@ def node(class_: InferenceClass, pricing: DevicePricing | None = None) -> Node |
             type_ is not None and type_.string == _MIG,
             pricing.per_hour(device.name) if pricing else None,
             pricing.currency if pricing else "",
+            device.driver,
+            (type_.string if type_ else None) or "",
         )
     return None
 
@@ -138,9 +146,26 @@ def _splits(model: Model, node: Node, most_nodes: int) -> Iterator[Split]:
             yield split
 
 
+def wanted_capability(node: Node, quantization: Quantization | None) -> tuple[int, ...]:
+    """Return the compute capability to ask for, so that other GPUs serve as this one does.
+
+    It is that of the weights' format if this GPU has it, else the least that vLLM accepts; empty if that of
+    this GPU is not known.
+    """
+    native = _NATIVE.get(quantization.method, ()) if quantization else ()
+    least = _least_capability(quantization)
+    if not node.capability:
+        return ()
+    return native if native and node.capability >= native else least
+
+
+def _least_capability(quantization: Quantization | None) -> tuple[int, ...]:
+    return _CAPABILITIES.get(quantization.method, ()) if quantization else _BF16
+
+
 def _too_old(node: Node, quantization: Quantization | None) -> str:
     """Return the reason if a GPU lacks what the weights need; empty if it does not, or is not known."""
-    least = _CAPABILITIES.get(quantization.method, ()) if quantization else _BF16
+    least = _least_capability(quantization)
     if not node.capability or node.capability >= least:
         return ""
     what = quantization.method if quantization else "BF16"

@@ -76,6 +76,16 @@ def test_a_gated_repository_asks_for_a_token(hub: loopback.Hub) -> None:
     assert "set HF_TOKEN or run `hf auth login`" in refusal()
 
 
+@pytest.mark.parametrize("token", ["", "secret"])
+@pytest.mark.usefixtures("_hashed")
+def test_a_gated_repository_is_known_to_need_a_token(
+    hub: loopback.Hub, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    hub.add(REPO, hub.repos[REPO].files, token=token)
+    monkeypatch.setenv("HF_TOKEN", token)
+    assert read(Hub(REPO)).needs_token == bool(token)
+
+
 def test_a_hub_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert "set HF_ENDPOINT to a mirror, or size a folder" in refusal()

@@ -1,0 +1,89 @@
+"""Deployments of the checkpoints of the sizing tests on fleets of the catalogue's classes."""
+
+import functools
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from modelplane.api.decode import encode
+from modelplane.catalogue.files import catalogue
+from modelplane.catalogue.inference_classes import inference_class
+from modelplane.offline.engine_containers import Engine
+from modelplane.offline.model_manifests import Wanted, name_of
+from modelplane.offline.proposals import Proposed, propose
+from modelplane.offline.yaml_output import as_yaml
+from modelplane.sizing.architecture import architecture
+from modelplane.sizing.memory import Load, Model
+from modelplane.sizing.precision import PRECISIONS
+from modelplane.sizing.weights import weights
+from support.checkpoint_shapes import CHECKPOINTS
+
+Object = dict[str, Any]
+
+
+@functools.cache
+def model(name: str, quantization: str = "") -> Model:
+    """Return a model, or as it is if it were converted."""
+    found = architecture(json.dumps(CHECKPOINTS[name].config).encode())
+    precision = PRECISIONS[quantization] if quantization else None
+    return Model(
+        found,
+        weights(found, CHECKPOINTS[name].tensors(), precision),
+        precision.quantization if precision else found.quantization,
+    )
+
+
+def wanted(checkpoint: str, context: int, **fields: Any) -> Wanted:
+    """Return a deployment of a repository of the hub."""
+    converted = fields.get("converted_to", "")
+    defaults: dict[str, Any] = {
+        "model": model(checkpoint, converted),
+        "name": name_of(checkpoint),
+        "namespace": "ml-team",
+        "replicas": 1,
+        "context": context,
+        "engine": Engine.VLLM,
+        "image": "",
+        "repo": checkpoint,
+        "revision": "",
+        "claim": "",
+        "converted_to": "",
+        "token_secret": "",
+    }
+    return Wanted(**(defaults | fields))
+
+
+def pool(name: str, class_name: str, *, nodes: int = 4, price: str = "") -> Object:
+    """Return a pool of a cluster."""
+    pricing = (
+        {"pricing": {"currency": "USD", "devices": [{"name": "gpu", "perHour": price}]}} if price else {}
+    )
+    return {"name": name, "className": class_name, "nodeCount": nodes, **pricing}
+
+
+def fleet(pools: Iterable[Object], *, storage: bool = True) -> tuple[Object, ...]:
+    """Return one cluster with pools, and their classes of the catalogue."""
+    found, pools = catalogue(), list(pools)
+    classes = dict.fromkeys(each["className"] for each in pools)
+    existing: Object = {"secretRef": {"name": "kubeconfig"}}
+    if storage:
+        existing["cache"] = {"storageClassName": "shared"}
+    cluster = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceCluster",
+        "metadata": {"name": "own"},
+        "spec": {"cluster": {"source": "Existing", "existing": existing}, "nodePools": pools},
+    }
+    return (*(encode(inference_class(found, found.machines[each])) for each in classes), cluster)
+
+
+def proposed(
+    deployment: Wanted, objects: Iterable[Object], *, concurrency: int = 1, cache: bool = True
+) -> Proposed:
+    """Return the proposal for a deployment on a fleet."""
+    return propose(deployment, Load(deployment.context, concurrency), objects, use_cache=cache)
+
+
+def as_text(manifests: Iterable[Any]) -> str:
+    """Return manifests as YAML."""
+    return "---\n".join(as_yaml(each) for each in manifests)
