@@ -21,6 +21,12 @@ from support.telemetry import fetch
 pytestmark = pytest.mark.kubernetes
 
 
+@pytest.fixture(scope="module")
+def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
+    """One of its own: other modules leave clusters on the common one."""
+    return own_control_plane
+
+
 def modelplane(control_plane: ControlPlane, *arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "modelplane.cli.main", *arguments]
     return subprocess.Popen(

@@ -27,6 +27,12 @@ SHAPES = shapes({"name": "gpu", "selectors": [{"cel": "true"}]})
 POOLS = resources.Resource("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")
 
 
+@pytest.fixture(scope="module")
+def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
+    """One of its own: other modules leave clusters on the common one."""
+    return own_control_plane
+
+
 @pytest.fixture
 async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[Bench]:
     kinds = [

@@ -228,6 +228,8 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
     }
     about = _object("modelplane.ai/v1alpha1", "InferenceAutoscaler", "settings", TEAM)
     await control.apply(about | {"spec": scaled})
+    limits = {"namespaces": ["batch"], "classes": [{"className": "h100", "nominalQuota": 8}]}
+    await control.apply(_object("modelplane.ai/v1alpha1", "DeviceQuota", "others") | {"spec": limits})
 
     seen: set[str] = set()
 
@@ -244,6 +246,8 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
         unseen += [] if condition_of(key or {}, "Granted") else ["the conditions of a key"]
         scaler = await control.get(fleet_resources.resource_of_kind(InferenceAutoscaler), "settings", TEAM)
         unseen += [] if condition_of(scaler or {}, "ScalingActive") else ["the conditions of an autoscaler"]
+        quota = await control.get(fleet_resources.DEVICE_QUOTAS, "others")
+        unseen += [] if condition_of(quota or {}, "Accepted") else ["the conditions of a quota"]
         return unseen + ([] if is_true(deployment or {}, "Ready") else ["a deployment that serves"])
 
     await _until_nothing(missing)

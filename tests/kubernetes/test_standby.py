@@ -124,6 +124,12 @@ class Bench:
         return str(condition_of(item, type_).get("reason", ""))
 
 
+@pytest.fixture(scope="module")
+def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
+    """One of its own: other modules leave clusters on the common one."""
+    return own_control_plane
+
+
 @pytest.fixture
 async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[Bench]:
     kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api()
