@@ -6,7 +6,7 @@ from modelplane import __version__
 from modelplane.backup.archive import FORMAT, Damaged, Header, Reader, Reference
 from modelplane.backup.objects import Entry, Identity, entry_of
 from modelplane.backup.ordering import Group, groups
-from modelplane.backup.references import CONFIG_MAP, SECRET
+from modelplane.backup.references import CONFIG_MAP, SECRET, can_exist
 from modelplane.backup.sealing import Seal
 from modelplane.cel.semver import SemverError, parse
 from modelplane.install.refusals import Refused
@@ -55,7 +55,7 @@ def read(reader: Reader, passphrase: bytes | None) -> tuple[Plan, Seal | None]:
                 raise Damaged(f"it has {entry} twice")
             entries[entry.identity] = entry
         if (found := line.reference) is not None:
-            if found.kind not in _KINDS:
+            if found.kind not in _KINDS or not can_exist(found.namespace, found.name):
                 raise Damaged(f"the line at byte {place:,} is no line of a backup")
             if found.sealed and seal is not None:
                 seal.unseal(found)

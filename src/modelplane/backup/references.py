@@ -3,9 +3,11 @@
 They are found by the names of fields, so that a new field of that form needs no line here.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN
 from modelplane.api.meta import SYSTEM_NAMESPACE
 
 SECRET: Final = "Secret"  # noqa: S105 - a kind, not a secret
@@ -24,6 +26,10 @@ _FIELDS: Final = {
     "configMapKeyRef": CONFIG_MAP,
 }
 
+_NAME: Final = re.compile(DNS_SUBDOMAIN)
+_NAMESPACE: Final = re.compile(DNS_LABEL)
+_LONGEST: Final = 253
+
 
 class Named(NamedTuple):
     """A Secret or ConfigMap that an object names."""
@@ -31,6 +37,12 @@ class Named(NamedTuple):
     kind: str
     namespace: str
     name: str
+
+
+def can_exist(namespace: str, name: str) -> bool:
+    """Return True if an object may have a namespace and a name: others could be paths of the API server."""
+    fits = _NAMESPACE.fullmatch(namespace) and _NAME.fullmatch(name)
+    return bool(fits) and max(len(namespace), len(name)) <= _LONGEST
 
 
 def named_by(item: Mapping[str, Any]) -> frozenset[Named]:
@@ -56,6 +68,8 @@ def _in(value: Any, namespace: str) -> Iterator[Named]:
 
 def _reference(kind: str, content: Any, namespace: str) -> Iterator[Named]:
     name = content.get("name") if isinstance(content, Mapping) else content
-    if isinstance(name, str) and name:
+    if isinstance(name, str):
         own = content.get("namespace") if isinstance(content, Mapping) else None
-        yield Named(kind, own if isinstance(own, str) and own else namespace, name)
+        place = own if isinstance(own, str) and own else namespace
+        if can_exist(place, name):
+            yield Named(kind, place, name)

@@ -57,7 +57,8 @@ class Seal:
             raise Refused(message) from None
         try:
             raw = base64.b64decode(salt, validate=True)
-        except binascii.Error:
+        # Also of characters that are not ASCII.
+        except ValueError:
             raw = b""
         if len(raw) != _SALT_BYTES:
             raise Refused("the salt of the backup is damaged")

@@ -23,12 +23,17 @@ def cluster(name: str = "east", uid: str = "u", **metadata: Any) -> dict[str, An
     return {**about, "metadata": {"name": name, "uid": uid, **metadata}, "spec": {}}
 
 
-def write(path: Path, *items: dict[str, Any], header: Header = HEADER) -> bytes:
+KUBECONFIG = Reference(kind="Secret", namespace="modelplane-system", name="east-kubeconfig")
+
+
+def write(
+    path: Path, *items: dict[str, Any], header: Header = HEADER, reference: Reference = KUBECONFIG
+) -> bytes:
     with written(path) as file:
         file.begin(header)
         for item in items:
             file.add(item)
-        file.refer(Reference(kind="Secret", namespace="modelplane-system", name="east-kubeconfig"))
+        file.refer(reference)
         file.finish()
     return path.read_bytes()
 
@@ -201,4 +206,22 @@ def test_objects_that_no_backup_has_are_refused(
 ) -> None:
     write(tmp_path / "fleet", *items)
     with pytest.raises(Damaged, match=why):
+        read(tmp_path / "fleet")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name"),
+    [
+        pytest.param("ml", "../services/shop:80/proxy/reset", id="a path for a name"),
+        pytest.param("ml/services/shop:80/proxy", "a", id="a path for a namespace"),
+        pytest.param("ml", "a?watch=1", id="a parameter"),
+        pytest.param("ml", "\x1b]0;title\x07", id="commands for a terminal"),
+        pytest.param("ml", "", id="no name"),
+        pytest.param("", "a", id="no namespace"),
+    ],
+)
+def test_names_of_secrets_that_no_backup_has_are_refused(tmp_path: Path, namespace: str, name: str) -> None:
+    # A restore asks the API server for each by its path, with the permissions of its user.
+    write(tmp_path / "fleet", reference=Reference(kind="Secret", namespace=namespace, name=name))
+    with pytest.raises(Damaged, match="is no line of a backup"):
         read(tmp_path / "fleet")

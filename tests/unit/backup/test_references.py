@@ -38,6 +38,18 @@ from modelplane.compose.kinds import COMPOSED
         pytest.param(
             {"secretRef": {"name": ["a"]}, "authSecret": 3, "secretKeyRef": None}, "ml", set(), id="no names"
         ),
+        pytest.param(
+            {
+                "values": {
+                    "imagePullSecrets": ["../pods", "A", "a\n", "a" * 254],
+                    "secretRef": {"name": "${a}"},
+                }
+            },
+            "ml",
+            set(),
+            id="values of a chart that are no names",
+        ),
+        pytest.param({"secrets": [{"name": "a", "namespace": "x/y"}]}, "ml", set(), id="no namespace"),
     ],
 )
 def test_secrets_and_config_maps_are_found(spec: Any, namespace: str, named: set[Named]) -> None:
