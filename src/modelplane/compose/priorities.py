@@ -17,7 +17,7 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import CommonCondition, SyncedReason
-from modelplane.compose import fleet, quotas
+from modelplane.compose import fleet, preferred, quotas
 from modelplane.compose.composition import Request, Requirement, Unknown
 from modelplane.compose.memo import per_version
 from modelplane.compose.readable import readable
@@ -89,8 +89,14 @@ def others(
 
 @per_version
 def _read(item: Mapping[str, Any]) -> tuple[tuple[ModelDeployment, scheduler.Deployment], ...]:
-    """Return a deployment in both forms, without its cache and priority; empty if it cannot be read."""
-    return tuple((each, fleet.deployment(each, None)) for each in readable(ModelDeployment)(item))
+    """Return a deployment in both forms, without its cache and priority; empty if it cannot be read.
+
+    A standby that is not active asks for no replica, so it keeps nothing waiting.
+    """
+    return tuple(
+        (each, replace(fleet.deployment(each, None), replicas=preferred.wanted_now(each)))
+        for each in readable(ModelDeployment)(item)
+    )
 
 
 def _is_composed(item: Object, now: datetime | None) -> bool:

@@ -55,7 +55,8 @@ def fill(
         better = rearrangement.rearranged(state, places, queue.next(_OTHERS), shortfall, most)
         if better is not None and _replace(state, places, better):
             places = better
-            refused = _refused(state) if len(places) < shortfall else ()
+            # What only the cost or a quota refuses, the clusters themselves do not.
+            refused = (_refused(state) or refused) if len(places) < shortfall else ()
     placed = (New(each.name, indices.take(each.name), offer.engines) for each, offer in places)
     return Filled(tuple(placed), refused)
 
