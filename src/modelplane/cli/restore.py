@@ -70,6 +70,7 @@ _LOCAL = (
 
 def _tell(restored: "Restored", *, dry_run: bool) -> None:
     from modelplane.api.listing import number_of
+    from modelplane.cli.tables import printable
 
     for each in restored.missing:
         click.echo(f"missing: {each}: create it")
@@ -79,4 +80,4 @@ def _tell(restored: "Restored", *, dry_run: bool) -> None:
         click.echo(f"was being deleted: {each}: delete it again")
     count = number_of(len(restored.plan.entries), "object")
     done = "would be restored" if dry_run else "restored"
-    click.echo(f"{count} as of {restored.plan.header.time} {done}")
+    click.echo(f"{count} as of {printable(restored.plan.header.time)} {done}")
