@@ -43,7 +43,7 @@ class Entry:
     created: str = field(default="", compare=False)
     """The time at which it was created first."""
     claims: frozenset[str] = field(default=frozenset(), compare=False)
-    """What only the oldest of several objects gets."""
+    """Claims that only the oldest of several objects gets."""
 
     @property
     def identity(self) -> Identity:

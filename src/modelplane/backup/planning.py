@@ -25,7 +25,7 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a file has."""
+    """Contents of a file."""
 
     header: Header
     groups: tuple[Group, ...]

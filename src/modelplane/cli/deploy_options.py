@@ -36,7 +36,7 @@ class Asked:
 
     @property
     def is_folder(self) -> bool:
-        """Whether the model is a folder."""
+        """True if the model is a folder."""
         return is_folder(self.model)
 
     @property

@@ -73,7 +73,7 @@ class Preferred:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is known of the deployments before a standby."""
+    """Evidence about the deployments before a standby."""
 
     is_current: bool = True
     """False while the status of the nearest one is older than its spec."""

@@ -19,6 +19,6 @@ class Reservation:
 
     @property
     def beyond(self) -> tuple[PlacedEngine, ...]:
-        """What the replicas on the same cluster hold that leave for it."""
+        """Engines of the replicas on the same cluster that leave for it."""
         there = (each for each in self.instead_of if each.cluster == self.cluster)
         return tuple(engine for each in there for engine in each.engines)

@@ -24,7 +24,7 @@ class Spending:
 
     @property
     def left(self) -> int | None:
-        """What may be spent; None without a limit."""
+        """Amount that may be spent; None without a limit."""
         return None if self._most is None else self._most - self._spent
 
     def add(self, cost: Cost) -> None:

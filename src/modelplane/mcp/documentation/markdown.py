@@ -47,7 +47,7 @@ class Page:
     """The page without front matter and comments."""
     sections: tuple[Section, ...]
     linked_as: tuple[str, ...] = ()
-    """What other pages call it: the words of their links, and the rows of tables that have such a link."""
+    """Names that other pages give it: the words of their links, and the rows of tables with such a link."""
 
 
 def parse(texts: Mapping[str, str]) -> tuple[Page, ...]:
