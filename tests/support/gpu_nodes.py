@@ -58,7 +58,13 @@ class Nodes:
                     },
                 }
             )
+        await eventually(self._untainted)
         return self
+
+    async def _untainted(self):
+        """Return whether the taint that every new node has until its condition was seen is gone from all."""
+        nodes = [await self._client.get(resources.NODES, name) for name in self.names]
+        return not any(each["spec"].get("taints") for each in nodes)
 
     async def __aexit__(self, *_):
         for name in self.names:
