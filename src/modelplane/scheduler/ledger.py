@@ -82,19 +82,29 @@ class Ledger:
         self._log.setdefault(cluster, []).append((engines, -1, ()))
 
     def capacities(self, cluster: Cluster, without: Sequence[PlacedEngine] = ()) -> list[FreeCapacity]:
-        """Return the capacity of each pool, in published order; `without` engines that are there."""
+        """Return the capacity of each pool, in published order, for the replica that has engines there.
+
+        An overcommitted pool leaves it what it has.
+        """
         account = self._sum(cluster) or _Account()
         return [
             self._capacity(pool, account.nodes[pool.name], account.groups.get(pool.name, _NONE), without)
             for pool in cluster.pools
         ]
 
-    def declared(self, cluster: Cluster, without: Sequence[PlacedEngine] = ()) -> list[FreeCapacity]:
-        """Return the same of what is declared, whatever was observed."""
-        if all(pool.usable is None for pool in cluster.pools):
-            return self.capacities(cluster, without)
-        pools = tuple(replace(pool, usable=None) for pool in cluster.pools)
-        return self.capacities(replace(cluster, pools=pools), without)
+    def declared(self, cluster: Cluster, gone: Sequence[PlacedEngine] = ()) -> list[FreeCapacity]:
+        """Return the capacity that is declared, whatever was observed, as if engines were gone."""
+        account = self._sum(cluster) or _Account()
+        leaving = held(gone)
+        return [
+            self._capacity(
+                replace(pool, usable=None) if pool.usable else pool,
+                account.nodes[pool.name] - leaving[pool.name],
+                account.groups.get(pool.name, _NONE),
+                gone if pool.accounting is Accounting.DEVICES else (),
+            )
+            for pool in cluster.pools
+        ]
 
     def full(self, cluster: Cluster) -> bool:
         """True if no pool of a cluster has a free node, so that no replica fits."""
@@ -152,7 +162,6 @@ class Ledger:
         if pool.accounting is Accounting.NODES:
             if not without:
                 return NodeCapacity(have, have - nodes)
-            # An overcommitted pool leaves a replica what it has.
             return NodeCapacity(have, max(have - nodes, 0) + held(without)[pool.name])
         left = Counter(groups)
         left.subtract(self._groups(without, pool))

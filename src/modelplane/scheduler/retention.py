@@ -194,7 +194,7 @@ def _losers(
         for position in reversed(range(len(there))):
             replica = there[position]
             before = {each.deployment_uid for each in there[:position]} - {replica.deployment_uid}
-            if not ledger.declared(cluster, without=gone)[at].overcommitted:
+            if not ledger.declared(cluster, gone)[at].overcommitted:
                 break
             if before and not (replica.ready or replica.deleting):
                 gone += replica.engines

@@ -301,6 +301,13 @@ def test_clusters_that_new_replicas_may_go_to(
             id="of two replicas with one node, the older yields to a newer that serves: its pods came first",
         ),
         pytest.param(
+            "a: l4 x1 | b: l4 x2",
+            "o1@a/0 l4 other t1 | q1@a/0 l4 t2 | q2@a/1 l4 t3",
+            "2: 20Gi",
+            ["q1@a/0 l4 leaving", "q2@a/1 l4 leaving", "b/0 l4", "b/1 l4"],
+            id="as many yield as are too many, not only one",
+        ),
+        pytest.param(
             "a: h200 *1 | b: h200 *1",
             "o1@a/0 h200*5 other t1 | q1@a/0 h200*5 t2",
             "1: 20Gi x5",
