@@ -5,7 +5,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from click.testing import CliRunner
 
+from modelplane.cli.main import main
 from modelplane.controllers.events import CONTROLLER
 from modelplane.kube import events, timestamps
 from modelplane.kube.client import Client as KubernetesClient
@@ -83,6 +85,18 @@ async def test_an_unplaced_replica_is_explained_and_a_fix_is_planned(unplaced: F
         assert "The manifest has errors" in await call(client, "plan_manifests", manifests=broken)
         fixed = await call(client, "plan_manifests", manifests=deployment("1Gi"))
         assert "1 of 1 replicas placed" in fixed
+
+
+def test_a_change_is_planned_on_the_command_line(unplaced: Fleet, tmp_path: Path) -> None:
+    """On the fleet as it is, and nothing is written."""
+    manifest = tmp_path / "large.yaml"
+    home = ("--live", "--home", str(unplaced.home.root))
+    for memory, status in (("900Ti", 2), ("1Gi", 0)):
+        manifest.write_text(deployment(memory))
+        done = CliRunner().invoke(main, ["plan", str(manifest), *home])
+        assert done.exit_code == status, done.output
+    assert "1 of 1 replicas placed" in done.output
+    assert "900Ti" in kubectl(unplaced, "get", "md/large", "-n", NAMESPACE, "-o", "yaml")
 
 
 async def test_text_of_tenants_comes_back_clean_and_as_data(unplaced: Fleet) -> None:

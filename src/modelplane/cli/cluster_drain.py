@@ -9,6 +9,7 @@ from modelplane.cli import placing
 from modelplane.cli.errors import UserError
 from modelplane.cli.files import output_option
 from modelplane.cli.live import Live, change, live_options, read
+from modelplane.cli.live_objects import read_fleet
 from modelplane.cli.placing import NOT_PLACED
 from modelplane.cli.tables import printable
 
@@ -160,24 +161,20 @@ def _is_blocked(cluster: "Object") -> bool:
 
 
 def _plan(live: Live, name: str, pool: str) -> "Plan":
-    from modelplane.cli.device_quotas import device_quotas
     from modelplane.controllers import fleet_resources
     from modelplane.offline.drains import drain_plan
     from modelplane.offline.fleet import Unplannable
 
     resources = (
+        fleet_resources.DEVICE_QUOTAS,
         fleet_resources.INFERENCE_CLUSTERS,
         fleet_resources.MODEL_CACHES,
         fleet_resources.MODEL_DEPLOYMENTS,
         fleet_resources.MODEL_REPLICAS,
     )
 
-    async def listed(client: "Client") -> "list[Object]":
-        found = [item for each in resources for item in (await client.list(each)).items]
-        return [*found, *await device_quotas(client)]
-
     try:
-        return drain_plan(read(live, "the fleet", listed), name, pool)
+        return drain_plan(read_fleet(live, resources), name, pool)
     except Unplannable as error:
         raise UserError(str(error)) from error
 

@@ -9,11 +9,11 @@ from modelplane.cli import deploy_output, placing
 from modelplane.cli.deploy_options import TOKEN_SECRET, Asked, deploy_options
 from modelplane.cli.errors import UserError
 from modelplane.cli.files import MANIFESTS, load
-from modelplane.cli.live import Live, live_options_beside_context, read
+from modelplane.cli.live import Live, live_options_beside_context
+from modelplane.cli.live_objects import read_fleet
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
-    from modelplane.kube.client import Client
     from modelplane.offline.model_manifests import Wanted
     from modelplane.offline.proposals import Proposed
     from modelplane.sizing.memory import Load
@@ -106,10 +106,11 @@ def _propose(
     wanted: "Wanted", needed: "Load", fleet: tuple[str, ...], live: Live, *, use_cache: bool
 ) -> "Proposed":
     from modelplane.api.decode import InvalidObject
+    from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
     from modelplane.offline.fleet import Unplannable
     from modelplane.offline.proposals import propose
 
-    objects = load(fleet)[0] if fleet else read(live, "the fleet", _listed)
+    objects = load(fleet)[0] if fleet else read_fleet(live, NEEDED_TO_PLAN)
     try:
         proposed = propose(wanted, needed, objects, use_cache=use_cache, live=not fleet)
     except (Unplannable, InvalidObject) as error:
@@ -117,16 +118,6 @@ def _propose(
     if proposed.best:
         _validate(proposed.best.manifests)
     return proposed
-
-
-async def _listed(client: "Client") -> "list[Object]":
-    """Return the objects from which a new deployment is placed."""
-    from modelplane.cli.device_quotas import device_quotas
-    from modelplane.controllers.fleet_resources import LATER_KINDS, NEEDED_TO_PLAN
-
-    needed = [each for each in NEEDED_TO_PLAN if each not in LATER_KINDS]
-    found = [item for each in needed for item in (await client.list(each)).items]
-    return [*found, *await device_quotas(client)]
 
 
 def _validate(manifests: "tuple[Object, ...]") -> None:

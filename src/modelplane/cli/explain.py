@@ -11,13 +11,13 @@ import click
 from modelplane.cli import named, placing
 from modelplane.cli.errors import UserError
 from modelplane.cli.files import MANIFESTS, load, output_option
-from modelplane.cli.live import Live, live_options, read
+from modelplane.cli.live import Live, live_options
+from modelplane.cli.live_objects import read_fleet
 from modelplane.cli.options import ListedArgument
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
     from modelplane.api.meta import Object
-    from modelplane.kube.client import Client
     from modelplane.offline.fleet import Files
     from modelplane.offline.output import Report
 
@@ -185,17 +185,10 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
 
 def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
     """Return the fleet of the files, or without files that of the API server."""
-    from modelplane.cli.device_quotas import device_quotas
-    from modelplane.controllers.fleet_resources import LATER_KINDS, needed_to_explain
+    from modelplane.controllers.fleet_resources import needed_to_explain
     from modelplane.offline.fleet import assemble
 
     if fleet:
         (objects,) = load(fleet)
         return assemble(objects)
-
-    async def listed(client: "Client") -> "list[Object]":
-        needed = [each for each in needed_to_explain(kind.name) if each not in LATER_KINDS]
-        found = [item for each in needed for item in (await client.list(each)).items]
-        return [*found, *await device_quotas(client)]
-
-    return assemble(read(live, "the fleet", listed), live=True)
+    return assemble(read_fleet(live, needed_to_explain(kind.name)), live=True)

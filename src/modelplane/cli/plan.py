@@ -1,4 +1,4 @@
-"""``modelplane plan``: show where deployments would be placed, from files alone."""
+"""``modelplane plan``: show where deployments would be placed, on a fleet of files or a live one."""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +7,8 @@ import click
 from modelplane.cli import placing
 from modelplane.cli.errors import UserError
 from modelplane.cli.files import MANIFESTS, load, output_option, paths_argument
+from modelplane.cli.live import Live, live_options
+from modelplane.cli.live_objects import read_fleet
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
@@ -29,34 +31,61 @@ if TYPE_CHECKING:
     type=MANIFESTS,
     help="Plan these files too, in place of PATH, and print only what differs; may be repeated.",
 )
+@click.option("--live", "on_live", is_flag=True, help="Plan on the fleet of the API server; write nothing.")
+@live_options
 @placing.all_option
 @output_option("table", "Tables to read, or a JSON document.")
 def plan(
-    paths: tuple[str, ...], *, fleet: tuple[str, ...], compare: tuple[str, ...], everything: bool, output: str
+    paths: tuple[str, ...],
+    *,
+    fleet: tuple[str, ...],
+    compare: tuple[str, ...],
+    on_live: bool,
+    live: Live,
+    everything: bool,
+    output: str,
 ) -> None:
     """Place every ModelDeployment in PATH, one after the other, on the fleet that the files describe.
 
-    The exit status is 2 if a replica is not placed, and 1 if a file is invalid.
+    With --live, on the fleet of the API server as it is now, with the objects in PATH in place of those that
+    it has. The exit status is 2 if a replica is not placed, and 1 if a file is invalid.
     """
+    _check_options(fleet, live, on_live=on_live)
     there, given, former = load(fleet, paths, compare)
     if not any(map(_is_deployment, (*given, *former))):
         raise UserError("PATH has no ModelDeployment to place: name a file that has one")
-    result = _planned(there, given)
+    if on_live:
+        there = _live_fleet(live)
+    result = _planned(there, given, live=on_live)
     if compare:
-        _tell_difference(_planned(there, former), result, output)
+        _tell_difference(_planned(there, former, live=on_live), result, output)
     else:
         _tell(result, output, everything=everything)
     if not result.placed:
         raise click.exceptions.Exit(placing.NOT_PLACED)
 
 
-def _planned(there: "tuple[Object, ...]", given: "tuple[Object, ...]") -> "Plan":
+def _check_options(fleet: tuple[str, ...], live: Live, *, on_live: bool) -> None:
+    """Refuse options that contradict each other."""
+    if on_live and fleet:
+        raise click.UsageError("--live reads the fleet from the API server: leave out --live or --fleet")
+    if not on_live and (live.kubeconfig or live.context or live.home):
+        raise click.UsageError("--kubeconfig, --context and --home choose a live fleet: give --live too")
+
+
+def _live_fleet(live: Live) -> "tuple[Object, ...]":
+    from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
+
+    return tuple(read_fleet(live, NEEDED_TO_PLAN))
+
+
+def _planned(there: "tuple[Object, ...]", given: "tuple[Object, ...]", *, live: bool) -> "Plan":
     from modelplane.offline import placements
     from modelplane.offline.fleet import Unplannable, assemble
 
     wanted = {_identity(item) for item in given if _is_deployment(item)}
     try:
-        files = assemble((*there, *given))
+        files = assemble(there, given, live=live)
         return placements.plan(files, [item for item in files.deployments if _identity(item) in wanted])
     except Unplannable as error:
         raise UserError(str(error)) from error

@@ -66,7 +66,7 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
     if not wanted:
         return Explained("The manifest has no ModelDeployment to place: paste one that has one", well=False)
     try:
-        files = assemble((*_objects(snapshot), *given.objects), live=True)
+        files = assemble(_objects(snapshot), given.objects, live=True)
         result = placements.plan(files, [item for item in files.deployments if _identity(item) in wanted])
     except Unplannable as error:
         return Explained(f"Cannot be planned: {error}", well=False)

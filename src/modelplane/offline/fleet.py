@@ -5,7 +5,7 @@ cluster without a status is assumed ready, with a gateway, every capability and 
 their classes declare; a replica without a status has no endpoint.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ from modelplane.compose.conditions import READY, Condition
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import is_true
 from modelplane.compose.standby import standby
+from modelplane.offline.edits import edits
 from modelplane.offline.identities import identified, versioned
 from modelplane.offline.store import Store
 
@@ -89,12 +90,18 @@ class Placed:
     """State of the standby; empty without ``spec.standbyFor``."""
 
 
-def assemble(objects: Iterable[Object], *, live: bool = False) -> Files:
-    """Return the fleet of objects; a later object replaces an earlier one of the same name."""
+def assemble(objects: Iterable[Object], written: Iterable[Object] = (), *, live: bool = False) -> Files:
+    """Return the fleet of objects with manifests written over them.
+
+    A later object replaces an earlier one of the same name. In a `live` fleet, only what is written is
+    assumed to be ready.
+    """
+    there = tuple(objects)
+    over = edits(there, written)
     store = Store()
-    for item in identified(objects):
+    for item in identified((*there, *over)):
         store.add(unannounced(item))
-    assumed = () if live else assume_ready(store)
+    assumed = assume_ready(store, {each["metadata"]["name"] for each in over} if live else None)
     deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
     return Files(store, assumed, tuple(sorted(deployments, key=_age)), live)
 
@@ -118,22 +125,27 @@ def is_assumed_silent(replica: Object) -> bool:
     return bool(conditions) and all(each["lastTransitionTime"] == NEVER for each in conditions)
 
 
-def assume_ready(store: Store) -> tuple[str, ...]:
-    """Add to each cluster and quota without a status the one that it would publish; return the clusters."""
+def assume_ready(store: Store, names: Collection[str] | None = None) -> tuple[str, ...]:
+    """Add to each cluster and quota without a status the one that it would publish; return the clusters.
+
+    With `names`, only to those.
+    """
     assumed = []
-    for cluster in _of(store, InferenceCluster):
-        if not cluster.get("status"):
-            assumed.append(cluster["metadata"]["name"])
-            store.add(_published(cluster, store))
-    _publish_quotas(store)
+    for cluster in _without_status(store, InferenceCluster, names):
+        assumed.append(cluster["metadata"]["name"])
+        store.add(_published(cluster, store))
+    _publish_quotas(store, names)
     return tuple(assumed)
 
 
-def _publish_quotas(store: Store) -> None:
+def _without_status(store: Store, type_: type[Model], names: Collection[str] | None) -> list[Object]:
+    found = [each for each in _of(store, type_) if not each.get("status")]
+    return [each for each in found if names is None or each["metadata"]["name"] in names]
+
+
+def _publish_quotas(store: Store, names: Collection[str] | None) -> None:
     """Add the values of PriorityClasses to the DeviceQuotas that allow them."""
-    for quota in _of(store, DeviceQuota):
-        if quota.get("status"):
-            continue
+    for quota in _without_status(store, DeviceQuota, names):
         try:
             composition = device_quota.compose(_request(quota, store, {}))
         except InvalidObject:

@@ -137,20 +137,9 @@ def _readable(known: Sequence[Object]) -> Iterator[Object]:
 
 
 def _planned(given: Sequence[Object], written: Sequence[Object], *, live: bool) -> Plan:
-    there = {_identity(each): each for each in given}
-    files = assemble([*given, *(_updated(there.get(_identity(each)), each) for each in written)], live=live)
+    files = assemble(given, written, live=live)
     name = _identity(next(each for each in written if each["kind"] == kind_name(ModelDeployment)))
     return plan(files, [each for each in files.deployments if _identity(each) == name])
-
-
-def _updated(before: Object | None, after: Object) -> Object:
-    """Return a manifest with the identity of the object that it would change, if there is one."""
-    if before is None:
-        return after
-    kept = {key: value for key, value in before.items() if key == "status"}
-    # Results are cached by version, and this is another one.
-    metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
-    return {**after, **kept, "metadata": {**metadata, **after["metadata"]}}
 
 
 def _identity(item: Object) -> tuple[str, str, str]:

@@ -39,6 +39,19 @@ def test_a_plan_that_works_out_is_status_0(files):
     ]
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--live",), "leave out --live or --fleet"),
+        (("--context", "east"), "give --live too"),
+    ],
+)
+def test_a_fleet_of_files_and_a_live_one_are_not_mixed(files, options, said):
+    result = plan(files, *options)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
 def test_a_plan_says_which_pools_a_cloud_has_yet_to_create(files):
     in_a_cloud = cluster("west").replace(
         "{source: Existing, existing: {secretRef: {name: kubeconfig}}}",

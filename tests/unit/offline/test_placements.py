@@ -171,6 +171,43 @@ def test_a_cluster_that_a_server_has_without_a_status_is_not_taken_to_be_ready()
     assert [each.detail for each in explanation.deployment.refusals] == ["it is not ready yet"]
 
 
+UID = "6f3c9a52-0d5f-4d0a-9a53-2c1f0a9b7e11"
+
+
+def stored(manifest: str, uid: str = UID):
+    """Return an object as a server has it."""
+    [item] = loaded(manifest).objects
+    return {**item, "metadata": {**item["metadata"], "uid": uid, "resourceVersion": "7"}}
+
+
+def test_an_edit_of_a_stored_deployment_is_planned_with_its_replicas_and_its_status():
+    running_here = running(files(1, nodes=3))
+    there = [
+        {**item, "metadata": {**item["metadata"], "uid": UID}, "status": {"conditions": []}}
+        if item["kind"] == "ModelDeployment"
+        else item
+        for item in running_here.store
+    ]
+    for item in there:
+        for owner in item["metadata"].get("ownerReferences", ()):
+            owner["uid"] = UID
+    edited = loaded(DEPLOYMENT.replace("replicas: 1", "replicas: 2")).objects
+    fleet = assemble(there, edited, live=True)
+    [deployment] = fleet.deployments
+    assert (deployment["metadata"]["uid"], deployment["status"]) == (UID, {"conditions": []})
+    [told] = placements.plan(fleet, fleet.deployments).deployments
+    assert [row[1] for row in placement_tables.replica_rows(told)] == ["qwen-2696a stays", "1 new"]
+
+
+def test_a_cluster_that_is_written_over_a_live_fleet_is_taken_to_be_ready_with_what_it_declares():
+    there = [*loaded(CLASS).objects, stored(cluster("west"))]
+    larger = loaded(joined(cluster("west", nodes=5), cluster("east"), DEPLOYMENT)).objects
+    fleet = assemble([*there, stored(cluster("north"), "north")], larger, live=True)
+    assert sorted(fleet.assumed) == ["east", "west"]
+    pools = placements.plan(fleet, fleet.deployments).pools
+    assert sorted((each.cluster, each.nodes) for each in pools) == [("east", 2), ("west", 5)]
+
+
 IN_A_CLOUD = cluster("west").replace(
     "{source: Existing, existing: {secretRef: {name: kubeconfig}}}",
     "{source: AKS, aks: {location: westeurope}}",

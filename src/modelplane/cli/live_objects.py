@@ -1,0 +1,28 @@
+"""The objects of a live fleet, of several kinds."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from modelplane.cli.live import Live, read
+
+if TYPE_CHECKING:
+    from modelplane.kube.client import Client
+    from modelplane.kube.resources import Object, Resource
+
+
+def read_fleet(live: Live, needed: "Iterable[Resource]") -> "list[Object]":
+    """Return them; none of a kind that an installation of an earlier version does not have."""
+    from modelplane.controllers.fleet_resources import LATER_KINDS
+    from modelplane.kube.errors import NotFound
+
+    async def listed(client: "Client") -> "list[Object]":
+        found: list[Object] = []
+        for each in needed:
+            try:
+                found += (await client.list(each)).items
+            except NotFound:
+                if each not in LATER_KINDS:
+                    raise
+        return found
+
+    return read(live, "the fleet", listed)
