@@ -46,7 +46,7 @@ def test_kstatus_is_as_recorded(program: Path) -> None:
         pytest.param("serves", "Current", id="ready"),
         pytest.param("served", "InProgress", id="not ready any more; kstatus fails only what is Stalled"),
         pytest.param("created", "Current", id="too early: it has no conditions yet"),
-        pytest.param("serves and was edited", "Current", id="too early: Ready is of the former generation"),
+        pytest.param("serves and was edited", "InProgress", id="its status is of the former generation"),
     ],
 )
 def test_the_record_has_what_the_documentation_says(moment: str, status: str) -> None:

@@ -53,7 +53,7 @@ def with_status(owner: Object, composition: Any, observed: Mapping[str, Any]) ->
         (*composition.conditions, ready, status.synced("")), before, generation, NOW
     )
     metadata = {**owner["metadata"], "generation": generation}
-    status_ = {**composition.status, "conditions": conditions}
+    status_ = {**composition.status, "observedGeneration": generation, "conditions": conditions}
     encoded = msgspec.json.encode({**owner, "metadata": metadata, "status": status_})
     return msgspec.json.decode(encoded, type=dict)
 
@@ -80,8 +80,15 @@ def _moments() -> Iterator[tuple[str, Object]]:
         names = {"apiVersion": kind.api_version, "kind": kind.name}
         new = {**names, "metadata": {"name": "it", "generation": 2}, "spec": {}}
         for moment, conditions in said.items():
-            status_ = {"status": {"conditions": list(conditions)}} if conditions else {}
-            yield f"{kind.name} {moment}", {**new, **status_}
+            yield f"{kind.name} {moment}", {**new, **_status(conditions)}
+
+
+def _status(conditions: tuple[Object, ...]) -> Object:
+    """Return a status of the generation of its conditions; none without any."""
+    if not conditions:
+        return {}
+    seen = conditions[0]["observedGeneration"]
+    return {"status": {"observedGeneration": seen, "conditions": list(conditions)}}
 
 
 def _said(type_: str, holds: str, reason: str, generation: int = 2) -> Object:

@@ -125,6 +125,17 @@ Conditions = Annotated[tuple[Condition, ...], _CONDITIONS]
 class Status(Model):
     """The status of a kind that reports conditions only."""
 
+    observed_generation: (
+        Annotated[
+            int,
+            about(
+                "The metadata.generation for which the status was last decided. Lower than the object's: "
+                "stale. Absent under Crossplane.",
+                ge=0,
+            ),
+        ]
+        | None
+    ) = None
     conditions: Conditions = ()
 
 

@@ -7,10 +7,9 @@ import msgspec
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.reasons import ReadyReason
-from modelplane.compose import status
+from modelplane.compose import guards, status
 from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import READY, SYNCED, Condition, false
-from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.decisions import decisions
 from modelplane.controllers.events import Recorder
@@ -36,11 +35,18 @@ class Reporter:
         before = owner.get("status", {}).get("conditions", ())
         own = composition.conditions
         conditions = (*own, status.ready(composition, observed, before), status.synced(problem))
-        wire = status.with_times(conditions, before, owner["metadata"]["generation"], timestamps.now())
+        generation = owner["metadata"]["generation"]
+        wire = status.with_times(conditions, before, generation, timestamps.now())
         # Events follow the status, so that a status that cannot be written repeats none.
-        await self.apply(owner, {**composition.status, "conditions": wire})
+        await self.apply(owner, {**composition.status, "observedGeneration": generation, "conditions": wire})
         for condition in status.transitions(own, before):
             await self._recorder.record(owner, condition)
+
+    async def recorded(self, owner: Object, composition: Composition) -> None:
+        """Write the status of a composition before its children; the conditions are those of before."""
+        known = owner.get("status", {})
+        kept = {name: known[name] for name in ("observedGeneration", "conditions") if name in known}
+        await self.apply(owner, {**composition.status, "conditions": [], **kept})
 
     async def decided(self, owner: Object, observed: Mapping[str, Object], composition: Composition) -> None:
         """Record the decisions of a composition that has been written."""
@@ -82,7 +88,7 @@ class Reporter:
 
 def _first(owner: Object) -> Object:
     """Return the status of an owner that has none: the clusters that its creation recorded stay recorded."""
-    clusters = recorded(owner)
+    clusters = guards.recorded(owner)
     return {"clusters": [*clusters]} if clusters else {}
 
 

@@ -96,8 +96,7 @@ class Writer:
             annotations = {labels.HELM_RELEASES: record} if releases else {}
             await self._add_finalizer(owner, ownership.FINALIZER, annotations)
         if on_clusters and not set(recorded({"status": composition.status})) <= set(recorded(owner)):
-            conditions = owner.get("status", {}).get("conditions", ())
-            await self._reporter.apply(owner, {**composition.status, "conditions": list(conditions)})
+            await self._reporter.recorded(owner, composition)
 
     async def _add_finalizer(
         self, item: Object, finalizer: str, annotations: Mapping[str, str] = MappingProxyType({})

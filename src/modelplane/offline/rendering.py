@@ -188,7 +188,7 @@ def _rendered(
     conditions = status_of.with_times((*composition.conditions, ready), before, generation, NEVER)
     status = owner.get("status", {})
     if not doubt:
-        status = plain({**composition.status, "conditions": conditions})
+        status = plain({**composition.status, "observedGeneration": generation, "conditions": conditions})
     written = [child for child in composition.children if isinstance(child, Desired)]
     kept = sorted(child.key for child in composition.children if isinstance(child, Keep))
     named = {child.key for child in composition.children}

@@ -282,6 +282,7 @@ ADDITIONS = {
     "InferenceGateway spec.rateLimitService*": "limits that are exact over several gateways",
     "InferenceGateway spec.tls*": "certificates of the gateway",
     "InferenceGateway status.url": "one URL for all models",
+    "* status.observedGeneration": "tools that wait for an edit read it",
     "ModelService spec.aliases": "one URL for all models",
     "ModelService spec.hold*": "requests that wait for a replica",
     "ModelService spec.endpoints[].budget*": "budgets of tiers",

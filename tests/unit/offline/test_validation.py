@@ -248,7 +248,7 @@ def test_a_shape_that_is_mixed_up_is_told_by_the_rule_of_the_schema():
         ),
         pytest.param(
             f"{CLASS}status: {{driver: x}}\n",
-            ["status.driver: unknown field: the only field here is conditions"],
+            ["status.driver: unknown field: the fields here are conditions, observedGeneration"],
             id="a field of the status that the spec has, far from there",
         ),
     ],
