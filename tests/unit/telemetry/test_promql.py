@@ -52,12 +52,12 @@ def inside(expression: Any) -> Iterator[Any]:
         yield from inside(part)
 
 
-def labels_of(name: str) -> set[str] | None:
+def labels_of(name: str | None) -> set[str] | None:
     """Return the labels of a metric of ours; None of another one."""
     for metric in METRICS:
         if name == metric.name:
             return {*metric.labels}
-        if metric.type is Type.HISTOGRAM and name.removeprefix(metric.name) in PARTS:
+        if metric.type is Type.HISTOGRAM and (name or "").removeprefix(metric.name) in PARTS:
             return {*metric.labels, "le"}
     return None
 
