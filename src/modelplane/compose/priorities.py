@@ -23,7 +23,8 @@ from modelplane.compose.memo import per_version
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import condition_of
 
-_DEPLOYMENTS: Final = Requirement("deployments", API_VERSION, kind_name(ModelDeployment), triggers=False)
+# Not the key of those that a standby reads, which are of its namespace only.
+_DEPLOYMENTS: Final = Requirement("all-deployments", API_VERSION, kind_name(ModelDeployment), triggers=False)
 _PATIENCE: Final = timedelta(minutes=2)
 """Time for which a deployment whose reconcile fails still comes before others."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from modelplane.api.cloud_settings import CredentialsKind
 from modelplane.api.device_quota import DeviceQuota
+from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
@@ -34,6 +35,7 @@ def of_row(row: WorkloadKind) -> Resource:
 
 
 DEVICE_QUOTAS = _of_kind(kind_of(DeviceQuota))
+INFERENCE_AUTOSCALERS = _of_kind(kind_of(InferenceAutoscaler))
 INFERENCE_CLASSES = _of_kind(kind_of(InferenceClass))
 INFERENCE_CLUSTERS = _of_kind(kind_of(InferenceCluster))
 INFERENCE_GATEWAYS = _of_kind(kind_of(InferenceGateway))
@@ -43,10 +45,17 @@ MODEL_ENDPOINTS = _of_kind(kind_of(ModelEndpoint))
 MODEL_REPLICAS = _of_kind(kind_of(ModelReplica))
 MODEL_SERVICES = _of_kind(kind_of(ModelService))
 
-LATER_KINDS = (DEVICE_QUOTAS,)
+LATER_KINDS = (DEVICE_QUOTAS, INFERENCE_AUTOSCALERS)
 """Resources that a control plane of an earlier version does not have: then there are no such objects."""
 
-_NEEDED_TO_PLACE = (DEVICE_QUOTAS, INFERENCE_CLUSTERS, MODEL_CACHES, MODEL_DEPLOYMENTS, MODEL_REPLICAS)
+_NEEDED_TO_PLACE = (
+    DEVICE_QUOTAS,
+    INFERENCE_AUTOSCALERS,
+    INFERENCE_CLUSTERS,
+    MODEL_CACHES,
+    MODEL_DEPLOYMENTS,
+    MODEL_REPLICAS,
+)
 _NEEDED_TO_ROUTE = (INFERENCE_GATEWAYS, MODEL_SERVICES, MODEL_ENDPOINTS)
 
 NEEDED_TO_PLAN = (INFERENCE_CLASSES, *_NEEDED_TO_PLACE)

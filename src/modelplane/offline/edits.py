@@ -1,16 +1,25 @@
 """Edits: manifests that a person wrote, as a server would store them over the objects of a fleet."""
 
 from collections.abc import Iterable
+from typing import Any
 
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.device_quota import DeviceQuota
+from modelplane.api.kinds import KINDS
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
+
+_KEEP_STATUS = frozenset({kind_name(ModelDeployment), kind_name(DeviceQuota)})
+"""Kinds whose status does not follow from the spec alone: a rollout and a PriorityClass have a state."""
+
+_TYPES = {(kind.api_version, kind.name): kind.type for kind in KINDS}
 
 
 def edits(there: Iterable[Object], written: Iterable[Object]) -> list[Object]:
     """Return manifests with the identity of the objects that they would change, as far as there are any.
 
-    A ModelDeployment keeps its status too, because a rollout goes on from it. The status of other kinds
-    follows from their spec.
+    An object whose spec does not change keeps its status. So does a ModelDeployment, because a rollout goes
+    on from it, and a DeviceQuota. The status of other kinds follows from their spec.
     """
     known = {_identity(each): each for each in there}
     return [_edited(known.get(_identity(each)), each) for each in written]
@@ -19,11 +28,33 @@ def edits(there: Iterable[Object], written: Iterable[Object]) -> list[Object]:
 def _edited(before: Object | None, after: Object) -> Object:
     if before is None or after["metadata"].get("uid"):
         return after
-    keeps_status = after["kind"] == kind_name(ModelDeployment) and "status" in before
+    keeps_status = "status" in before and (after["kind"] in _KEEP_STATUS or _same_spec(before, after))
     kept = {"status": before["status"]} if keeps_status else {}
     # Results are cached by version, and this is another one.
     metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
-    return {**kept, **after, "metadata": {**metadata, **after["metadata"]}}
+    metadata |= after["metadata"]
+    for each in ("labels", "annotations"):
+        # What others wrote there stays when a manifest is applied.
+        if merged := {**_mapping(before, each), **_mapping(after, each)}:
+            metadata[each] = merged
+    return {**kept, **after, "metadata": metadata}
+
+
+def _mapping(item: Object, field: str) -> dict[str, Any]:
+    return dict(item["metadata"].get(field) or {})
+
+
+def _same_spec(before: Object, after: Object) -> bool:
+    """Return True if two objects of one kind ask for the same."""
+    type_ = _TYPES.get((after["apiVersion"], after["kind"]))
+    if type_ is None:
+        return False
+    try:
+        # Decoded, because a server fills in the defaults.
+        old, new = (getattr(decode_as(type_, each), "spec", None) for each in (before, after))
+    except InvalidObject:
+        return False
+    return bool(old == new)
 
 
 def _identity(item: Object) -> tuple[str, str, str]:

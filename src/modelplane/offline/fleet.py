@@ -101,7 +101,9 @@ def assemble(objects: Iterable[Object], written: Iterable[Object] = (), *, live:
     store = Store()
     for item in identified((*there, *over)):
         store.add(unannounced(item))
-    assumed = assume_ready(store, {each["metadata"]["name"] for each in over} if live else None)
+    names = {each["metadata"]["name"] for each in over}
+    assumed = assume_ready(store, names if live else None)
+    _publish_quotas(store, [each for each in _of(store, DeviceQuota) if each["metadata"]["name"] in names])
     deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
     return Files(store, assumed, tuple(sorted(deployments, key=_age)), live)
 
@@ -134,7 +136,7 @@ def assume_ready(store: Store, names: Collection[str] | None = None) -> tuple[st
     for cluster in _without_status(store, InferenceCluster, names):
         assumed.append(cluster["metadata"]["name"])
         store.add(_published(cluster, store))
-    _publish_quotas(store, names)
+    _publish_quotas(store, _without_status(store, DeviceQuota, names))
     return tuple(assumed)
 
 
@@ -143,15 +145,18 @@ def _without_status(store: Store, type_: type[Model], names: Collection[str] | N
     return [each for each in found if names is None or each["metadata"]["name"] in names]
 
 
-def _publish_quotas(store: Store, names: Collection[str] | None) -> None:
-    """Add the values of PriorityClasses to the DeviceQuotas that allow them."""
-    for quota in _without_status(store, DeviceQuota, names):
+def _publish_quotas(store: Store, quotas: Iterable[Object]) -> None:
+    """Add the values of PriorityClasses to the DeviceQuotas that allow them; known ones stay."""
+    for quota in quotas:
         try:
             composition = device_quota.compose(_request(quota, store, {}))
         except InvalidObject:
             continue  # the placement of its namespaces says so
         if isinstance(composition, Composition):
-            published = {**quota, "status": plain(dict(composition.status))}
+            status = plain(dict(composition.status))
+            known = {each["name"]: each for each in (quota.get("status") or {}).get("priorityClasses", ())}
+            known |= {each["name"]: each for each in status["priorityClasses"]}
+            published = {**quota, "status": {**status, "priorityClasses": [*known.values()]}}
             store.add(versioned({**published, "metadata": _unversioned(quota["metadata"])}))
 
 

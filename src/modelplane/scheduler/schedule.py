@@ -52,7 +52,9 @@ def schedule(fleet: Fleet, deployment: Deployment, *, together: bool = True) -> 
     shortfall = deployment.replicas - len(kept)
     waits = block(state)[0] is not Block.NONE
     filled = Filled() if waits else fill(state, shortfall, indices, kept, together=together)
-    wanted = missing(state, fleet, filled, shortfall) if ahead.may_displace and not waits else None
+    # Others see no replica missing while one that leaves is there, so they give up none for its replacement.
+    absent = min(shortfall, deployment.replicas - sum(not each.deleting for each in ours))
+    wanted = missing(state, fleet, filled, absent) if ahead.may_displace and not waits else None
     new = [Assignment(each.cluster, each.index, each.engines) for each in filled.placed]
     assignments = [_priced(state, each) for each in (*departing, *staying, *new)]
     return Placement(

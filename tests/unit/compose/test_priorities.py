@@ -7,8 +7,10 @@ import pytest
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose import priorities
-from modelplane.compose.composition import Request
+from modelplane.api.standby import StandbyFor
+from modelplane.compose import preferred, priorities
+from modelplane.compose.composition import Request, Requirement
+from modelplane.compose.kinds import COMPOSERS
 from support.variants import SteppedVariants
 
 
@@ -21,7 +23,7 @@ def named(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def kept_places(item: dict[str, Any], owner: dict[str, Any]) -> int:
     """Return the replicas that a deployment keeps places for, as another one sees it."""
-    required = {"deployments": (item,), "caches": ()}
+    required = {"all-deployments": (item,), "caches": ()}
     [other] = priorities.others(Request(decode_as(ModelDeployment, owner), {}, required), {})
     return other.replicas
 
@@ -50,3 +52,39 @@ def test_another_deployment_keeps_places_for_all_its_replicas() -> None:
     )
     item, owner = named(preferred)
     assert kept_places(item, owner) == item["spec"]["replicas"] > 0
+
+
+QUOTA: dict[str, Any] = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "DeviceQuota",
+    "metadata": {"name": "q", "uid": "q", "resourceVersion": "1"},
+    "spec": {"namespaces": ["a"], "priorityClassNames": ["serving"]},
+}
+
+
+def test_a_standby_reads_no_deployment_of_another_namespace_where_priorities_are_in_use() -> None:
+    """By one key for both lists, a deployment of the same name elsewhere decided whether a standby runs."""
+    run = SteppedVariants()
+    standby = next(each for each in run.deployments.values() if "standbyFor" in each["spec"])
+    name = standby["spec"]["standbyFor"]["name"]
+    foreign = copy.deepcopy(run.deployments[name])
+    foreign["metadata"] |= {"namespace": "zzz", "uid": "foreign"}
+
+    def find(requirement: Requirement) -> tuple[dict[str, Any], ...]:
+        there = (QUOTA, foreign, *run.deployments.values())
+        return tuple(each for each in there if each["kind"] == requirement.kind and requirement.matches(each))
+
+    owner = decode_as(ModelDeployment, standby)
+    requirements = COMPOSERS["ModelDeployment"].required(owner, find)
+    request = Request(owner, {}, {each.key: find(each) for each in requirements})
+    assert len(request.required) == len(requirements)
+    before = preferred.order(request, standby_for(owner))
+    assert isinstance(before, tuple)
+    assert {each.deployment.metadata.namespace for each in before} == {owner.metadata.namespace}
+    assert {each.namespace for each in priorities.others(request, {})} == {owner.metadata.namespace, "zzz"}
+
+
+def standby_for(owner: ModelDeployment) -> StandbyFor:
+    """Return what a deployment stands by for."""
+    assert owner.spec.standby_for is not None
+    return owner.spec.standby_for

@@ -1,11 +1,17 @@
 import pytest
 
+from modelplane.api.decode import decode_as
 from modelplane.api.kinds import KINDS
+from modelplane.api.meta import Object, kind_name
+from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose import workload_kinds
+from modelplane.compose.composition import Requirement
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import WorkloadKind
 from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.resources import Resource
+from support.manifests import DEPLOYMENT, loaded
 
 
 def test_our_kinds_and_those_of_kubernetes_are_known() -> None:
@@ -31,3 +37,25 @@ def test_a_row_and_the_kinds_of_kubernetes_say_the_same(row: WorkloadKind) -> No
 def test_a_kind_that_is_not_known_is_named() -> None:
     with pytest.raises(KeyError, match='no REST path known for kind "CronJob" of "batch/v1"'):
         fleet_resources.resource_for("batch/v1", "CronJob")
+
+
+def test_a_plan_reads_from_a_live_fleet_all_that_a_placement_requires() -> None:
+    [item] = loaded(DEPLOYMENT).objects
+    item["spec"] |= {
+        "modelCacheRef": {"name": "weights"},
+        "standbyFor": {"name": "other", "when": ["Unplaced", "Saturated"]},
+    }
+    quota: Object = {
+        "kind": "DeviceQuota",
+        "metadata": {"name": "q", "uid": "q", "resourceVersion": "1"},
+        "spec": {"namespaces": ["a"], "priorityClassNames": ["serving"]},
+    }
+
+    def find(requirement: Requirement) -> tuple[Object, ...]:
+        return (quota,) if requirement.kind == "DeviceQuota" else ()
+
+    name = kind_name(ModelDeployment)
+    required = {each.kind for each in COMPOSERS[name].required(decode_as(ModelDeployment, item), find)}
+    assert required >= {"DeviceQuota", "ModelDeployment", "ModelCache"}
+    for read in (fleet_resources.NEEDED_TO_PLAN, fleet_resources.needed_to_explain(name)):
+        assert required <= {each.kind for each in read}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.drain import Cordon
 from modelplane.scheduler import (
     Block,
     Cluster,
@@ -259,6 +260,22 @@ def test_none_leaves_for_a_surge_replica() -> None:
     fleet = Fleet((cluster(nodes=3),), there, quotas=QUOTAS, others=(LOW,))
     surged = with_surge(fleet, HIGH, schedule(fleet, HIGH), 1)
     assert (new(surged), surged.displaces) == ([], ())
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param(cluster("east", 1, cordon=Cordon.DRAINING), id="draining"),
+        pytest.param(cluster("east", 1, lost="it is lost", ready=False), id="lost"),
+    ],
+)
+def test_none_is_said_to_leave_for_the_replacement_of_a_replica_that_is_there(where: Cluster) -> None:
+    own = replace(HIGH, failover=True)
+    there = (replica("a", 0, "east"), *FULL)
+    mine = view(own, LOW, there=there, clusters=(where, cluster()))
+    theirs = view(LOW, own, there=there, clusters=(where, cluster()))
+    assert (new(mine), dropped(theirs), mine.displaces) == ([], [], ())
+    assert "lower priority" not in mine.diagnosis.sentence()
 
 
 def test_each_deployment_displaces_for_one_replica_at_a_time() -> None:

@@ -19,6 +19,7 @@ from modelplane.api.inference_gateway import Backend
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_replica import ModelReplica
 from modelplane.compose import cluster_namespace
 from modelplane.compose.composition import Blocked, Composition, Desired, Request, Requirement
 from modelplane.compose.inference_gateway import INSTALLER_KEY
@@ -221,5 +222,7 @@ def _new_replicas(request: Request[Any], composition: Composition | Blocked) -> 
             },
         }
         for child in composition.children
-        if isinstance(child, Desired) and child.key not in request.observed
+        if isinstance(child, Desired)
+        and child.manifest["kind"] == kind_name(ModelReplica)
+        and child.key not in request.observed
     )

@@ -560,3 +560,17 @@ def test_what_an_earlier_step_composes_too_deep_is_not_dropped() -> None:
     assert fatal(Runner().run(RunFunctionRequest.FromString(request.SerializeToString()))) == [
         "what an earlier step of the pipeline composes is nested too deeply to be passed on"
     ]
+
+
+def test_a_new_revision_of_one_deployment_holds_up_no_other(ask: Ask) -> None:
+    case = _case("model_deployment/first-placement")
+    required = {"replicas": [], "quotas": [], **case["required"]}
+    required["clusters"][0]["status"]["gpuPools"][0]["nodes"] = 2
+    edited = copy.deepcopy(case["owner"])
+    edited["metadata"] |= {"namespace": "other-team", "uid": "uid-other"}
+    edited["spec"]["rollout"] = {"maxSurge": 1}
+    made = children(ask(edited, required))
+    assert {child["kind"] for child in made.values()} == {"ControllerRevision", "ModelReplica"}
+    answered = ask(case["owner"], required)
+    assert not fatal(answered)
+    assert any(child["kind"] == "ModelReplica" for child in children(answered).values())
