@@ -11,7 +11,7 @@ _MOST_BYTES = 64 << 10
 
 
 def check(name: str, pid: int, folder: Path) -> None:
-    """End the benchmark if a process has ended; print the tail of its log below a folder, and keep the log."""
+    """End the benchmark if a process has ended; print the end of its log, and keep the log."""
     try:
         process = psutil.Process(pid)
         if process.status() != psutil.STATUS_ZOMBIE:
