@@ -7,6 +7,7 @@ fence, which reads a clock. An event loop that answers no more is another matter
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.leader import STANDARD, Deposed, Election, Timing, boot_clock
@@ -70,7 +71,9 @@ class LeaseThread:
             with asyncio.Runner(loop_factory=lambda: own) as runner:
                 runner.run(self._elect(held.set, ask))
 
-        thread = loop.run_in_executor(None, elect)
+        # Its own, because it takes its place in an executor for as long as it leads.
+        executor = ThreadPoolExecutor(1, thread_name_prefix="lease")
+        thread = loop.run_in_executor(executor, elect)
         ended = asyncio.ensure_future(asyncio.wait((thread,)))
         try:
             await guarded(_until(held), _ended(thread))
@@ -78,6 +81,7 @@ class LeaseThread:
         finally:
             if not thread.done():
                 own.call_soon_threadsafe(self._stopping.set)
+            executor.shutdown(wait=False)
             await ended
 
     async def _elect(self, held: Callable[[], None], ask: Callable[[Callable[[], None]], None]) -> None:
