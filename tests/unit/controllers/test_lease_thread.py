@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from modelplane.controllers.leader import Deposed, Timing
-from modelplane.controllers.lease_thread import LeaseThread
+from modelplane.controllers.lease_thread import ASK_EVERY_S, LeaseThread
 from support.election import Leases
 from support.patience import PATIENCE_S
 
@@ -33,9 +33,13 @@ class Renewals(Leases):
         self.left = requests
 
 
-def thread_of(leases: Leases, **options: float) -> LeaseThread:
+def thread_of(leases: Leases, ask_every_s: float = ASK_EVERY_S) -> LeaseThread:
     return LeaseThread(
-        lambda: leases.client("first"), "modelplane-system", identity="first", timing=QUICK, **options
+        lambda: leases.client("first"),
+        "modelplane-system",
+        identity="first",
+        timing=QUICK,
+        ask_every_s=ask_every_s,
     )
 
 
