@@ -46,6 +46,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import ended_process
 import psutil
 from member_clusters import TEAM, Members, member_clusters, names
 from prometheus_client.parser import text_string_to_metric_families
@@ -88,6 +89,7 @@ class Bench:
     client: Client
     pids: Mapping[str, int]
     metrics_port: int
+    folder: Path
     simulated: Simulated | None = None
 
     def cpu_seconds(self) -> dict[str, float]:
@@ -134,8 +136,7 @@ class Bench:
     def check(self) -> None:
         """End where one of the processes has ended: there is nothing to wait for."""
         for name, pid in self.pids.items():
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                raise SystemExit(f"{name} has ended")
+            ended_process.check(name, pid, self.folder)
 
     async def idle_cpu(self, seconds: float) -> float:
         """Return the part of one core that the controllers take over a time."""
@@ -178,13 +179,13 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         await register(client, members, names(options.clusters), regions(options))
         simulated = members if isinstance(members, Simulated) else None
         pids["clusters" if simulated else "envoy"] = members.pid
-        without = await Bench(client, pids, ports[1], simulated).watches()
+        without = await Bench(client, pids, ports[1], folder, simulated).watches()
         say("starting the controllers")
         began = time.monotonic()
         pids["controllers"] = stack.enter_context(
             process(controllers(home, ports[1]), folder / "controllers.log", folder)
         )
-        bench = Bench(client, pids, ports[1], simulated)
+        bench = Bench(client, pids, ports[1], folder, simulated)
         result: dict[str, Any] = {
             "clusters": options.clusters,
             "deployments": options.deployments,
@@ -299,7 +300,7 @@ async def control_plane(folder: Path) -> AsyncIterator[tuple[Home, Client, dict[
     api_server = both[both.index("kube-apiserver") : both.index("kube-controller-manager")]
     with (
         process(plane.etcd(), folder / "etcd.log", plane.directory) as etcd,
-        process((str(plane.binary), *api_server), folder / "api-server.log", plane.directory) as server,
+        process((str(plane.binary), *api_server), folder / "kube-apiserver.log", plane.directory) as server,
     ):
         async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
             await until_ready(client)

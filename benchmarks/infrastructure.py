@@ -80,7 +80,7 @@ async def provision(clusters: int, folder: Path) -> dict[str, Any]:
         port = free_port()
         log = folder / "controllers.log"
         pids["controllers"] = stack.enter_context(process(controllers(home, port), log, folder))
-        bench = Bench(client, pids, port)
+        bench = Bench(client, pids, port, folder)
         stack.enter_context(SimulatedClouds(str(home.kubeconfig), lambda _item: {}, turn_s=TURN_S))
         await apply_all(client, (class_of(cloud) for cloud in CLOUDS))
         await until_served(bench)

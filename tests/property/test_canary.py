@@ -116,6 +116,22 @@ def _revisions(run: SteppedRollout) -> dict[str, str]:
     return {key: each["metadata"]["labels"][labels.REVISION] for key, each in run.replicas().items()}
 
 
+def _check_new(
+    run: SteppedRollout, known: dict[str, Any], before: dict[str, str], after: dict[str, str]
+) -> None:
+    """Check that replicas are placed with the new revision only as far as the canary lacks them."""
+    had_older = any(each != known["revision"] for each in before.values())
+    has_template = f"revision-{known['stableRevision']}" in run.children
+    if not had_older or not has_template or known["revision"] == known["stableRevision"]:
+        return
+    placed = [key for key in after if key not in before and after[key] == known["revision"]]
+    needed = known["replicas"] if known["phase"] == "Running" else 0
+    staying = [key for key, each in run.replicas().items() if not each["spec"].get("draining")]
+    assert not placed or sum(after[key] == known["revision"] for key in staying) <= needed
+    if known["phase"] == "Running" and run.owner["spec"]["replicas"]:
+        assert any(each != known["revision"] for each in after.values()), "there is something to compare with"
+
+
 def _reconcile(run: SteppedRollout) -> None:
     """Reconcile, and check that no replica of an older revision is updated beyond what a canary needs."""
     before, served = _revisions(run), run.serving()
@@ -125,6 +141,7 @@ def _reconcile(run: SteppedRollout) -> None:
         return
     updated = {key for key in before if before[key] != after.get(key, before[key])}
     there = [key for key in after if after[key] == known["revision"]]
+    _check_new(run, known, before, after)
     if known["phase"] == "Running":
         staying = [key for key in there if not run.replicas()[key]["spec"].get("draining")]
         assert not updated or len(staying) <= known["replicas"]

@@ -9,7 +9,7 @@ import yaml
 from modelplane.api import labels
 from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.backends.pod_policy import REFUSED_PREFIXES, REFUSED_VARIABLES
+from modelplane.compose.backends.pod_policy import OF_POD_SCHEDULERS, REFUSED_PREFIXES, REFUSED_VARIABLES
 from modelplane.compose.backends.workload import with_spec_hash
 from modelplane.compose.composition import Composition, Desired, Keep
 from support.replicas import cluster, composed, engine, gang, member, replica
@@ -105,6 +105,69 @@ def test_a_refused_prefix_is_no_key_of_a_pod(prefix: str, what: str) -> None:
     )
     assert refused(said) == ("PodNotAccepted", message)
     assert said.children == (Keep(KEY),), "what runs stays"
+
+
+QUEUES = (
+    "kueue.x-k8s.io/queue-name",
+    "kueue.x-k8s.io/priority-class",
+    "kueue.x-k8s.io/pod-group-name",
+    "kai.scheduler/queue",
+    "kai.scheduler/node-pool",
+    "runai/queue",
+    "runai-queue",
+    "run.ai/top-owner-metadata",
+    "scheduling.volcano.sh/queue-name",
+    "volcano.sh/preemptable",
+    "scheduling.x-k8s.io/pod-group",
+    "yunikorn.apache.org/queue",
+    "quota.scheduling.koordinator.sh/name",
+    "scheduling.k8s.io/group-name",
+)
+
+
+@pytest.mark.parametrize("key", QUEUES)
+@pytest.mark.parametrize("what", ["labels", "annotations"])
+def test_no_author_of_a_template_chooses_a_queue_or_its_priority(key: str, what: str) -> None:
+    there = workload(composed(replica()))
+    said = composed(labelled(**{what: {key: "the-platforms"}}), {KEY: there})
+    assert refused(said)[0] == "PodNotAccepted"
+    assert said.children == (Keep(KEY),), "what runs stays"
+
+
+def scheduled(**scheduler: Any) -> tuple[dict[str, Any]]:
+    own = cluster()
+    own["spec"]["podScheduler"] = scheduler
+    return (own,)
+
+
+@pytest.mark.parametrize("what", ["labels", "annotations"])
+def test_no_author_sets_a_key_beside_those_of_the_clusters_scheduler(what: str) -> None:
+    there = scheduled(name="own-scheduler", labels={"batch.example.com/queue": "serving"})
+    own = labelled(**{what: {"batch.example.com/priority": "highest"}})
+    assert "batch.example.com/" in refused(composed(own, None, cluster=there))[1]
+    assert workload(composed(own)), "without that scheduler, the key means nothing"
+
+
+@pytest.mark.parametrize("key", OF_POD_SCHEDULERS)
+def test_where_there_is_another_scheduler_no_author_sets_its_plain_keys(key: str) -> None:
+    own = labelled(labels={key: "highest"})
+    assert key in refused(composed(own, None, cluster=scheduled(name="kai-scheduler")))[1]
+    assert workload(composed(own))
+    accepting = scheduled(name="kai-scheduler")
+    accepting[0]["spec"]["podKeys"] = {"accept": [key]}
+    assert workload(composed(own, None, cluster=accepting))
+
+
+def test_a_longer_key_is_none_of_a_scheduler() -> None:
+    own = labelled(labels={"queue-depth": "1", "projects": "x"})
+    assert workload(composed(own, None, cluster=scheduled(name="kai-scheduler")))
+
+
+def test_a_replica_that_keeps_its_scheduler_keeps_its_queue() -> None:
+    shape = member()
+    shape["template"]["metadata"] = {"labels": {"batch.example.com/priority": "highest"}}
+    kept = replica(engine("qwen", shape), podScheduler={"labels": {"batch.example.com/queue": "serving"}})
+    assert "batch.example.com/" in refused(composed(kept))[1]
 
 
 def test_a_platform_team_refuses_more_prefixes_and_accepts_some() -> None:

@@ -57,6 +57,13 @@ class Loop(asyncio.SelectorEventLoop):
             self._virtual.threads -= 1
 
 
+def stall(seconds: float) -> None:
+    """Let time pass while nothing runs, as on a machine with too much to do."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, Loop)
+    loop._virtual.now += seconds
+
+
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end, on a clock that begins at 0."""
     with asyncio.Runner(loop_factory=Loop) as runner:

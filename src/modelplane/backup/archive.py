@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO, Final
 
 import msgspec
 
@@ -29,14 +29,18 @@ class Damaged(Exception):
     """The file is not a whole backup; the message says why."""
 
 
+_Shown = Annotated[str, msgspec.Meta(max_length=128)]
+"""A text that commands print."""
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """The first line."""
 
     name: str
     format: int
-    modelplane: str
+    modelplane: _Shown
     """The version of Modelplane that wrote the file."""
-    time: str
+    time: _Shown
     resource_version: str
     """The version of the control plane that the objects were read at."""
     salt: str = ""

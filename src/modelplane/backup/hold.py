@@ -1,16 +1,18 @@
 """Hold: the controllers' Lease, taken while a fleet is restored, so that no controller acts on half of one.
 
-The claim does not expire. If a restore is interrupted, controllers still stand by, until it is run again and
-completes, or the Lease is deleted.
+The claim does not expire. If a restore ends before it wrote an object, it gives the Lease back. If it is
+interrupted later, controllers still stand by, until it is run again and completes, or the Lease is deleted.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.controllers.leader import LEASE, STANDARD
 from modelplane.install.refusals import Refused
+from modelplane.install.waiting import Report
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -30,9 +32,38 @@ class Hold:
     ) -> None:
         self._client = client
         self._identity = f"{_PREFIX}-{digest[:16]}"
+        self._digest = digest
         self._sleep = sleep
-        self.continues = False
-        """True if an earlier run of the same restore had taken it."""
+        self._taken = False
+        self.must_complete = False
+        """True once objects may have been written: then the Lease is not given back before all are there."""
+
+    @asynccontextmanager
+    async def explained(self, report: Report) -> AsyncIterator[None]:
+        """Give the Lease back if what is done meanwhile fails or is canceled; report it if it must stay."""
+        try:
+            yield
+        except BaseException:
+            if self._taken and not self.must_complete:
+                await self._give_up(report)
+            elif self._taken:
+                report(self._explanation())
+            raise
+
+    async def _give_up(self, report: Report) -> None:
+        try:
+            await self.give_back()
+        except BaseException as error:
+            report(self._explanation())
+            if not isinstance(error, errors.KubernetesError):
+                raise
+
+    def _explanation(self) -> str:
+        return (
+            f'interrupted: controllers stand by, because Lease "{SYSTEM_NAMESPACE}/{LEASE}" stays with '
+            f'"{self._identity}". Restore the file with sha256 {self._digest} again to continue, or give it '
+            f"up with `{GIVE_UP}`"
+        )
 
     async def check(self) -> Object | None:
         """Return the Lease; None if there is none. Raises ``Refused`` while another restore has it."""
@@ -43,6 +74,8 @@ class Hold:
                 "the restore of another backup is not complete there: restore that one again, or give it up "
                 f"with `{GIVE_UP}`"
             )
+        if holder == self._identity:
+            self._taken = self.must_complete = True  # by an earlier run
         return lease
 
     async def take(self) -> str:
@@ -51,10 +84,10 @@ class Hold:
         Raises ``Refused`` while another restore has it, and ``Conflict`` if another takes it at once.
         """
         lease = await self.check()
-        holder, spec = _holder(lease), (lease or {}).get("spec") or {}
-        self.continues = holder == self._identity
-        if self.continues:
+        if self._taken:
             return ""
+        holder, spec = _holder(lease), (lease or {}).get("spec") or {}
+        self._taken = True  # also without an answer
         await self._write(lease, (spec.get("leaseTransitions") or 0) + 1)
         if holder:
             # It may act until its last renewal expires.

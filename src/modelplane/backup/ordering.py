@@ -1,7 +1,7 @@
 """Order in which objects are restored: owners before what they own, and the older of two rivals first."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +10,10 @@ from modelplane.backup.objects import Entry
 from modelplane.kube.resources import NAMESPACES
 
 _DEEPEST: Final = 16
+MOST_TURNS: Final = 8
+"""Each turn costs more than a second, and a tenant can have many objects that claim the same. Those behind
+the first ones are restored in the last turn: none of them gets it while an older one is there.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +29,13 @@ def groups(entries: Iterable[Entry]) -> tuple[Group, ...]:
     """Return objects in the order in which they are restored. Raises ``Damaged`` if there is none."""
     namespaces: list[Entry] = []
     others: list[Entry] = []
-    for entry in entries:
+    for entry in sorted(entries, key=_age):
         (namespaces if entry.content.resource == NAMESPACES else others).append(entry)
     found = [Group(tuple(namespaces))]
-    for level in _levels(others):
-        for number, turn in enumerate(_turns(level)):
-            found.append(Group(tuple(turn), is_younger=number > 0))
+    last = 0
+    for turn, level in _turns(_levels(others), _ranks(others)):
+        found.append(Group(tuple(level), is_younger=turn > last))
+        last = turn
     return tuple(found)
 
 
@@ -53,12 +58,32 @@ def _levels(entries: list[Entry]) -> list[list[Entry]]:
     return found
 
 
-def _turns(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Return objects by their age among those that claim the same, each later than the older ones."""
+def _age(entry: Entry) -> tuple[str, str, str]:
+    return entry.created, entry.namespace, entry.name
+
+
+def _ranks(entries: Iterable[Entry]) -> dict[str, int]:
+    """Return the rank of each object that claims something among those that claim the same, oldest first."""
     last: dict[str, int] = {}
-    found: defaultdict[int, list[Entry]] = defaultdict(list)
-    for entry in sorted(entries, key=lambda each: (each.created, each.namespace, each.name)):
-        turn = max((last[each] + 1 for each in entry.claims if each in last), default=0)
-        last |= dict.fromkeys(entry.claims, turn)
-        found[turn].append(entry)
-    return [found[turn] for turn in sorted(found)]
+    found: dict[str, int] = {}
+    for entry in (each for each in entries if each.claims):
+        rank = max((last[each] + 1 for each in entry.claims if each in last), default=0)
+        found[entry.uid] = rank = min(rank, MOST_TURNS - 1)
+        last |= dict.fromkeys(entry.claims, rank)
+    return found
+
+
+def _turns(levels: Iterable[list[Entry]], ranks: Mapping[str, int]) -> list[tuple[int, list[Entry]]]:
+    """Return objects by turn, then by level: each later than its owners and than its older rivals.
+
+    The turn comes first: else an object whose owners are restored before it would be younger than a rival
+    without owners.
+    """
+    turns: dict[str, int] = {}
+    found: defaultdict[tuple[int, int], list[Entry]] = defaultdict(list)
+    for depth, level in enumerate(levels):
+        for entry in level:
+            above = (turns[each] for each in entry.owners if each in turns)
+            turns[entry.uid] = turn = max(ranks.get(entry.uid, 0), *above, 0)
+            found[turn, depth].append(entry)
+    return [(turn, found[turn, depth]) for turn, depth in sorted(found)]

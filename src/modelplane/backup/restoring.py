@@ -80,34 +80,27 @@ class Restorer:
     async def restore(self, *, dry_run: bool = False) -> Restored:
         """Restore the file, or with ``dry_run`` report what would be written.
 
-        Raises ``Refused`` and ``Damaged`` before anything is written, ``KubernetesError`` also after: then
-        the controllers stand by until the same restore is run again.
+        Raises ``Refused`` and ``Damaged`` mostly before an object is written. After any failure, the
+        controllers act again, or the report says that they stand by and how to continue.
         """
         plan, seal = planning.read(self._reader, self._passphrase)
         await installed(self._client)
         hold = Hold(self._client, self._reader.digest, sleep=self._sleep)
-        await hold.check()
-        there = await compare(self._client, self._reader, plan)
-        if dry_run:
-            for entry in plan.entries:
-                self._report(f"{'keep' if entry.identity in there else 'create'} {entry}")
-            return Restored(plan, await self._missing(plan, seal))
-        await self._prepare()
-        if former := await hold.take():
-            self._report(f"controllers stand by: the Lease was taken from {former}")
-        try:
+        async with hold.explained(self._report):
+            await hold.check()
+            there = await compare(self._client, self._reader, plan)
+            if dry_run:
+                for entry in plan.entries:
+                    self._report(f"{'keep' if entry.identity in there else 'create'} {entry}")
+                return Restored(plan, await self._missing(plan, seal))
+            await self._prepare()
+            if former := await hold.take():
+                self._report(f"controllers stand by: the Lease was taken from {former}")
             # Controllers may have written until now.
             await compare(self._client, self._reader, plan)
-        except Refused:
-            if not hold.continues:
-                await hold.give_back()
-            raise
-        try:
+            hold.must_complete = True
             differing = await self._write(plan, seal)
-        except (Refused, errors.KubernetesError):
-            self._report("interrupted: controllers stand by until the command is run again and completes")
-            raise
-        await hold.give_back()
+            await hold.give_back()
         return Restored(plan, await self._missing(plan, None), differing)
 
     async def _write(self, plan: Plan, seal: Seal | None) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from modelplane.cli.options import gateway_address_option
 if TYPE_CHECKING:
     from modelplane.controllers.gateway_manager import GatewayManager
     from modelplane.controllers.helm.process import Program
-    from modelplane.controllers.leader import Election
+    from modelplane.controllers.lease_thread import LeaseThread
     from modelplane.controllers.manager import Manager
     from modelplane.kube.client import Client
     from modelplane.kube.fence import Fence
@@ -111,7 +111,7 @@ async def _run(options: _Options) -> None:
     from modelplane.telemetry.metric_definitions import Program
 
     async with AsyncExitStack() as stack:
-        election = await _election(options, stack)
+        election = _election(options)
         fence = election.fence if election else None
         client = await stack.enter_async_context(connect(options.kubeconfig, fence=fence, known=known))
         manager = _manager(options, client, fence)
@@ -160,15 +160,16 @@ def _manager(options: _Options, client: "Client", fence: "Fence | None") -> "Man
     )
 
 
-async def _election(options: _Options, stack: AsyncExitStack) -> "Election | None":
+def _election(options: _Options) -> "LeaseThread | None":
     """Return the election of a leader, if there is one."""
-    from modelplane.controllers.leader import Election
+    from functools import partial
+
+    from modelplane.controllers.lease_thread import LeaseThread
 
     if not options.leader_elect:
         return None
-    # A client of its own: the work must not hold up the lease.
-    client = await stack.enter_async_context(connect(options.kubeconfig))
-    return Election(client, options.namespace)
+    # A client and a thread of its own: the work must not hold up the lease.
+    return LeaseThread(partial(connect, options.kubeconfig), options.namespace)
 
 
 def _rotation(gateway_dir: Path | None) -> AbstractAsyncContextManager[None]:

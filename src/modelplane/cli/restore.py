@@ -39,6 +39,7 @@ def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_
     from modelplane.backup.archive import Damaged, opened
     from modelplane.backup.restoring import Restorer
     from modelplane.backup.sealing import passphrase_of
+    from modelplane.cli.tables import printable
     from modelplane.install.refusals import Refused
     from modelplane.install.waiting import Deadline, NotInTime
 
@@ -56,9 +57,9 @@ def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_
     try:
         restored = change(live, "a backup", do)
     except Damaged as error:
-        raise UserError(f"{file} is not a whole backup: {error}") from error
+        raise UserError(f"{file} is not a whole backup: {printable(str(error))}") from error
     except (Refused, NotInTime) as error:
-        raise UserError(str(error)) from error
+        raise UserError(printable(str(error))) from error
     _tell(restored, dry_run=dry_run)
 
 

@@ -1,11 +1,11 @@
 """Replicas of a canary: how many there are, which are updated first, and their share of the requests.
 
-While a canary runs, no more replicas are updated than its step needs: surge replicas where there are any,
-else existing ones within the limits. Once it is aborted, none is updated, and those of the new revision are
-withdrawn.
+While a canary runs, no more replicas have the new revision than its step needs: surge replicas where there
+are any, else existing ones within the limits, and of those that are placed meanwhile no more than are
+missing (`stable_replicas`). Once it is aborted, none is updated, and those of the new revision are withdrawn.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -18,40 +18,43 @@ from modelplane.compose.rollout import Limits, Rollout, is_draining, is_updating
 from modelplane.compose.wanted_replicas import Wanted
 
 
-def limited(
-    limits: Limits, state: Canary | None, observed: Mapping[str, Object], keys: Collection[str]
-) -> int:
+def limited(limits: Limits, state: Canary | None, observed: Mapping[str, Object], wanted: Wanted) -> int:
     """Return the most surge replicas while a canary limits them.
 
-    ``keys`` are those of the replicas that the deployment asks for.
+    ``wanted`` has the replicas that the deployment asks for.
     """
     if state is None or state.status.phase is CanaryPhase.PROMOTED:
         return limits.surge
     if not state.is_running or state.unsupported:
         return 0
-    new = sum(key not in observed or has_revision(observed[key], state.status.revision) for key in keys)
+    new = sum(_is_new(key, state, observed, wanted) for key in wanted)
     return min(limits.surge, max(0, state.status.replicas - new))
 
 
+def _is_new(key: str, state: Canary, observed: Mapping[str, Object], wanted: Wanted) -> bool:
+    """Return True if a replica has the revision of a canary, or is placed with it."""
+    if key in observed:
+        return has_revision(observed[key], state.status.revision)
+    return wanted[key].metadata.labels.get(labels.REVISION) == state.status.revision
+
+
 def narrowed(
-    rollout: Rollout, state: Canary | None, observed: Mapping[str, Object], keys: Collection[str]
+    rollout: Rollout, state: Canary | None, observed: Mapping[str, Object], wanted: Wanted
 ) -> Rollout:
     """Return a rollout that updates no more replicas than a canary needs.
 
-    ``keys`` are those of the replicas that are to exist. Those of cut-short canaries come first, and then
-    those that do not serve.
+    ``wanted`` has the replicas that are to exist. Those of cut-short canaries come first, and then those that
+    do not serve.
     """
     if state is None or state.status.phase is CanaryPhase.PROMOTED:
         return rollout
-    older = [
-        key for key in keys if key in observed and not has_revision(observed[key], state.status.revision)
-    ]
-    new = len(keys) - len(older)
-    room = max(0, state.status.replicas - new) if state.is_running and not state.unsupported else 0
+    new = {key for key in wanted if _is_new(key, state, observed, wanted)}
+    older = [key for key in wanted if key in observed and key not in new]
+    room = max(0, state.status.replicas - len(new)) if state.is_running and not state.unsupported else 0
     may = sorted(set(older) - rollout.waiting, key=lambda key: (_is_stable(observed[key], state), key))
     chosen = may[:room]
     # A withdrawn replica is written again, so that it stays withdrawn.
-    held = rollout.waiting - (set(keys) - set(older)) if state.is_withdrawn else rollout.waiting
+    held = rollout.waiting - new if state.is_withdrawn else rollout.waiting
     return Rollout(rollout.updated, held | frozenset(older) - frozenset(chosen))
 
 
@@ -75,10 +78,23 @@ def marked(wanted: Wanted, state: Canary | None, observed: Mapping[str, Object])
     share = labels.WITHDRAWN if state is not None and state.is_withdrawn else share
     return {
         key: _marked(replica, labels.WITHDRAWN if _is_returning(observed.get(key)) else share)
-        if share or _share(observed.get(key)) is not None
+        if (share and not _is_stable_and_new(key, state, observed, wanted))
+        or _share(observed.get(key)) is not None
         else replica
         for key, replica in wanted.items()
     }
+
+
+def _is_stable_and_new(
+    key: str, state: Canary | None, observed: Mapping[str, Object], wanted: Wanted
+) -> bool:
+    return state is not None and key not in observed and not _is_new(key, state, observed, wanted)
+
+
+def is_withdrawn(replica: ModelReplica, state: Canary | None) -> bool:
+    """Return True if a replica that is to be written gets no requests because its canary was aborted."""
+    has = state is not None and replica.metadata.labels.get(labels.REVISION) == state.status.revision
+    return has and state is not None and state.is_withdrawn
 
 
 def _is_returning(replica: Object | None) -> bool:

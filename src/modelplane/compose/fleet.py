@@ -14,7 +14,13 @@ from modelplane.api.decode import InvalidObject, convert, decode_as
 from modelplane.api.devices import Device, DeviceAttribute
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
 from modelplane.api.model_cache import ModelCache
-from modelplane.api.model_deployment import Engine, Member, ModelDeployment, PlacementSettings
+from modelplane.api.model_deployment import (
+    Engine,
+    Member,
+    ModelDeployment,
+    PlacementSettings,
+    ReplicaTemplate,
+)
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
@@ -307,6 +313,18 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
         currency=placement.currency or "",
         created=_time(source.metadata.creation_timestamp),
     )
+
+
+def with_template(source: scheduler.Deployment, template: ReplicaTemplate) -> scheduler.Deployment:
+    """Return a deployment that needs what another template asks for, beside its cache."""
+    picks = template.serving_settings.picks
+    return replace(source, engines=_engines(template.engines), picks=picks)
+
+
+def same_needs(one: ReplicaTemplate, other: ReplicaTemplate) -> bool:
+    """Return True if replicas of two templates have the same places."""
+    picks = one.serving_settings.picks == other.serving_settings.picks
+    return picks and _engines(one.engines) == _engines(other.engines)
 
 
 def _engines(engines: Iterable[Engine]) -> tuple[scheduler.Engine, ...]:

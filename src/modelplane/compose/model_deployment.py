@@ -15,13 +15,21 @@ from modelplane.api.decode import encode
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
-from modelplane.api.model_deployment import ModelDeployment, ReplicaCounts
+from modelplane.api.model_deployment import ModelDeployment, ReplicaCounts, ReplicaTemplate
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.api.reasons import ModelReplicaCondition
 from modelplane.cel import SelectorError
-from modelplane.compose import canary_replicas, failover, fleet, preferred, priorities, quotas
+from modelplane.compose import (
+    canary_replicas,
+    failover,
+    fleet,
+    preferred,
+    priorities,
+    quotas,
+    stable_replicas,
+)
 from modelplane.compose.canary import Canary, canary
 from modelplane.compose.composition import (
     Blocked,
@@ -82,19 +90,31 @@ def place(request: Request[ModelDeployment]) -> scheduler.Placement:
     """
     there, deployment = situation(request)
     limit = limits(request.owner)
+    trial = canary(request)
+    excess = stable_replicas.excess(trial, request.observed)
+
+    def with_stable(placement: scheduler.Placement, surge: int = 0) -> scheduler.Placement:
+        def again(template: ReplicaTemplate) -> scheduler.Placement:
+            other = replace(fleet.with_template(deployment, template), replicas=deployment.replicas + surge)
+            return scheduler.schedule(scheduler.without_marks(there, deployment, excess), other)
+
+        return stable_replicas.with_stable(placement, request.owner, trial, request.observed, again)
+
     if not limit.surge:
-        return scheduler.schedule(scheduler.without_marks(there, deployment), deployment)
-    placement = scheduler.schedule(there, deployment)
-    wanted = wanted_replicas(request, request.owner.replica_template(), placement)
+        unmarked = scheduler.without_marks(there, deployment, excess)
+        return with_stable(scheduler.schedule(unmarked, deployment))
+    marked = scheduler.with_marks(there, deployment, excess)
+    placement = scheduler.schedule(marked, deployment)
+    wanted = wanted_replicas(request, with_stable(placement), trial)
     names = {each.replica for each in placement.assignments}
     standing = [
         child
         for child in request.observed.values()
         if is_surge(child) and child["metadata"]["name"] not in names
     ]
-    limit = replace(limit, surge=canary_replicas.limited(limit, canary(request), request.observed, wanted))
+    limit = replace(limit, surge=canary_replicas.limited(limit, trial, request.observed, wanted))
     surge = surge_replicas(wanted, request.observed, limit, len(standing))
-    return scheduler.with_surge(there, deployment, placement, surge)
+    return with_stable(scheduler.with_surge(marked, deployment, placement, surge, excess), surge)
 
 
 def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, scheduler.Deployment]:
@@ -114,10 +134,9 @@ def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, sched
 def placed(request: Request[ModelDeployment], placement: scheduler.Placement) -> Composition:
     """Compose the replicas, status and conditions of a placement."""
     deployment = request.owner
-    template = deployment.replica_template()
     _, cache_conditions = _cache(request)
     trial = canary(request)
-    wanted = wanted_replicas(request, template, placement)
+    wanted = wanted_replicas(request, placement, trial)
     wanted = canary_replicas.marked(wanted, trial, request.observed)
     surge = {replica_key(each.cluster, each.index) for each in placement.assignments if each.surge}
     missing = _missing(request, placement)
@@ -262,7 +281,7 @@ def _children(
                 yield told if is_back else Keep(key)
             continue
         manifest = encode(wanted[key])
-        if trial is not None and trial.is_withdrawn:
+        if canary_replicas.is_withdrawn(wanted[key], trial):
             manifest["spec"]["draining"] = True
         elif is_draining(request.observed.get(key)):
             # Written although it is the default, because Crossplane or a controller may have set it.

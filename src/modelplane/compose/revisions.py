@@ -32,6 +32,13 @@ def number_of(child: Object) -> int:
     return int(child.get("revision", 0))
 
 
+def template_of(revision_hash: str, observed: Mapping[str, Object]) -> Object | None:
+    """Return the fields of the template of a revision; None if there is no such revision."""
+    child = observed.get(_KEY + revision_hash)
+    found = child["data"].get("spec") if child and is_revision(child) and child.get("data") else None
+    return found if isinstance(found, dict) else None
+
+
 def revisions(owner: ModelDeployment, observed: Mapping[str, Object]) -> Iterator[Desired | Keep]:
     """Yield the revision of the template, and the earlier ones within the limit or in use.
 

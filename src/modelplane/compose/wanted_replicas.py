@@ -22,17 +22,21 @@ from modelplane.api.names import replica_name
 from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.compose import fleet
+from modelplane.compose.canary import Canary
 from modelplane.compose.composition import Request
 from modelplane.compose.rollout import is_surge, revision
+from modelplane.compose.stable_replicas import stable_template
 
 Wanted: TypeAlias = dict[str, ModelReplica]
 """The replicas that are to exist, by key."""
 
 
 def wanted_replicas(
-    request: Request[ModelDeployment], template: ReplicaTemplate, placement: scheduler.Placement
+    request: Request[ModelDeployment], placement: scheduler.Placement, trial: Canary | None
 ) -> Wanted:
     """Return the replicas of a placement that are not leaving."""
+    current = request.owner.replica_template()
+    stable = stable_template(request.owner, trial, request.observed) or current
     taken = {assignment.replica for assignment in placement.assignments if assignment.replica}
     wanted: Wanted = {}
     for assignment in placement.assignments:
@@ -43,6 +47,7 @@ def wanted_replicas(
         key = replica_key(assignment.cluster, assignment.index)
         backend = _backend(request, key, assignment.cluster)
         was_surge = is_surge(request.observed.get(key))
+        template = stable if assignment.stable else current
         replica = _replica(request.owner, template, assignment, name, backend, was_surge=was_surge)
         scheduled = _pod_scheduler(request, key, assignment.cluster)
         wanted[key] = (

@@ -130,10 +130,14 @@ class Candidacy:
         return claimed if self.free_in_s(now) <= 0 else None
 
     def wrote(self, lease: Object, sent_at: float, now: float) -> None:
-        """Record that a claim was accepted, by the time at which it was sent."""
+        """Record that a claim was accepted, by the time at which it was sent.
+
+        A first claim that was answered too late begins nothing: the next one renews it.
+        """
         self.look(now)
         self._lease, self._changed_at = lease, now
-        self._renewed_at = sent_at
+        if self._renewed_at is not None or now < sent_at + self._timing.deadline_s:
+            self._renewed_at = sent_at
 
     def resign(self) -> None:
         """Never act again."""
@@ -160,6 +164,8 @@ class Election:
         self._clock = clock
         self._candidacy = Candidacy(self._identity, timing)
         self._known: Object | None = None
+        self._sent_at = 0.0
+        """Time at which the last claim was sent."""
         self.problem = "the lease has not been read yet"
         """The cause if the last attempt to read or renew the lease failed; empty otherwise."""
 
@@ -186,7 +192,8 @@ class Election:
     async def _acquire(self) -> None:
         said = ""
         while True:
-            await self._attempt(self._timing.deadline_s / 2)
+            # Without a limit for both requests: only the time since the claim was sent counts.
+            await self._attempt(None)
             if self.leads:
                 _log.info("leading, as %s", self._identity)
                 return
@@ -202,10 +209,13 @@ class Election:
 
     async def _hold(self) -> None:
         """Renew the lease until that fails for too long."""
+        began = self._sent_at
         while (remaining_s := self._candidacy.remaining_s(self._clock())) > 0:
-            await asyncio.sleep(min(self._timing.retry_s, remaining_s))
-            remaining_s = self._candidacy.remaining_s(self._clock())
-            await self._attempt(min(self._timing.deadline_s / 2, remaining_s))
+            # From one attempt to the next, so that a slow answer takes no time from the next request.
+            pause_s = began + self._timing.retry_s - self._clock()
+            await asyncio.sleep(max(0.0, min(pause_s, remaining_s)))
+            began = self._clock()
+            await self._attempt(self._candidacy.remaining_s(began))
         raise Deposed(self._lost())
 
     def _lost(self) -> str:
@@ -214,8 +224,8 @@ class Election:
         cause = late if holder == self._identity else f"{holder or 'no candidate'} holds it"
         return f'lost Lease "{self._namespace}/{LEASE}": {cause}'
 
-    async def _attempt(self, timeout_s: float) -> None:
-        """Try once to take or renew the lease."""
+    async def _attempt(self, timeout_s: float | None) -> None:
+        """Try once to take or renew the lease, within a time; each request has a limit of its own too."""
         try:
             async with asyncio.timeout(timeout_s):
                 try:
@@ -239,14 +249,19 @@ class Election:
         if spec is None:
             self._known = None  # it is another's: look again
             return
-        sent_at = self._clock()
+        self._sent_at = sent_at = self._clock()
         self._known = await self._write(spec)
         self._candidacy.wrote(self._known, sent_at, self._clock())
 
     async def _read(self) -> Object | None:
-        return await self._client.get(resources.LEASES, LEASE, self._namespace)
+        async with asyncio.timeout(self._timing.deadline_s / 2):
+            return await self._client.get(resources.LEASES, LEASE, self._namespace)
 
     async def _write(self, spec: Object) -> Object:
+        async with asyncio.timeout(self._timing.deadline_s / 2):
+            return await self._send(spec)
+
+    async def _send(self, spec: Object) -> Object:
         if self._known is None:
             manifest = {
                 "apiVersion": resources.LEASES.api_version,

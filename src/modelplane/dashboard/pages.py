@@ -13,6 +13,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.dashboard import explanations
+from modelplane.dashboard.canaries import shown_canary
 from modelplane.dashboard.rendering import Page, Renderer, link, paged
 from modelplane.dashboard.snapshot import Readiness, Snapshot, readiness
 from modelplane.dashboard.timeline import of_object, timeline
@@ -162,7 +163,12 @@ def _deployments(view: View, query: Query) -> _Built:
 
 
 def _deployment(view: View, _query: Query, namespace: str, name: str) -> _Built:
-    return _explained(view, "deployment.html", kind_name(ModelDeployment), namespace, name)
+    built = _explained(view, "deployment.html", kind_name(ModelDeployment), namespace, name)
+    item = view.snapshot.find(kind_name(ModelDeployment), namespace, name)
+    if built is None or item is None:
+        return None
+    template, values = built
+    return template, {**values, "canary": shown_canary(item)}
 
 
 def _services(view: View, query: Query) -> _Built:

@@ -18,7 +18,7 @@ from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.quota_usage import QuotaUse, quota_usage
 from modelplane.scheduler.quotas import Limit, Quota, by_namespace
 from modelplane.scheduler.schedule import schedule
-from modelplane.scheduler.surge import with_surge, without_marks
+from modelplane.scheduler.surge import with_marks, with_surge, without_marks
 from modelplane.scheduler.types import (
     CacheFootprint,
     Capabilities,
@@ -94,6 +94,7 @@ __all__ = [
     "quota_usage",
     "schedule",
     "usage",
+    "with_marks",
     "with_surge",
     "without_marks",
 ]

@@ -4,7 +4,8 @@ Candidates are in the namespaces of the preemptor's quota or cohort, on clusters
 deployments of lower priority: first those that are leaving already, then those of quotas that borrow, the
 lowest priority first, the newest first. They are taken in this order until the replica fits, and then as many
 as possible are given back, the last one first. The last replica of a deployment that serves is never taken,
-nor its last replica at all. A replica that would borrow displaces none.
+nor the last that answers until an edit restarts it, nor its last replica at all. A replica that would borrow
+displaces none.
 
 A replica that leaves holds its devices until it is gone; the preemptor is placed then. As those that leave
 already come first, the same ones are found again in the meantime.
@@ -37,6 +38,14 @@ class Displacement:
     def remaining(self) -> tuple[Replica, ...]:
         """The replicas that are not leaving yet."""
         return tuple(each for each in self.replicas if not each.withdrawn)
+
+    @property
+    def present(self) -> tuple[Replica, ...]:
+        """The replicas that nothing deletes yet.
+
+        One that was withdrawn already may have been withdrawn for another reason: its deployment must hear.
+        """
+        return tuple(each for each in self.replicas if not each.deleting)
 
 
 def displace(state: CycleState, fleet: Fleet) -> Displacement | None:
@@ -95,17 +104,20 @@ def _targets(state: CycleState, candidates: Sequence[Replica]) -> list[Cluster]:
 
 
 class _Spare:
-    """Replicas that a deployment can lose: all but the last one, and all but the last that serves."""
+    """Replicas that a deployment can lose: all but the last one, the last that serves, and that answers."""
 
     def __init__(self, replicas: Iterable[Replica]) -> None:
         there = [each for each in replicas if not each.withdrawn]
         self._there = Counter(each.deployment_uid for each in there)
         self._serving = Counter(each.deployment_uid for each in there if each.serves)
+        # One that an edit will restart serves no longer for certain, but may be all that there is.
+        self._answering = Counter(each.deployment_uid for each in there if each.answers)
 
     def copy(self) -> "_Spare":
         """Return the same, to count on."""
         spare = _Spare(())
         spare._there, spare._serving = self._there.copy(), self._serving.copy()
+        spare._answering = self._answering.copy()
         return spare
 
     def take(self, replica: Replica) -> bool:
@@ -115,8 +127,11 @@ class _Spare:
             return True
         if self._there[uid] < 2 or (replica.serves and self._serving[uid] < 2):
             return False
+        if replica.answers and self._answering[uid] < 2:
+            return False
         self._there[uid] -= 1
         self._serving[uid] -= replica.serves
+        self._answering[uid] -= replica.answers
         return True
 
 

@@ -29,6 +29,8 @@ class Assignment:
     waits: bool = False
     reason: str = ""
     cost: Cost | None = None
+    stable: bool = False
+    """True if it is new and gets the template that a canary is compared with."""
     surge: bool = False
     """True if it is in addition to the replicas that the deployment asks for, during a rollout."""
 

@@ -62,7 +62,7 @@ def schedule(fleet: Fleet, deployment: Deployment, *, together: bool = True) -> 
         _dropped([*gone, *(Gone(each, displaced[each.name]) for each in leaving_now)], surplus, relieved),
         with_turns(diagnose(state, kept, leaving, filled), ahead, displaced, wanted),
         state.currency,
-        displaces=wanted.remaining if wanted else (),
+        displaces=wanted.present if wanted else (),
     )
 
 

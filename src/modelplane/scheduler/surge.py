@@ -1,5 +1,6 @@
 """Surge: replicas that a rollout places in addition to those that the deployment asks for."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from modelplane.scheduler.placement import Placement
@@ -7,11 +8,13 @@ from modelplane.scheduler.schedule import schedule
 from modelplane.scheduler.types import Deployment, Fleet
 
 
-def with_surge(fleet: Fleet, deployment: Deployment, base: Placement, surge: int) -> Placement:
+def with_surge(
+    fleet: Fleet, deployment: Deployment, base: Placement, surge: int, excess: Collection[str] = ()
+) -> Placement:
     """Return a placement with this many replicas in addition, where there is capacity.
 
     The diagnosis stays that of the replicas that the deployment asks for. So do the replicas that are no
-    longer needed elsewhere: a drain does not wait for surge replicas.
+    longer needed elsewhere: a drain does not wait for surge replicas. Those named in ``excess`` go first.
     """
     if not surge:
         return base
@@ -22,7 +25,7 @@ def with_surge(fleet: Fleet, deployment: Deployment, base: Placement, surge: int
     )
     asked = {(each.cluster, each.index) for each in fewer.assignments if not each.leaving}
     more = schedule(
-        without_marks(fleet, deployment),
+        without_marks(fleet, deployment, excess),
         replace(deployment, replicas=deployment.replicas + surge),
         together=False,
     )
@@ -47,15 +50,25 @@ def with_surge(fleet: Fleet, deployment: Deployment, base: Placement, surge: int
     )
 
 
-def without_marks(fleet: Fleet, deployment: Deployment) -> Fleet:
+def with_marks(fleet: Fleet, deployment: Deployment, excess: Collection[str]) -> Fleet:
+    """Return a fleet in which the replicas named in ``excess`` go first, as surge replicas do."""
+    marked = (
+        replace(each, surge=True) if each.deployment_uid == deployment.uid and each.name in excess else each
+        for each in fleet.replicas
+    )
+    return replace(fleet, replicas=tuple(marked)) if excess else fleet
+
+
+def without_marks(fleet: Fleet, deployment: Deployment, excess: Collection[str] = ()) -> Fleet:
     """Return a fleet in which a deployment's surge replicas are like all others.
 
-    If one of its replicas has to go, it is one that does not serve, surge or not.
+    If one of its replicas has to go, it is one of those named in ``excess``, and then one that does not
+    serve, surge or not.
     """
     return replace(
         fleet,
         replicas=tuple(
-            replace(each, surge=False) if each.surge and each.deployment_uid == deployment.uid else each
+            replace(each, surge=each.name in excess) if each.deployment_uid == deployment.uid else each
             for each in fleet.replicas
         ),
     )

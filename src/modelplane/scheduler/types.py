@@ -307,7 +307,12 @@ class Replica:
     @property
     def serves(self) -> bool:
         """True if it is known to get requests and to answer them, and to go on with it."""
-        return self.ready and not (self.withdrawn or self.unreachable or self.updating)
+        return self.answers and not self.updating
+
+    @property
+    def answers(self) -> bool:
+        """True if it is known to get requests and to answer them; an edit may restart it."""
+        return self.ready and not (self.withdrawn or self.unreachable)
 
 
 @dataclass(frozen=True, slots=True)

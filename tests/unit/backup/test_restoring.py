@@ -1,14 +1,18 @@
 """A fleet is saved, and restored to an empty control plane: whole, once, and nothing there is changed."""
 
+import asyncio
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from modelplane.api import labels
-from modelplane.backup import hold
-from modelplane.backup.archive import opened
+from modelplane.backup import comparing, hold, restoring
+from modelplane.backup.archive import Damaged, Reader, opened
+from modelplane.backup.comparing import item_of
+from modelplane.backup.objects import Entry
 from modelplane.backup.restoring import Restored, Restorer
 from modelplane.backup.saving import Saver
 from modelplane.controllers.leader import LEASE
@@ -292,6 +296,172 @@ async def test_the_older_of_two_that_claim_the_same_is_the_older_one_again(
     assert order == ["owner", "alone", "a-thief", "b-thief"]
     assert slept == [2, 3]
     assert clock.total > 2, "an age has the precision of a second"
+
+
+async def test_many_objects_of_one_claim_cost_a_restore_few_turns(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    for number in range(40):
+        metadata = {"creationTimestamp": f"2026-01-01T00:00:{number:02}Z"}
+        spec = {"hashes": [{"sha256": "one"}]}
+        name = "owner" if not number else f"a-thief-{number:02}"
+        source.put(item("ModelKey", name, f"old-{number}", spec=spec, metadata=metadata))
+    await save(source, tmp_path / "fleet")
+    slept = Slept()
+    await restore(target, tmp_path / "fleet", sleep=slept)
+    order = [path.rpartition("/")[2] for path in target.objects if "/modelkeys/" in path]
+    assert order[:7] == ["owner", *(f"a-thief-{number:02}" for number in range(1, 7))]
+    assert len(order) == 40
+    assert slept.total < 10, "a turn costs more than a second, and a tenant can have thousands"
+
+
+HELD = (
+    'interrupted: controllers stand by, because Lease "modelplane-system/modelplane-controller" stays with '
+    '"modelplane-restore-{short}". Restore the file with sha256 {digest} again to continue, or give it up '
+    "with `kubectl delete lease modelplane-controller -n modelplane-system`"
+)
+
+
+def held(file: Path) -> str:
+    digest = json.loads(file.read_bytes().splitlines()[-1])["end"]["sha256"]
+    return HELD.format(short=digest[:16], digest=digest)
+
+
+async def test_a_file_that_changes_before_the_first_write_leaves_the_lease_to_the_controllers(
+    source: StoringServer, target: StoringServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "fleet"
+    await save(source, file)
+    target.put(a_lease("pod-1"))
+    target.put(copy.deepcopy(source.get("InferenceCluster", "east")))
+
+    def changed(_reader: Reader, _entry: Entry) -> Any:
+        raise Damaged("it was changed while it was read")
+
+    class Changing(Slept):
+        async def __call__(self, seconds: float) -> None:
+            await super().__call__(seconds)
+            monkeypatch.setattr(comparing, "item_of", changed)
+
+    said: list[str] = []
+    with pytest.raises(Damaged, match="changed while it was read"):
+        await restore(target, file, said=said, sleep=Changing())
+    assert lease(target)["holderIdentity"] == "", "no object was written: they act again"
+    assert said == ["controllers stand by: the Lease was taken from pod-1"]
+
+
+async def test_a_restore_that_is_canceled_while_it_waits_gives_the_lease_back(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    await save(source, tmp_path / "fleet")
+    target.put(a_lease("pod-1"))
+    waits = asyncio.Event()
+
+    class Waiting(Slept):
+        async def __call__(self, seconds: float) -> None:
+            await super().__call__(seconds)
+            waits.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(restore(target, tmp_path / "fleet", sleep=Waiting()))
+    await waits.wait()
+    assert lease(target)["holderIdentity"].startswith("modelplane-restore-")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert lease(target)["holderIdentity"] == ""
+
+
+async def test_a_lease_that_cannot_be_given_back_is_named(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "fleet"
+    await save(source, file)
+    target.put(a_lease("pod-1"))
+
+    class CutOff(Slept):
+        async def __call__(self, seconds: float) -> None:
+            await super().__call__(seconds)
+            target.fails_after = 0
+            raise errors.Unreachable("cut off")
+
+    said: list[str] = []
+    with pytest.raises(errors.Unreachable):
+        await restore(target, file, said=said, sleep=CutOff())
+    assert said == [held(file)]
+    target.fails_after = None
+    await restore(target, file)
+    assert lease(target)["holderIdentity"] == ""
+
+
+@pytest.mark.parametrize("failure", [Damaged("it was changed"), OSError(5, "Input/output error")])
+async def test_a_restore_that_ends_between_two_writes_says_who_holds_the_lease_and_continues(
+    source: StoringServer,
+    target: StoringServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: Exception,
+) -> None:
+    file = tmp_path / "fleet"
+    await save(source, file)
+    said: list[str] = []
+
+    def broken(_reader: Reader, entry: Entry) -> Any:
+        if entry.content.resource.kind == "ModelReplica":
+            raise failure
+        return item_of(_reader, entry)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(restoring, "item_of", broken)
+        with pytest.raises(type(failure)):
+            await restore(target, file, said=said)
+    assert said == [held(file)]
+    assert lease(target)["holderIdentity"].startswith("modelplane-restore-")
+    await restore(target, file)
+    assert target.get("ModelReplica", "qwen-0")
+    assert lease(target)["holderIdentity"] == ""
+
+
+async def test_a_restore_that_is_canceled_between_two_writes_says_who_holds_the_lease(
+    source: StoringServer, target: StoringServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "fleet"
+    await save(source, file)
+    said: list[str] = []
+    writes = asyncio.Event()
+
+    async def stuck(_self: Restorer, _entry: Entry) -> None:
+        writes.set()
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Restorer, "_object", stuck)
+        task = asyncio.create_task(restore(target, file, said=said))
+        await writes.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert said == [held(file)]
+    await restore(target, file)
+    assert lease(target)["holderIdentity"] == ""
+
+
+async def test_a_second_run_that_is_refused_says_that_the_first_still_holds_the_lease(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "fleet"
+    await save(source, file)
+    target.fails_after = 5
+    with pytest.raises(errors.Unreachable):
+        await restore(target, file)
+    target.fails_after = None
+    other = copy.deepcopy(source.get("ModelDeployment", "qwen"))
+    other["metadata"]["name"] = "meanwhile"
+    target.put(other)
+    said: list[str] = []
+    with pytest.raises(Refused, match="meanwhile"):
+        await restore(target, file, said=said)
+    assert said == [held(file)]
 
 
 async def test_what_was_being_deleted_is_named(

@@ -101,6 +101,28 @@ def test_a_file_that_is_no_backup_is_refused(server: StoringServer, kubeconfig: 
     assert server.writes == []
 
 
+_HEADER = (
+    '{{"header": {{"name": "modelplane-backup", "format": {}, "modelplane": "9\\u001b]0;x\\u0007", '
+    '"time": "", "resource_version": ""}}}}'
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [_HEADER.format(99), _HEADER.format(1), '{"\\u001b]0;x\\u0007": 1}'],
+    ids=["a newer format", "a version that is none", "an unknown field"],
+)
+@pytest.mark.usefixtures("server")
+def test_a_file_that_is_refused_writes_no_control_characters(
+    kubeconfig: Path, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / "fleet").write_text(f"{line}\n")
+    done = run("restore", tmp_path / "fleet", "--kubeconfig", kubeconfig)
+    assert done.exit_code == 1
+    assert "]0;x" in done.output
+    assert all(each.isprintable() for each in done.output.rstrip("\n"))
+
+
 def test_a_local_fleet_is_not_restored_to(server: StoringServer, tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.create()

@@ -119,9 +119,11 @@ def test_an_aborted_canary_gets_no_requests_and_nothing_else_is_updated(surge: i
     assert (bench.weights(), bench.said()) == ([(GOOD, "")] * (3 + surge), told)
 
 
-def test_what_is_placed_after_an_abort_gets_no_requests() -> None:
+def test_what_is_placed_after_an_abort_without_the_stable_template_gets_no_requests() -> None:
     bench = trial()
     bench.decide(Outcome.ABORTED, "errors")
+    kept = state(bench)["stableRevision"]
+    bench.children = {key: each for key, each in bench.children.items() if not key.endswith(kept)}
     bench.owner["spec"]["replicas"] = 6
     bench.settle()
     assert bench.weights() == [(GOOD, "")] * 3

@@ -2,9 +2,7 @@
 
 import asyncio
 import itertools
-import json
 import random
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx2
@@ -12,8 +10,8 @@ import pytest
 
 from modelplane.controllers.leader import STANDARD, Candidacy, Deposed, Election
 from modelplane.kube import errors
-from modelplane.kube.client import Client
 from support import virtual_time
+from support.election import Leases, Process
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/modelplane-system/leases/modelplane-controller"
 
@@ -110,82 +108,6 @@ def test_a_leader_that_sees_another_one_leads_no_more() -> None:
     candidacy = a_leader()
     candidacy.saw(lease(2, holderIdentity="b"), 1)
     assert not candidacy.leads(1)
-
-
-class Leases:
-    """An API server with one lease, whose network does what the test says."""
-
-    def __init__(self) -> None:
-        self.lease: dict[str, Any] | None = None
-        self._version = 0
-        self.way: Callable[[str], Awaitable[None]] = self._at_once
-        """Waited for on the way to the server and back; raises where a message is lost."""
-
-    @staticmethod
-    async def _at_once(_identity: str) -> None:
-        return
-
-    def client(self, identity: str) -> Client:
-        async def answer(request: httpx2.Request) -> httpx2.Response:
-            await self.way(identity)
-            response = self._answer(request)
-            await self.way(identity)
-            return response
-
-        http = httpx2.AsyncClient(base_url="http://server", transport=httpx2.MockTransport(answer))
-        return Client(http, "modelplane")
-
-    def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        if request.method == "GET":
-            return self._found() if self.lease else _refused(404)
-        body = json.loads(request.content)
-        version = body["metadata"].get("resourceVersion")
-        if version != (self.lease and self.lease["metadata"]["resourceVersion"]):
-            return _refused(409)
-        self._version += 1
-        before = self.lease["spec"] if self.lease else {}
-        self.lease = {
-            "kind": "Lease",
-            "metadata": {"resourceVersion": str(self._version)},
-            "spec": before | body["spec"],
-        }
-        return self._found()
-
-    def _found(self) -> httpx2.Response:
-        return httpx2.Response(200, json=self.lease)
-
-
-def _refused(code: int) -> httpx2.Response:
-    return httpx2.Response(code, json={"kind": "Status", "message": "refused"})
-
-
-class Process:
-    """A candidate that notes when it worked."""
-
-    def __init__(self, leases: Leases, identity: str) -> None:
-        self._client = leases.client(identity)
-        self.election = Election(
-            self._client,
-            "modelplane-system",
-            identity=identity,
-            clock=lambda: asyncio.get_running_loop().time(),
-        )
-        self.began: list[float] = []
-        self.ended: list[float] = []
-        self.task: asyncio.Task[None] = asyncio.create_task(self.election.lead(self._work))
-
-    async def _work(self) -> None:
-        now = asyncio.get_running_loop().time
-        self.began.append(now())
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.ended.append(now())
-
-    async def stop(self) -> None:
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
-        await self._client.close()
 
 
 def _now() -> float:
@@ -306,6 +228,70 @@ def test_one_that_cannot_read_the_lease_says_why() -> None:
         process = Process(leases, "first")
         await asyncio.sleep(1)
         assert process.election.problem == "leases is forbidden"
+        await process.stop()
+
+    virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize("takes_s", [0.1, 3.0, 4.8])
+def test_a_slow_api_server_has_a_leader_too(takes_s: float) -> None:
+    """Each request takes so long; one that takes as long as half the deadline is given up."""
+
+    async def way(_identity: str) -> None:
+        await asyncio.sleep(takes_s / 2)
+
+    async def scenario() -> list[Process]:
+        leases = Leases()
+        leases.way = way
+        candidates = [Process(leases, name) for name in ("first", "second")]
+        await asyncio.sleep(600)
+        leading = [each for each in candidates if each.election.leads]
+        for each in candidates:
+            await each.stop()
+        return leading
+
+    [leading] = virtual_time.run(scenario())
+    assert leading.ended[0] - leading.began[0] > 550, "from the first attempt to the end"
+
+
+def test_a_renewal_that_was_not_answered_is_sent_again_at_once() -> None:
+    async def scenario() -> None:
+        leases = Leases()
+        unanswered = 0
+
+        async def way(_identity: str) -> None:
+            nonlocal unanswered
+            if _now() > 20 and unanswered < 1:
+                unanswered += 1
+                await asyncio.Event().wait()
+            await asyncio.sleep(0.4)
+
+        leases.way = way
+        process = Process(leases, "first")
+        await asyncio.sleep(200)
+        assert process.election.leads, "there are three seconds left after five without an answer"
+        await process.stop()
+
+    virtual_time.run(scenario())
+
+
+def test_a_first_claim_that_is_answered_too_late_deposes_none() -> None:
+    async def scenario() -> None:
+        leases = Leases()
+        process = Process(leases, "first")
+        slow = True
+
+        async def way(_identity: str) -> None:
+            nonlocal slow
+            await asyncio.sleep(0.01)
+            if leases.lease and slow:
+                slow = False
+                virtual_time.stall(20)
+
+        leases.way = way
+        await asyncio.sleep(60)
+        assert process.election.leads
+        assert not process.is_deposed
         await process.stop()
 
     virtual_time.run(scenario())

@@ -148,3 +148,68 @@ def test_a_manifest_that_cannot_be_planned_says_why(text, verdict):
 
     assert explained.verdict.startswith(verdict)
     assert not explained.well
+
+
+def _with_canary(**status):
+    fleet = shown_fleet.small(NOW)
+    item = next(each for each in fleet.objects["ModelDeployment"] if each["metadata"]["name"] == "llama-70b")
+    steps = [{"weight": 5, "durationSeconds": 60}, {"weight": 50, "durationSeconds": 60}]
+    item["spec"]["rollout"] = {"canary": {"steps": steps}}
+    canary = {"phase": "Running", "revision": "f5361840ba", "step": 2, "weight": 50, **status}
+    item.setdefault("status", {})["rollout"] = {"revision": "f5361840ba", "canary": canary}
+    return fleet, item
+
+
+def _canary_of(pages, fleet):
+    return pages.render("/deployments/ml-team/llama-70b", {}, fleet.view()).fragments["canary"]
+
+
+def test_a_canary_is_shown_with_its_step_weight_and_verdict(pages):
+    fleet, _ = _with_canary(stepStartTime="2026-07-01T11:00:00Z", message="new revision 412 answers")
+    html = _canary_of(pages, fleet)
+
+    for told in ("<dd>2 of 2</dd>", "<dd>50%</dd>", "f5361840ba", "Undecided", "new revision 412 answers"):
+        assert told in html
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"),
+    [
+        ({}, "Waits for its replicas"),
+        ({"phase": "Aborted", "weight": 0, "abortTime": "2026-07-01T11:00:00Z"}, "Aborted"),
+        ({"phase": "Promoted", "weight": 0}, "Promoted"),
+    ],
+)
+def test_the_verdict_on_a_canary_is_told(pages, status, verdict):
+    assert verdict in _canary_of(pages, _with_canary(**status)[0])
+
+
+def test_a_canary_that_is_held_says_why(pages):
+    fleet, item = _with_canary(stepStartTime="2026-07-01T11:00:00Z")
+    message = "The step is not decided: answers cannot be counted"
+    item["status"]["conditions"] = [fleet.condition("Progressing", False, "CanaryHolds", message)]
+    html = _canary_of(pages, fleet)
+
+    assert "Held" in html
+    assert message in html
+
+
+def test_texts_of_a_canary_are_escaped(pages):
+    evil = "<script>alert(1)</script>"
+    fleet, _ = _with_canary(stepStartTime="2026-07-01T11:00:00Z", message=evil, revision=evil)
+    html = pages.render("/deployments/ml-team/llama-70b", {}, fleet.view()).html
+
+    assert evil not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+
+
+@pytest.mark.parametrize("canary", ["?", {"phase": "Other"}, None])
+def test_a_canary_that_cannot_be_read_is_not_shown(pages, canary):
+    fleet, item = _with_canary()
+    item["status"]["rollout"]["canary"] = canary
+
+    assert "Canary" not in _canary_of(pages, fleet)
+
+
+def test_without_a_canary_nothing_is_shown(pages):
+    assert _canary_of(pages, shown_fleet.small(NOW)).strip() == ""

@@ -1,7 +1,8 @@
 """Pod policy: labels, annotations and variables that pods of teams do not have on a cluster.
 
 Webhooks, container runtimes and networks of a cluster act on labels and annotations of pods: they add
-containers, credentials, networks and devices. Variables of a container runtime select devices, past the
+containers, credentials, networks and devices. Schedulers of pods read queues and priorities from them, which
+are the platform team's (`spec.podScheduler`). Variables of a container runtime select devices, past the
 claims by which the scheduler counts them.
 """
 
@@ -10,6 +11,7 @@ from typing import Final
 
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.rejected import Rejected
 
 REFUSED_PREFIXES: Final = (
@@ -51,6 +53,21 @@ REFUSED_PREFIXES: Final = (
     "eks.amazonaws.com/",
     "iam.amazonaws.com/",
     "iam.gke.io/",
+    # Queues, priorities and groups of schedulers of pods.
+    "kai.scheduler/",
+    "koordinator.sh/",
+    "kueue.x-k8s.io/",
+    "pod-group.scheduling.sigs.k8s.io",
+    "quota.scheduling.koordinator.sh/",
+    "run.ai/",
+    "runai",
+    "scheduling.k8s.io/",
+    "scheduling.koordinator.sh/",
+    "scheduling.run.ai/",
+    "scheduling.volcano.sh/",
+    "scheduling.x-k8s.io/",
+    "volcano.sh/",
+    "yunikorn.apache.org/",
     # Nodes that could not be drained or removed, and labels of Kubernetes' own controllers.
     "apps.kubernetes.io/",
     "batch.kubernetes.io/",
@@ -62,6 +79,9 @@ REFUSED_PREFIXES: Final = (
     "statefulset.kubernetes.io/",
 )
 """Prefixes of the keys of labels and annotations that no cluster accepts, unless it says so."""
+
+OF_POD_SCHEDULERS: Final = ("applicationId", "pod-group-name", "priorityClassName", "project", "queue")
+"""Keys without a domain that schedulers read too. They are refused only where there is a podScheduler."""
 
 REFUSED_VARIABLES: Final = frozenset(
     {
@@ -88,16 +108,31 @@ def rejected(replica: ModelReplica, cluster: InferenceCluster) -> Rejected | Non
     return next(_rejections(replica, cluster), None)
 
 
+def _scheduler(replica: ModelReplica, cluster: InferenceCluster) -> list[PodScheduler]:
+    """Return the scheduler of a replica's pods, and the one that new replicas get."""
+    return [each for each in (replica.spec.pod_scheduler, cluster.spec.pod_scheduler) if each]
+
+
+def _of_scheduler(replica: ModelReplica, cluster: InferenceCluster) -> Iterator[str]:
+    """Yield the prefixes of the keys that the platform team sets: a scheduler reads others beside them."""
+    for scheduler in _scheduler(replica, cluster):
+        for key in (*scheduler.labels, *scheduler.annotations):
+            domain, slash, _ = key.partition("/")
+            yield f"{domain}/" if slash else key
+
+
 def _rejections(replica: ModelReplica, cluster: InferenceCluster) -> Iterator[Rejected]:
     keys = cluster.spec.pod_keys
-    prefixes = sorted({*REFUSED_PREFIXES, *keys.refuse} - {*keys.accept})
+    prefixes = sorted({*REFUSED_PREFIXES, *keys.refuse, *_of_scheduler(replica, cluster)} - {*keys.accept})
+    exact = {*OF_POD_SCHEDULERS} - {*keys.accept} if _scheduler(replica, cluster) else set()
     for engine in replica.spec.engines:
         for member in engine.members:
             metadata = member.template.metadata
             named = [("label", key) for key in metadata.labels]
             named += [("annotation", key) for key in metadata.annotations]
             for what, key in sorted(named):
-                if prefix := next((each for each in prefixes if key.startswith(each)), ""):
+                known = key if key in exact else ""
+                if prefix := known or next((each for each in prefixes if key.startswith(each)), ""):
                     yield Rejected(
                         f'{what} "{key}" of the pods of engine "{engine.name}" is not accepted by '
                         f'InferenceCluster "{cluster.metadata.name}": remove it, or let the platform team '
