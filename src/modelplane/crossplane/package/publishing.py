@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from modelplane.crossplane.package.addresses import Target
@@ -85,7 +86,7 @@ class _Manifest:
         for blob in self.blobs:
             is_missing = not repository.has(blob.digest)
             if is_missing:
-                repository.upload(blob, lambda blob=blob: _chunks(self.files, blob))  # type: ignore[misc]
+                repository.upload(blob, partial(_chunks, self.files, blob))
                 uploaded += blob.size
             report(blob, is_missing)
         return uploaded
