@@ -27,7 +27,8 @@ from modelplane.offline.yaml_output import as_yaml
 ROOT = Path(__file__).resolve().parent.parent
 # The shapes of released checkpoints are with the tests, which compare them with what is published.
 sys.path.append(str(ROOT / "tests"))
-from sizing_page import sizing_page  # noqa: E402  it imports them
+from recipe_arithmetic import pages as recipe_pages  # noqa: E402  it imports them
+from sizing_page import sizing_page  # noqa: E402  as above
 
 CRDS = ROOT / "package" / "crds"
 CROSSPLANE = ROOT / "package" / "crossplane"
@@ -70,6 +71,7 @@ def generated() -> dict[Path, str]:
     files[REFERENCE / "metrics.md"] = f"<!-- {METRICS_ORIGIN} -->\n\n{metrics_page()}"
     files[REFERENCE / "components.md"] = f"<!-- {COMPONENTS_ORIGIN} -->\n\n{components_page()}"
     files[REFERENCE / "sizes.md"] = f"<!-- {SIZES_ORIGIN} -->\n\n{sizing_page()}"
+    files |= recipe_pages()
     files[CARD_ROWS] = card_rows(CARDS_ORIGIN)
     for path, content in project().items():
         files[CROSSPLANE / path] = f"# {CROSSPLANE_ORIGIN}\n{content}"

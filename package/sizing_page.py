@@ -67,9 +67,9 @@ engines accept. Both are equal to the published ones for every model.
 _BOUNDS: Final = """## Published minima
 
 vLLM's recipes publish a minimum of GPU memory for some models. It is a formula, total parameters x bytes x
-1.2, and no measurement. So it is compared with bounds: the loaded weights, the need of the split for one short
-sequence of 2,048 tokens, and that for one sequence of the longest context. Figures are GB over all GPUs of
-the split, with the 8 % that vLLM leaves unused. FP8 and INT4 are as `--quantization` counts them.
+1.2, and no measurement. So it is compared with bounds: the loaded weights, the need of the split for one
+short sequence of 2,048 tokens, and that for one sequence of the longest context. Figures are GB over all GPUs
+of the split, with the 8 % that vLLM leaves unused. FP8 and INT4 are as `--quantization` counts them.
 
 Below the weights, a model cannot be loaded. Below a short sequence, there is less memory than was measured
 for the runtime and activations of other models, so the engine may not start.
