@@ -17,7 +17,7 @@ WITHOUT_SERVERS := --ignore=tests/kubernetes --ignore=tests/engines --ignore=tes
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down test coverage test-kubernetes scale engines browser crowd chaos check contract takeover format generate golden \
-	docs gateway-module check-gateway-module fuzz sanitize soak bench wheel audit clean
+	docs gateway-module check-gateway-module fuzz sanitize soak bench wheel release audit clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,9 @@ bench: setup ## Measure from nothing to the first token
 
 wheel: setup ## Build the wheel that carries the control plane's binary, for this kind of machine
 	@$(BIN)/python package/wheel.py
+
+release: setup ## Make a release in dist: wheels for each kind of machine, packages, bill of materials, checksums
+	@$(BIN)/python package/release.py
 
 audit: setup ## Check dependencies for vulnerabilities and licenses, and write a bill of materials to build/audit
 	@$(BIN)/python package/audit.py

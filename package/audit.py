@@ -12,11 +12,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import bill_of_materials
 import click
 from packaging.utils import canonicalize_name
 
@@ -24,8 +24,7 @@ from modelplane.api.listing import listing
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "audit"
-TOOLS = ("pip-audit==2.10.1", "cyclonedx-bom==7.5.0")
-SHIPPED = ".[local,function,otel,google,aws,nebius,mutual-tls,dashboard,mcp]"
+TOOLS = ("pip-audit==2.10.1", *bill_of_materials.TOOLS)
 
 Json = dict[str, Any]
 
@@ -64,19 +63,14 @@ def main() -> int:
     # Not in /tmp, which may be memory: the environments have 720 MB.
     with tempfile.TemporaryDirectory(dir=FOLDER) as temporary:
         return _audit(
-            _environment(Path(temporary, "tools"), *TOOLS), _environment(Path(temporary, "shipped"), SHIPPED)
+            bill_of_materials.environment(Path(temporary, "tools"), *TOOLS),
+            bill_of_materials.environment(Path(temporary, "shipped"), bill_of_materials.SHIPPED),
         )
 
 
 def _audit(tools: Path, shipped: Path) -> int:
     bill = FOLDER / "sbom.cdx.json"
-    about = ("--pyproject", "pyproject.toml", "--output-reproducible")
-    subprocess.run(
-        [tools / "cyclonedx-py", "environment", shipped / "python", *about, "--output-file", bill],
-        cwd=ROOT,
-        check=True,
-    )
-    components = json.loads(bill.read_text(encoding="utf-8"))["components"]
+    components = bill_of_materials.write(tools, shipped, bill)["components"]
     versions = {canonicalize_name(each["name"]): each["version"] for each in components}
     click.echo(f"SBOM: {len(versions)} packages in {bill.relative_to(ROOT)}")
     licenses = [*unlicensed(components)]
@@ -136,15 +130,6 @@ def _advisories(tools: Path, versions: Mapping[str, str]) -> list[str]:
 
 
 _REPORT = ("--progress-spinner=off", "--format=json", "--output")
-
-
-def _environment(folder: Path, *packages: str) -> Path:
-    """Make an environment with packages and without pip; return the folder of its programs."""
-    programs = folder / "bin"
-    venv.create(folder)
-    pip = (sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet")
-    subprocess.run([*pip, "--disable-pip-version-check", *packages], cwd=ROOT, check=True)
-    return programs
 
 
 def _print(check: str, problems: Collection[str]) -> None:

@@ -145,11 +145,23 @@ ROWS = (
     # Recipes.
     Row((("recipes/anthropic-messages-api",),), {"qwen3-8b": _NEBIUS_H100}),
     Row((("recipes/collecting-engine-metrics",),), {"qwen2-5-0-5b": _at("gke-l4-single: gpu-l4")}),
+    Row((("recipes/deepseek-v3",),), {"deepseek-v3": _at("nebius-h200: gpu-h200")}),
     Row((("recipes/glm-4.5-air",),), {"glm-air": _at("gke-a100: gpu-a100")}),
+    Row(
+        (("recipes/gpt-oss-120b",),),
+        {
+            "gpt-oss-amd": _at("aks-mi300x: gpumi300x"),
+            "gpt-oss-nvidia": _at("gke-h100: gpu-h100"),
+        },
+    ),
     Row((("recipes/kimi-k2",),), {"kimi-k2": _at("eks-kimi: gpu-h200, gpu-h200")}),
     Row(((_LAGUNA,),), {"laguna": _NEBIUS_H100}),
     Row(((_LAGUNA,), ("recipes/laguna-sglang",)), {"laguna": _NEBIUS_H100}),
     Row((("recipes/llama-3.1-8b",),), {"llama-3-1-8b": _at("eks-l4-single: gpu-l4")}),
+    Row(
+        (("recipes/mixtral-8x7b",),),
+        {"mixtral-amd": _at("vultr-mi355x: gpu-mi355x"), "mixtral-nvidia": _at("vultr-a100: gpu-a100")},
+    ),
     Row((("recipes/nemotron-3.5-lightning",),), {"nemotron-lightning": _NEBIUS_H100}),
     Row(
         (("recipes/qwen2.5-72b",), ("recipes/qwen2.5-72b-split",)),

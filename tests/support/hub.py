@@ -64,6 +64,10 @@ class Hub:
     """After how many bytes of a large file the next connection is cut, once; 0 for never."""
     bytes_per_s: float = 0
     """How fast a connection carries a large file; 0 for as fast as it can."""
+    fails: list[int] = field(default_factory=list)
+    """Statuses of the next requests for parts of large files; 0 cuts the connection."""
+    fails_whole: list[int] = field(default_factory=list)
+    """The same for whole files."""
     away: bool = False
     """Whether it answers that it is overloaded."""
     per_page: int = 2
@@ -142,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif found := _API.fullmatch(url.path):
             self._describe(found, parse_qs(url.query))
         elif found := _CONTENT.fullmatch(url.path):
-            self._send_content(found["sha"])
+            self._send_or_fail(found["sha"])
         elif found := _RESOLVE.fullmatch(url.path):
             self._resolve(found)
         else:
@@ -214,6 +218,17 @@ class _Handler(BaseHTTPRequestHandler):
             linked = {"X-Linked-Etag": f'"{sha}"', "X-Linked-Size": str(file.stat().st_size)}
             place = {"X-Repo-Commit": repo.commit, "Location": f"{self.hub.content_url}/content/{sha}"}
             self._send(302, b"", place | linked)
+
+    def _send_or_fail(self, sha: str) -> None:
+        hub = self.hub
+        fails = hub.fails if "Range" in self.headers else hub.fails_whole
+        if not fails:
+            self._send_content(sha)
+        elif status := fails.pop(0):
+            self._send(status, b"not now")
+        else:
+            hub.cut_after = 1_000
+            self._send_content(sha)
 
     def _send_content(self, sha: str) -> None:
         files = (file for repo in self.hub.repos.values() for file in repo.files.values())

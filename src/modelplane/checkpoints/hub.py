@@ -1,18 +1,27 @@
 """A checkpoint on the Hugging Face hub, by the hub's own library.
 
 Headers are read by range requests. The token is that of the library: ``HF_TOKEN``, or of ``hf auth login``.
+A file is asked for again after a failure without a verdict, because a model may have hundreds.
 """
 
 import os
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import httpx2
 
 from modelplane.sizing.tensors import Tensor, tensor
 from modelplane.sizing.unsizable import Unsizable
+
+DELAYS_S: Final = (0.5, 1.0, 2.0)
+"""Pauses before another try to read a file or a header."""
+_TIMEOUT_S: Final = 30.0
+_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
+
+Result = TypeVar("Result")
 
 
 class Hub:
@@ -42,23 +51,43 @@ class Hub:
         """Return a file of at most ``limit`` bytes."""
         if self._sizes[file] > limit:
             raise Unsizable(f'"{file}" of {self.name} has more than {limit:,} bytes: it is none of a model')
-        try:
-            with TemporaryDirectory() as folder:
-                path = self._api.hf_hub_download(
-                    self.name, file, revision=self._revision, local_dir=folder, etag_timeout=10
-                )
-                return Path(path).read_bytes()
-        except Exception as error:
-            raise _refused(self.name, error) from error
+        return self._patiently(lambda: self._downloaded(file))
+
+    def _downloaded(self, file: str) -> bytes:
+        with TemporaryDirectory() as folder:
+            path = self._api.hf_hub_download(
+                self.name, file, revision=self._revision, local_dir=folder, etag_timeout=10
+            )
+            return Path(path).read_bytes()
 
     def header(self, file: str) -> Iterator[Tensor]:
         """Yield the tensors of a safetensors file."""
-        try:
-            found = self._api.parse_safetensors_file_metadata(self.name, file, revision=self._revision)
-        except Exception as error:
-            raise _refused(self.name, error) from error
+        found: Any = self._patiently(
+            lambda: self._api.parse_safetensors_file_metadata(
+                self.name, file, revision=self._revision, timeout=_TIMEOUT_S
+            )
+        )
         for name, each in found.tensors.items():
             yield tensor(name, each.dtype, each.shape, file)
+
+    def _patiently(self, attempt: Callable[[], Result]) -> Result:
+        for delay in (*DELAYS_S, None):
+            try:
+                return attempt()
+            except Exception as error:
+                if delay is None or not _may_pass(error):
+                    raise _refused(self.name, error) from error
+                time.sleep(delay)
+        raise AssertionError  # pragma: no cover - the last try returns or raises
+
+
+def _may_pass(error: Exception) -> bool:
+    """Return True for a failure that another try may not have."""
+    from huggingface_hub import errors  # noqa: PLC0415 - optional, and slow to import
+
+    if isinstance(error, errors.HfHubHTTPError):
+        return error.response.status_code in _AGAIN
+    return isinstance(error, httpx2.TransportError)
 
 
 def _refused(repo: str, error: Exception) -> Exception:

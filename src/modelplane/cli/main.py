@@ -57,7 +57,7 @@ COMMANDS = {
     "gateway": Entry("Configure the gateway's Envoy from what the controllers publish."),
     "metrics": Entry("Serve the gateway's counts as external.metrics.k8s.io, for other autoscalers."),
     "function": Entry("Serve the composition function to Crossplane over gRPC."),
-    "package": Entry("Build and inspect the packages that Crossplane installs."),
+    "package": Entry("Build, inspect and push the packages that Crossplane installs."),
     "completion": Entry("Print the script that completes commands and options in a shell."),
     "agent": Entry("Run the node agent of this machine.", hidden=True),
     "envoy": Entry("Run the Envoy of this machine.", hidden=True),

@@ -1,4 +1,4 @@
-"""``modelplane package``: build and inspect the packages that Crossplane installs."""
+"""``modelplane package``: build, inspect and push the packages that Crossplane installs."""
 
 import json
 import time
@@ -13,14 +13,16 @@ from modelplane.cli.files import output_option
 from modelplane.cli.options import ListedArgument
 
 if TYPE_CHECKING:
+    from modelplane.crossplane.package.accounts import Account
     from modelplane.crossplane.package.inspection import Inspection
+    from modelplane.crossplane.package.oci import Descriptor
 
 _FILE = click.Path(exists=True, path_type=Path)
 
 
 @click.group()
 def package() -> None:
-    """Build and inspect the packages that Crossplane installs."""
+    """Build, inspect and push the packages that Crossplane installs."""
 
 
 _ALL = "all"
@@ -110,6 +112,53 @@ def inspect(file: Path, output: str) -> None:
         click.echo(json.dumps(found.json(), indent=2))
     else:
         click.echo("\n".join(_lines(found)))
+
+
+@package.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_FILE)
+@click.argument("address", metavar="ADDRESS[:TAG]")
+@click.option("--username", metavar="NAME", help="Name of the account, instead of a stored one.")
+@click.option("--password-stdin", is_flag=True, help="Read its password or token from standard input.")
+@click.option("--replace", is_flag=True, help="Move a tag that has other content.")
+def push(
+    files: tuple[Path, ...], address: str, username: str | None, password_stdin: bool, replace: bool
+) -> None:
+    """Push a package to a registry, or several files of one package, one for each platform.
+
+    By default the tag is the one in the FILE. The account is the one that `docker login` or `podman login`
+    stored. A registry on this machine (localhost, 127.0.0.1) is reached by HTTP, every other one by HTTPS.
+    """
+    from modelplane.crossplane.package import accounts, publishing, repository
+    from modelplane.crossplane.package.addresses import Target
+    from modelplane.crossplane.package.errors import PackageError
+
+    if bool(username) != password_stdin:
+        raise click.UsageError("--username and --password-stdin go together")
+    try:
+        target = Target.parse(address)
+        account = _given(username) if username else accounts.stored(target.host)
+        with repository.opened(target, account) as opened:
+            pushed = publishing.push(files, target, opened, _say_blob, replace=replace)
+    except PackageError as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"cannot read a package: {error.filename}: {error.strerror}") from error
+    done = f"pushed, {_size(pushed.uploaded)} uploaded" if pushed.is_new else "there already"
+    click.echo(f"{target.address}:{pushed.tag}: {done}")
+    click.echo(f"  {pushed.digest}")
+
+
+def _given(username: str) -> "Account":
+    from modelplane.crossplane.package.accounts import Account
+
+    password = click.get_text_stream("stdin").read().removesuffix("\n").removesuffix("\r")
+    if not password:
+        raise UserError("standard input has no password: pipe it in, as in `--password-stdin < FILE`")
+    return Account(username, password)
+
+
+def _say_blob(blob: "Descriptor", is_uploaded: bool) -> None:
+    click.echo(f"  {blob.digest}  {_size(blob.size):>9}  {'uploaded' if is_uploaded else 'there already'}")
 
 
 @package.command()

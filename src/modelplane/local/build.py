@@ -45,9 +45,14 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
-def build(sources: Path, target: Path, go: Path, report: Report) -> None:
-    """Compile the module at ``sources`` to ``target``, replacing it in one step."""
+def build(sources: Path, target: Path, go: Path, report: Report, architecture: str = "") -> None:
+    """Compile the module at ``sources`` to ``target``, replacing it in one step.
+
+    ``architecture`` is that of other machines, as Go names it, such as ``arm64``.
+    """
     environment = go_toolchain.environment()
+    if architecture:
+        environment |= {"GOOS": "linux", "GOARCH": architecture}
     _check_space(go, environment)
     total = _packages(sources, go, environment, report)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")

@@ -8,6 +8,7 @@ library is made for one Envoy, the version that ``pyproject.toml`` requires.
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import modelplane
@@ -59,7 +60,7 @@ def find_or_build(report: Report) -> Path:
     target = _cached()
     with build_cache.only_build(target.parent.parent, report):
         if not target.exists():
-            _build(target, report)
+            compile_to(target, target.parent.parent / "target", _command(), report)
     return target
 
 
@@ -79,19 +80,28 @@ def _cached() -> Path:
     return build_cache.folder() / "gateway-module" / key / LIBRARY
 
 
-def _build(target: Path, report: Report) -> None:
-    """Compile the crate to ``target``, replacing it in one step."""
+def compile_to(
+    target: Path,
+    products: Path,
+    command: Sequence[str],
+    report: Report,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Compile the crate to ``target`` with a command of cargo, replacing it in one step.
+
+    ``products`` is the folder that cargo keeps from one build to the next.
+    """
     report(Progress("compiling the gateway module"))
-    target.parent.mkdir(exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     # Cargo writes beside the sources, which may be read-only.
     copy = target.parent / "source"
     # With new times: cargo takes sources that are older than its last products for those of the products.
     shutil.copytree(SOURCES / "src", copy / "src", dirs_exist_ok=True, copy_function=shutil.copy)
     shutil.copy(SOURCES / "Cargo.toml", copy)
-    products = target.parent.parent / "target"
     done = subprocess.run(
-        ["cargo", *_command(), "--quiet", "--target-dir", products],
+        ["cargo", *command, "--quiet", "--target-dir", products],
         cwd=copy,
+        env=environment,
         capture_output=True,
         text=True,
         check=False,
@@ -99,7 +109,7 @@ def _build(target: Path, report: Report) -> None:
     if done.returncode:
         last = "".join(f"\n  {line}" for line in done.stderr.strip().splitlines()[-8:])
         raise LocalError(f"cannot build the gateway module: cargo failed:{last}")
-    (built,) = products.glob(f"release/{LIBRARY}" if "build" in _command() else f"*/release/{LIBRARY}")
+    (built,) = products.glob(f"release/{LIBRARY}" if "build" in command else f"*/release/{LIBRARY}")
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.copy(built, unfinished)
     unfinished.replace(target)

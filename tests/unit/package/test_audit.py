@@ -1,6 +1,7 @@
 """What ``make audit`` makes of a bill of materials and of a report of pip-audit."""
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ _SCRIPT = Path(__file__).parents[3] / "package" / "audit.py"
 
 @pytest.fixture(scope="module")
 def audit() -> Any:
+    # It imports the module beside it.
+    sys.path.insert(0, str(_SCRIPT.parent))
     spec = importlib.util.spec_from_file_location("audit", _SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    sys.path.remove(str(_SCRIPT.parent))
     return module
 
 

