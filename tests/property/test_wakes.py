@@ -17,6 +17,7 @@ from modelplane.api.decode import decode_as
 from modelplane.compose import guards, status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.readiness import condition_of
 from modelplane.compose.rollout import is_draining
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.offline.fleet import assemble, plain
@@ -345,3 +346,15 @@ def test_a_deployment_that_is_to_give_up_a_replica_is_woken() -> None:
         world.settle()
     world.check()
     assert sorted(each["metadata"]["namespace"] for each in world.of("ModelReplica")) == ["a", "b"]
+
+
+def test_both_quotas_of_a_namespace_say_at_once_that_neither_is_in_force() -> None:
+    world = World(0)
+    for each in (quota("a", 1), {**quota("a", 1), "metadata": {"name": "other"}}):
+        world.put(each)
+        world.reconcile_all()
+    said = [condition_of(each, "Accepted")["status"] for each in world.of("DeviceQuota")]
+    assert said == ["False", "False"]
+    world.remove(world.of("DeviceQuota")[0])
+    world.reconcile_all()
+    assert [condition_of(each, "Accepted")["status"] for each in world.of("DeviceQuota")] == ["True"]
