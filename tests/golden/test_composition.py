@@ -149,3 +149,23 @@ def test_every_file_belongs_to_a_case() -> None:
 def test_every_kind_has_a_case() -> None:
     kinds = {yaml.safe_load(path.read_text())["owner"]["kind"] for path in CASES}
     assert kinds == set(COMPOSERS)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param({"gatewayWithoutModule": "it runs without the module"}, id="without the module"),
+        pytest.param({"gatewayAddress": "gateway.example:8443"}, id="another address"),
+    ],
+)
+def test_every_kind_whose_status_the_gateway_decides_is_composed_when_the_gateway_changes(
+    said: dict[str, Any],
+) -> None:
+    """Only the process that writes the gateway's configuration knows it: no object's change wakes them."""
+    following = set()
+    for path in CASES:
+        case = yaml.safe_load(path.read_text())
+        there, then = compose(case), compose({**case, **said})
+        if _written(there) != _written(then):
+            following.add(case["owner"]["kind"])
+    assert following <= {kind.name for kind in COMPOSERS.values() if kind.follows_gateway}

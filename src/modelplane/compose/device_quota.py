@@ -16,8 +16,9 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import DeviceQuotaCondition as Type
 from modelplane.api.reasons import DeviceQuotaReason as Reason
 from modelplane.compose import fleet, quotas
-from modelplane.compose.composition import Blocked, Composition, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, Reference, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.readiness import condition_of
 
 PRIORITY_CLASS: Final = ("scheduling.k8s.io/v1", "PriorityClass")
 
@@ -71,6 +72,7 @@ def compose(request: Request[DeviceQuota]) -> Composition | Blocked:
         conditions=(accepted, capacity, *_resolved(request)),
         ready=accepted.holds,
         unsatisfied=not accepted.holds or capacity.holds,
+        wakes=_to_refuse_too(request),
         again_in_s=_AGAIN_S,
     )
 
@@ -97,6 +99,18 @@ def _accepted(request: Request[DeviceQuota]) -> Condition:
             return false(Type.ACCEPTED, Reason.NAMESPACE_CONFLICT, message)
     count = number_of(len(own.spec.namespaces), "namespace")
     return true(Type.ACCEPTED, Reason.IN_FORCE, f"it limits {count}")
+
+
+def _to_refuse_too(request: Request[DeviceQuota]) -> tuple[Reference, ...]:
+    """Return the quotas that name a namespace of this one too and do not say so yet."""
+    own = request.owner
+    return tuple(
+        Reference(kind_name(DeviceQuota), "", item["metadata"]["name"])
+        for item in request.found(_OTHERS)
+        if item["metadata"]["name"] != own.metadata.name
+        and frozenset(own.spec.namespaces) & (quotas.quota(item).namespaces or frozenset())
+        and condition_of(item, Type.ACCEPTED).get("status") != "False"
+    )
 
 
 def _capacity(uses: tuple[scheduler.QuotaUse, ...]) -> Condition:

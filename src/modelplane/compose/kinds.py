@@ -130,6 +130,7 @@ _COMPOSERS = (
         InferenceAutoscaler,
         inference_autoscaler.requirements,
         inference_autoscaler.compose,
+        follows_gateway=True,
         pace=Pace(longest_s=300),
     ),
     Composer(InferenceClass, inference_class.requirements, inference_class.compose),
@@ -186,6 +187,7 @@ _COMPOSERS = (
         model_service.requirements,
         model_service.compose,
         is_routed=True,
+        follows_gateway=True,
         pace=Pace(usual_s=10),
     ),
     Composer(

@@ -6,6 +6,7 @@ from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.placer import Offer
 from modelplane.scheduler.policy import between_clusters
+from modelplane.scheduler.turns import turns
 from modelplane.scheduler.types import Deployment, Fleet, PlacedEngine
 
 
@@ -27,8 +28,11 @@ class Alternatives:
 
 
 def alternatives(fleet: Fleet, deployment: Deployment) -> Alternatives:
-    """Return every place that a fleet has for one more replica. Raises SelectorError."""
-    state = CycleState.begin(fleet, deployment)
+    """Return every place that a fleet has for one more replica, beside those of deployments that come first.
+
+    Raises SelectorError.
+    """
+    state = CycleState.begin(fleet, deployment, turns(fleet, deployment).reservations)
     places = []
     for name, cluster in state.clusters.items():
         offer = state.offer(cluster)

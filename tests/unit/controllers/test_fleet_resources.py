@@ -41,7 +41,8 @@ def test_a_kind_that_is_not_known_is_named() -> None:
 
 def test_a_plan_reads_from_a_live_fleet_all_that_a_placement_requires() -> None:
     [item] = loaded(DEPLOYMENT).objects
-    item["spec"] |= {
+    spec = {
+        **item["spec"],
         "modelCacheRef": {"name": "weights"},
         "standbyFor": {"name": "other", "when": ["Unplaced", "Saturated"]},
     }
@@ -55,7 +56,10 @@ def test_a_plan_reads_from_a_live_fleet_all_that_a_placement_requires() -> None:
         return (quota,) if requirement.kind == "DeviceQuota" else ()
 
     name = kind_name(ModelDeployment)
-    required = {each.kind for each in COMPOSERS[name].required(decode_as(ModelDeployment, item), find)}
+    required = {
+        each.kind
+        for each in COMPOSERS[name].required(decode_as(ModelDeployment, {**item, "spec": spec}), find)
+    }
     assert required >= {"DeviceQuota", "ModelDeployment", "ModelCache"}
     for read in (fleet_resources.NEEDED_TO_PLAN, fleet_resources.needed_to_explain(name)):
         assert required <= {each.kind for each in read}

@@ -26,6 +26,7 @@ from modelplane.scheduler import (
     Replica,
     ResolvedRequest,
     Role,
+    alternatives,
     schedule,
     with_surge,
 )
@@ -83,6 +84,13 @@ def test_what_a_deployment_of_higher_priority_waits_for_is_not_given_away() -> N
         "deployment of higher priority, or of equal priority and older, comes first"
     )
     assert len(new(view(high, low))) == 1
+
+
+def test_a_place_that_another_deployment_gets_first_is_no_alternative() -> None:
+    high, low = deployment("a", 1, priority=Priority("serving", 1000)), deployment("b", 1)
+    fleet = Fleet((cluster("east", 1), cluster("west", 1)), (replica("b", 0, "west"),), quotas=QUOTAS)
+    assert [each.cluster for each in alternatives(fleet, low).places] == ["east"]
+    assert alternatives(replace(fleet, others=(high,)), low).places == ()
 
 
 @pytest.mark.parametrize(
