@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+import recipe_machines
 import yaml
 
 from modelplane.api.decode import decode_as
@@ -39,6 +40,7 @@ BEGIN: Final = (
 )
 END: Final = "<!-- End of the arithmetic. -->"
 
+_IN_16_BITS: Final = " in 16 bits"
 _ALL: Final = CHECKPOINTS | RECIPE_CHECKPOINTS
 _STAND_INS: Final = {
     "NousResearch/Meta-Llama-3.1-8B-Instruct": ("meta-llama/Llama-3.1-8B-Instruct", ""),
@@ -104,6 +106,7 @@ def block(folder: Path, further: Iterable[Path] = ()) -> str:
     lines = ["## Arithmetic", "", _INTRODUCTION if computed else _NOT_RUN, ""]
     for each in plans:
         lines += [*_section(each), ""]
+    lines += _elsewhere(plans)
     return "\n".join((BEGIN, "", *lines, END))
 
 
@@ -198,10 +201,7 @@ def _section(planned: Planned) -> Iterator[str]:
 
 def _sums(planned: Planned, model: Model, precision: str) -> Iterator[str]:
     split, step = _split(planned.given, model), _step(planned)
-    context = (
-        _number(planned.given, "--max-model-len", "--context-length") or model.architecture.max_positions
-    )
-    element = 1 if "fp8" in _text(planned.given, "--kv-cache-dtype") else 2
+    context, element = _context(planned), _element(planned)
     needed = memory(model, split, Load(context, 1, element), step)
     share, said = _share(planned)
     budget = planned.node.memory * share.numerator // share.denominator
@@ -219,9 +219,39 @@ def _sums(planned: Planned, model: Model, precision: str) -> Iterator[str]:
     yield f"Legal tensor parallel sizes: {_legal(model)}."
 
 
+def _elsewhere(plans: Iterable[Planned]) -> Iterator[str]:
+    """Yield the machines of other providers that serve the same."""
+    wanted = {
+        (_checkpoint(each.repository), _context(each), _element(each), each.node.driver)
+        for each in plans
+        if _checkpoint(each.repository)[0] in _ALL
+    }
+    rows = [
+        row
+        for (name, precision), context, element, driver in sorted(wanted)
+        for row in recipe_machines.rows(
+            _model(name, precision),
+            Load(context, 1, element),
+            driver,
+            f"{name.removesuffix(_IN_16_BITS)}{f' in {precision.upper()}' if precision else ''}",
+        )
+    ]
+    if rows:
+        yield from (*recipe_machines.HEAD, *rows, "")
+
+
 def _steps(planned: Planned, step: Batch) -> str:
     others = ", as measured on GPUs of NVIDIA" if planned.node.driver == "gpu.amd.com" else ""
     return f"steps of {step.tokens:,} tokens{others}"
+
+
+def _context(planned: Planned) -> int:
+    given = _number(planned.given, "--max-model-len", "--context-length")
+    return given or _model(*_checkpoint(planned.repository)).architecture.max_positions
+
+
+def _element(planned: Planned) -> int:
+    return 1 if "fp8" in _text(planned.given, "--kv-cache-dtype") else 2
 
 
 def _row(what: str, size: int, source_: str) -> str:

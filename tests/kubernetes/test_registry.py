@@ -37,7 +37,7 @@ def crane(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def address(crane: Path) -> Iterator[str]:
-    command = [crane, "registry", "serve", "--address", "127.0.0.1:0"]
+    command = [str(crane), "registry", "serve", "--address", "127.0.0.1:0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as serving:
         assert serving.stderr
         try:

@@ -1,6 +1,7 @@
 """``modelplane package``: build, inspect and push the packages that Crossplane installs."""
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -151,7 +152,7 @@ def push(
 def _given(username: str) -> "Account":
     from modelplane.crossplane.package.accounts import Account
 
-    password = click.get_text_stream("stdin").read().removesuffix("\n").removesuffix("\r")
+    password = sys.stdin.read().removesuffix("\n").removesuffix("\r")
     if not password:
         raise UserError("standard input has no password: pipe it in, as in `--password-stdin < FILE`")
     return Account(username, password)

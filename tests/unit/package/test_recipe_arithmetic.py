@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from modelplane.catalogue.files import catalogue
 from modelplane.sizing.architecture import architecture
 from modelplane.sizing.weights import weights
 from support.recipe_checkpoints import RECIPE_CHECKPOINTS
@@ -80,6 +81,16 @@ def test_a_selector_decides_on_which_classes_an_engine_is_computed(arithmetic: A
     ) == [
         ("gpt-oss-amd", "aks-mi300x-8x"),
         ("gpt-oss-nvidia", "gke-h100-1x-a3"),
+    ]
+
+
+def test_machines_of_each_provider_are_named(arithmetic: Any) -> None:
+    text = arithmetic.block(RECIPES / "gpt-oss-120b")
+    found = re.findall(r"^\| (\w+) \| `(\S+)` \| 1 (NVIDIA|AMD) ", text, re.MULTILINE)
+    assert {class_ for _, class_, _ in found} <= set(catalogue().machines)
+    assert [(provider, vendor) for provider, _, vendor in found] == [
+        *((each, "AMD") for each in ("AKS", "Vultr", "own")),
+        *((each, "NVIDIA") for each in ("EKS", "GKE", "AKS", "Nebius", "Vultr", "own")),
     ]
 
 

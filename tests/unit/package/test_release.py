@@ -96,7 +96,7 @@ def test_a_source_distribution_makes_the_same_wheel_as_the_repository(release: A
     [unpacked] = (tmp_path / "source").iterdir()
     assert not {"tests", ".ci"} & {each.name for each in unpacked.iterdir()}
     environment = {name: value for name, value in os.environ.items() if not name.startswith(NEEDLESS)}
-    wheels = []
+    wheels: list[Path] = []
     for number, folder in enumerate((ROOT, unpacked)):
         target = tmp_path / f"wheel-{number}"
         command = [

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from modelplane.crossplane.package.errors import PackageError
 
@@ -81,7 +81,7 @@ def _account(host: str, document: dict[str, Any], path: Path) -> Account | None:
     return _decoded(entry, path, host) if _has_secret(entry) else None
 
 
-def _has_secret(entry: Any) -> bool:
+def _has_secret(entry: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(entry, dict) and bool(entry.get("auth") or entry.get("username"))
 
 

@@ -1,6 +1,6 @@
 """A repository of a registry: blobs and manifests, as the OCI distribution specification 1.1 has them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -83,10 +83,7 @@ class Repository:
 
 
 @contextmanager
-def opened(
-    target: Target, account: Account | None, pause: Callable[[float], None] | None = None
-) -> Iterator[Repository]:
+def opened(target: Target, account: Account | None) -> Iterator[Repository]:
     """Open a repository: by HTTPS, or by HTTP and without a proxy on this machine."""
-    options = {"pause": pause} if pause else {}
     with httpx2.Client(trust_env=not target.is_loopback) as client:
-        yield Repository(Connection(client, target, account, **options))
+        yield Repository(Connection(client, target, account))

@@ -1,0 +1,64 @@
+# ruff: noqa: INP001  a module beside what it helps to write, not a package
+"""The machines of each provider that serve a model with the fewest GPUs, from the catalogue."""
+
+import functools
+from collections.abc import Iterator
+from typing import Final
+
+from modelplane.catalogue.files import catalogue
+from modelplane.catalogue.inference_classes import inference_class
+from modelplane.sizing.hardware import Node, Served, node, served
+from modelplane.sizing.memory import Load, Model
+
+HEAD: Final = (
+    "### On other machines",
+    "",
+    "Of each provider, the machine of the [catalogue](../../../docs/how-to/hardware.md) on which a sequence",
+    "of the recipe's length needs the fewest GPUs, with the defaults of vLLM.",
+    "`modelplane classes show CLASS` prints its InferenceClass. Selectors, parallel sizes and numbers of",
+    "devices in the manifests change with it.",
+    "",
+    "| provider | class | GPUs of a replica | split | serves |",
+    "|---|---|---|---|---|",
+)
+
+_OWN: Final = ""
+_PROVIDERS: Final = ("EKS", "GKE", "AKS", "Nebius", "Vultr", _OWN)
+_MOST_NODES: Final = 2
+
+
+def rows(model: Model, load: Load, driver: str, what: str) -> Iterator[str]:
+    """Yield a row for each provider with a machine that serves a model."""
+    for provider in _PROVIDERS:
+        found = [
+            fit
+            for each in _nodes(provider)
+            if each.driver == driver and isinstance(fit := served(model, each, load, _MOST_NODES), Served)
+        ]
+        if found:
+            least = min(found, key=lambda each: (each.split.gpus, each.node.memory, each.node.name))
+            class_, split = least.node.name, least.split
+            cells = (
+                provider or "own",
+                f"`{class_}`",
+                f"{split.gpus} {_title(class_)}",
+                str(split),
+                f"{what}, {load.context:,} tokens",
+            )
+            yield f"| {' | '.join(cells)} |"
+
+
+@functools.cache
+def _nodes(provider: str) -> tuple[Node, ...]:
+    known = catalogue()
+    found = (
+        node(inference_class(known, each))
+        for each in known.machines.values()
+        if (each.cloud or _OWN) == provider
+    )
+    return tuple(each for each in found if each is not None and not each.is_partition)
+
+
+def _title(class_: str) -> str:
+    known = catalogue()
+    return known.card(known.machines[class_]).title
