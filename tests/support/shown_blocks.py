@@ -40,6 +40,7 @@ _CHOICES = "shows alternatives, of which a reader takes one"
 
 VALIDATED: Mapping[str, str] = {
     "CONTRIBUTING.md": "the targets themselves are what the tests are run by",
+    "docs/README.md": "tests run the same commands with the fleet's own clients",
     "docs/explanation/deletion.md": _NAMES,
     "docs/explanation/request-path.md": _NAMES,
     "docs/how-to/ai-tools.md": "needs the clients of assistants",
