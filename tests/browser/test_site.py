@@ -164,7 +164,9 @@ async def test_the_menu_of_a_page_offers_its_markdown_to_people_and_assistants(
 async def test_assistants_are_served_an_index_whose_pages_are_markdown(opened: Tab, address: str) -> None:
     await opened.open(f"{address}/llms.txt")
     await opened.evaluate("""
-        Promise.all([...document.body.innerText.matchAll(/\\]\\((\\/[^)]+\\.md)\\)/g)].map(async ([, path]) => {
+        const index = document.body.innerText;
+        const paths = [...index.matchAll(/\\]\\((\\/[^)]+\\.md)\\)/g)].map((each) => each[1]);
+        Promise.all(paths.map(async (path) => {
           const answer = await fetch(path);
           return answer.ok && /^# /m.test(await answer.text()) ? [] : [path];
         })).then((found) => { window.found = [found.length > 150, found.flat()]; });
