@@ -46,6 +46,13 @@ axe.run(document, {resultTypes: ["violations"]}).then((found) => {
 }, (error) => { window.found = [String(error)]; });
 0
 """
+COMPLETE = (
+    """[...document.querySelectorAll("article a[href$='.cast']")]"""
+    """.every(() => document.querySelector(".cast .ap-term")) && """
+    """[...document.querySelectorAll("pre.mermaid")].every((each) => each.querySelector("svg .node"))"""
+)
+"""Recordings and diagrams, which scripts draw, are there."""
+
 MENU = "[...document.querySelectorAll('.page-menu li > *')]"
 
 
@@ -92,6 +99,7 @@ async def opened() -> AsyncIterator[Tab]:
 async def test_pages_load_nothing_from_another_host_and_no_script_fails(opened: Tab, address: str) -> None:
     for path in PATHS:
         await opened.open(address + path)
+        await opened.until(COMPLETE)
     assert [each for each in opened.requests if not each.startswith((address, "data:", "blob:"))] == []
     assert opened.complaints == []
 
@@ -104,6 +112,7 @@ async def test_axe_finds_nothing_serious_and_pages_fit_the_window(
     await opened.look(dark=dark, width=width, height=height, touch=width < 500)
     for path in PATHS:
         await opened.open(address + path)
+        await opened.until(COMPLETE)
         assert not await opened.evaluate("document.documentElement.scrollWidth > window.innerWidth"), path
         await opened.evaluate(axe)
         await opened.evaluate(SERIOUS)
@@ -133,6 +142,17 @@ async def test_diagrams_are_drawn_as_wide_as_the_text(opened: Tab, address: str)
     await opened.open(f"{address}/explanation/structure-of-the-code/")
     await opened.until("document.querySelectorAll('pre.mermaid svg').length === 1")
     await opened.until("document.querySelector('pre.mermaid svg .node').getBoundingClientRect().width > 50")
+
+
+async def test_the_recording_of_the_tour_is_played_and_shown_as_text(opened: Tab, address: str) -> None:
+    await opened.open(f"{address}/examples/02-build-the-platform/")
+    await opened.until("document.querySelector('.cast .ap-overlay-start, .cast .ap-overlay') !== null")
+    text = await opened.evaluate("document.querySelector('.cast + details pre').textContent")
+    assert "$ modelplane up --clusters 3 --no-register\n" in text
+    assert "\x1b" not in text
+    await opened.evaluate("document.querySelector('.cast .ap-overlay-start, .cast .ap-overlay').click()")
+    await opened.until("document.querySelector('.cast .ap-term')?.innerText.includes('make setup')")
+    assert [each for each in opened.requests if not each.startswith((address, "data:", "blob:"))] == []
 
 
 async def test_the_menu_of_a_page_offers_its_markdown_to_people_and_assistants(
@@ -185,8 +205,7 @@ async def test_pictures_of_the_site_are_made(opened: Tab, address: str) -> None:
             await opened.look(dark=dark, width=width, height=height, touch=width < 500)
             for path in PATHS:
                 await opened.open(address + path)
-                if "structure" in path:
-                    await opened.until("document.querySelector('pre.mermaid svg .node') !== null")
+                await opened.until(COMPLETE)
                 name = path.partition("?")[0].strip("/").replace("/", "-") or "index"
                 shown = f"{name}-{'dark' if dark else 'light'}-{width}.png"
                 await opened.picture(folder / shown)
