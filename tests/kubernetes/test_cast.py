@@ -25,7 +25,7 @@ pytestmark = [
 TITLE = "The tour of Modelplane: a fleet of three clusters on one machine, and a region that is lost"
 
 
-def test_the_tour_is_recorded(kubernetes_binary: Path, tmp_path: Path) -> None:
+def test_the_tour_is_recorded(kubernetes_binary: Path, module_library: Path, tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     command = shlex.join((str(kubernetes_binary.absolute()), "kubectl"))
@@ -37,6 +37,7 @@ def test_the_tour_is_recorded(kubernetes_binary: Path, tmp_path: Path) -> None:
         "HOME": str(home),
         "PATH": f"{programs}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
         "MODELPLANE_KUBERNETES_BINARY": str(kubernetes_binary),
+        "MODELPLANE_GATEWAY_MODULE": str(module_library),
         "KUBECACHEDIR": str(tmp_path / "cache"),
     }
     recording = Recording(
