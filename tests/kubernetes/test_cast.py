@@ -56,6 +56,7 @@ def test_the_tour_is_recorded(kubernetes_binary: Path, module_library: Path, tmp
     written.parent.mkdir(exist_ok=True)
     recording.write(written, TITLE)
     text = shown(written)
+    assert [each for each in recording.replaced if each in text] == []
     assert re.search(r"^us-west .* False ", text, re.MULTILINE), "the lost region is reported"
     assert len(re.findall(r"^200$", text, re.MULTILINE)) == 10, "every request is answered"
     (ROOT / "docs" / "tour.cast").write_text(written.read_text())

@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import re
 from pathlib import Path
 
@@ -67,4 +66,3 @@ def test_the_recording_shows_every_line_of_the_pages(page: Path) -> None:
 @pytest.mark.parametrize("pattern", SECRETS.values(), ids=SECRETS)
 def test_the_recording_tells_nothing_of_the_machine_it_was_made_on(pattern: str) -> None:
     assert re.findall(pattern, shown(CAST)) == []
-    assert platform.node() not in CAST.read_text() or platform.node() in {"localhost", "laptop"}
