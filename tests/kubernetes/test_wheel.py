@@ -128,7 +128,9 @@ def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcom
     # A variable of one step is used in the next.
     told = newcomer.paste(*reached, *steps)
     assert '"role":"assistant"' in told
-    assert "1 of 2 replicas placed: 0/1 clusters available" in told
+    assert "modeldeployment.modelplane.ai/gemma scaled" in told
+    assert "modeldeployment.modelplane.ai/gemma patched" in told
+    assert 'modelservice.modelplane.ai "first-answer" deleted' in told
     assert newcomer.modelplane("down", "--purge")
     assert not (newcomer.home / ".local" / "share" / "modelplane").exists()
 
