@@ -46,7 +46,7 @@
     window.AsciinemaPlayer.create({ data: cast }, box, {
       fit: "width",
       idleTimeLimit: 1.5,
-      poster: "npt:0:4",
+      poster: "npt:0:30",
       theme: "asciinema",
       terminalFontFamily: "var(--font-stack--monospace)",
     });
