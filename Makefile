@@ -16,7 +16,7 @@ LAST_RELEASE := 5289be07
 WITHOUT_SERVERS := --ignore=tests/kubernetes --ignore=tests/engines --ignore=tests/browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test coverage test-kubernetes scale engines browser crowd chaos check contract takeover format generate golden \
+.PHONY: help setup up down test coverage test-kubernetes scale engines browser cast crowd chaos check contract takeover format generate golden \
 	docs gateway-module check-gateway-module fuzz sanitize soak bench wheel release audit clean
 
 help: ## Show the targets
@@ -61,6 +61,9 @@ engines: setup ## Install real vLLM and SGLang (some 6 GB) and run the tests aga
 
 browser: setup ## Look at the dashboard and the site in Chromium; PICTURES=1 also writes the pictures of the docs
 	@MODELPLANE_PICTURES=$(PICTURES) $(BIN)/python -m pytest -q -m browser tests/browser --durations=5
+
+cast: setup ## Record the tour in a terminal, for the pages: docs/tour.cast
+	@MODELPLANE_CAST=1 $(BIN)/python -m pytest -q -m kubernetes tests/kubernetes/test_cast.py
 
 crowd: setup ## Let 200 requests wait for a replica that they start, in a real fleet
 	@MODELPLANE_CROWD=200 $(BIN)/python -m pytest -q -s -m kubernetes tests/kubernetes/test_first_answer.py -k crowd

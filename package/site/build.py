@@ -19,6 +19,11 @@ HERE: Final = Path(__file__).resolve().parent
 _MERMAID: Final = "mermaid@12.3.0"
 """Draws the diagrams in the browser. The site carries it, so that pages need no other host."""
 
+_PLAYER: Final = "asciinema-player@3.18.0"
+"""Plays recordings of a terminal."""
+
+_PLAYED: Final = r"dist/bundle/(asciinema-player\.(?:css|min\.js))"
+
 _MODULES: Final = r"dist/(mermaid\.esm\.min\.mjs|chunks/mermaid\.esm\.min/[\w.-]+\.mjs)"
 
 
@@ -26,7 +31,9 @@ def main() -> int:
     """Build the site into a folder, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=stage.ROOT / "build" / "site")
-    parser.add_argument("--no-diagrams", action="store_true", help="leave diagrams as text; needs no npm")
+    parser.add_argument(
+        "--no-diagrams", action="store_true", help="leave diagrams and recordings as text; needs no npm"
+    )
     arguments = parser.parse_args()
     output: Path = arguments.output
     work = output.with_name(f"{output.name}-work")
@@ -38,6 +45,7 @@ def main() -> int:
     shutil.copytree(HERE / "static", work / "static")
     if not arguments.no_diagrams:
         npm.extract(_MERMAID, _MODULES, work / "static" / "mermaid")
+        npm.extract(_PLAYER, _PLAYED, work / "static" / "asciinema")
     if status := _sphinx(work, output):
         return status
     markdown = stage.collect({source: stage.published(path) for source, path in places.items()})

@@ -1,6 +1,7 @@
 """Configuration of Sphinx for the site. ``build.py`` stages the pages and runs it."""
 
 import os
+from pathlib import Path
 
 project = "Modelplane"
 author = "the Modelplane authors"
@@ -19,8 +20,9 @@ myst_fence_as_directive = ["mermaid"]
 html_theme = "furo"
 html_static_path = [os.environ["MODELPLANE_SITE_STATIC"]]
 templates_path = [os.environ["MODELPLANE_SITE_TEMPLATES"]]
-html_css_files = ["page-menu.css"]
-html_js_files = [(name, {"defer": "defer"}) for name in ("page-menu.js", "scrollable.js")]
+html_css_files = ["page-menu.css", "pages.css"]
+html_favicon = str(Path(os.environ["MODELPLANE_SITE_STATIC"]) / "favicon.svg")
+html_js_files = [(name, {"defer": "defer"}) for name in ("page-menu.js", "scrollable.js", "cast.js")]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"top_of_page_buttons": []}
@@ -28,4 +30,5 @@ html_theme_options = {"top_of_page_buttons": []}
 # Nothing is loaded from another host: the site works without the internet.
 mermaid_use_local = "mermaid/mermaid.esm.min.mjs"
 mermaid_fullscreen = False
+mermaid_height = "auto"
 copybutton_prompt_text = "$ "

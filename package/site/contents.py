@@ -97,7 +97,7 @@ def with_contents(pages: Mapping[PurePosixPath, str]) -> dict[PurePosixPath, str
             entries = (f"{short(result[path])} <{path.relative_to(index.parent)}>" for path in children)
             result[index] += f"\n{_toctree(entries)}"
     sections = [f"{section.title} <{section.folder}/index>" for section in SECTIONS]
-    result[_ROOT] += f"\n{_toctree(['overview', *sections, *FURTHER])}"
+    result[_ROOT] += f"\n{_toctree(['Overview <overview>', *sections, *FURTHER])}"
     return result
 
 

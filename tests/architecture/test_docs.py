@@ -162,10 +162,22 @@ def test_the_demo_of_the_readme_is_what_up_prints(monkeypatch: pytest.MonkeyPatc
     assert (activate, shown) == ("source .venv/bin/activate", printed)
 
 
+def _linked(page: Path) -> list[Path]:
+    return [(page.parent / target).resolve() for target in re.findall(r"\]\(([^)#]+)", page.read_text())]
+
+
 def test_every_page_of_the_documentation_is_in_its_index() -> None:
-    index = ROOT / "docs" / "README.md"
-    linked = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#]+)", index.read_text())}
-    assert set((ROOT / "docs").rglob("*.md")) - linked - {index} == set()
+    indexes = (DOCS / "README.md", DOCS / "decisions" / "README.md")
+    linked = {page for index in indexes for page in _linked(index)}
+    assert indexes[1] in _linked(indexes[0])
+    assert set(DOCS.rglob("*.md")) - linked == {indexes[0]}
+
+
+def test_every_decision_is_listed_once_and_in_order() -> None:
+    folder = DOCS / "decisions"
+    listed = re.findall(r"^(\d+)\. \[.+\]\((.+)\)$", (folder / "README.md").read_text(), re.MULTILINE)
+    records = sorted(record.name for record in folder.glob("[0-9]*.md"))
+    assert [(int(number), name) for number, name in listed] == [(int(name[:4]), name) for name in records]
 
 
 def _section(command: str) -> str:

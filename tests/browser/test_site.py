@@ -5,6 +5,7 @@ axe-core comes from its npm package.
 
 import functools
 import http.server
+import os
 import shutil
 import subprocess
 import sys
@@ -22,26 +23,37 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm, for diagrams and axe-core"),
 ]
 
-FOLDER = Path(__file__).resolve().parents[2] / "package" / "site"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "package" / "site"
 PATHS = (
     "/",
-    "/overview/",
-    "/examples/01-first-answer/",
     "/how-to/rollouts/",
     "/explanation/structure-of-the-code/",
-    "/reference/model_deployment/",
+    "/reference/model_service/",
     "/reference/commands/",
+    "/decisions/0067-site/",
     "/search/?q=drain",
 )
+"""The first page, steps, a diagram, the fields of a kind, commands, a decision, the search."""
+
+WINDOWS = ((1280, 800), (390, 844))
 AXE = "axe-core@4.13.0"
 SERIOUS = """
 axe.run(document, {resultTypes: ["violations"]}).then((found) => {
   window.found = found.violations
     .filter((each) => ["serious", "critical"].includes(each.impact))
     .map((each) => `${each.id}: ${each.nodes.map((node) => node.target).slice(0, 3).join(", ")}`);
-});
+}, (error) => { window.found = [String(error)]; });
 0
 """
+COMPLETE = (
+    """[...document.querySelectorAll("article a[href$='.cast']")]"""
+    """.every(() => document.querySelector(".cast .ap-term")) && """
+    """[...document.querySelectorAll("pre.mermaid")].every((each) => each.querySelector("svg .node"))"""
+)
+"""Recordings and diagrams, which scripts draw, are there."""
+
+MENU = "[...document.querySelectorAll('.page-menu li > *')]"
 
 
 @pytest.fixture(scope="module")
@@ -87,23 +99,34 @@ async def opened() -> AsyncIterator[Tab]:
 async def test_pages_load_nothing_from_another_host_and_no_script_fails(opened: Tab, address: str) -> None:
     for path in PATHS:
         await opened.open(address + path)
+        await opened.until(COMPLETE)
     assert [each for each in opened.requests if not each.startswith((address, "data:", "blob:"))] == []
     assert opened.complaints == []
 
 
+@pytest.mark.parametrize(("width", "height"), WINDOWS, ids=["wide", "narrow"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_axe_finds_nothing_serious_on_wide_and_narrow_pages(
-    opened: Tab, address: str, axe: str, dark: bool
+async def test_axe_finds_nothing_serious_and_pages_fit_the_window(
+    opened: Tab, address: str, axe: str, dark: bool, width: int, height: int
 ) -> None:
-    for width, height in ((1280, 800), (360, 740)):
-        await opened.look(dark=dark, width=width, height=height, touch=width < 500)
-        for path in PATHS:
-            await opened.open(address + path)
-            await opened.evaluate(axe)
-            await opened.evaluate(SERIOUS)
-            await opened.until("window.found !== undefined")
-            assert await opened.evaluate("window.found") == [], (path, width)
-            assert not await opened.evaluate("document.documentElement.scrollWidth > window.innerWidth"), path
+    await opened.look(dark=dark, width=width, height=height, touch=width < 500)
+    for path in PATHS:
+        await opened.open(address + path)
+        await opened.until(COMPLETE)
+        assert not await opened.evaluate("document.documentElement.scrollWidth > window.innerWidth"), path
+        await opened.evaluate(axe)
+        await opened.evaluate(SERIOUS)
+        await opened.until("window.found !== undefined")
+        assert await opened.evaluate("window.found") == [], path
+
+
+async def test_axe_would_tell_of_a_text_that_is_too_faint(opened: Tab, address: str, axe: str) -> None:
+    await opened.open(address)
+    await opened.evaluate("document.querySelector('article p').style.color = '#aaa'")
+    await opened.evaluate(axe)
+    await opened.evaluate(SERIOUS)
+    await opened.until("window.found !== undefined")
+    assert [each.partition(":")[0] for each in await opened.evaluate("window.found")] == ["color-contrast"]
 
 
 async def test_the_search_finds_pages_by_what_they_are_about(opened: Tab, address: str) -> None:
@@ -115,9 +138,21 @@ async def test_the_search_finds_pages_by_what_they_are_about(opened: Tab, addres
     assert "/how-to/drain/" in found[:5]
 
 
-async def test_diagrams_are_drawn(opened: Tab, address: str) -> None:
+async def test_diagrams_are_drawn_as_wide_as_the_text(opened: Tab, address: str) -> None:
     await opened.open(f"{address}/explanation/structure-of-the-code/")
     await opened.until("document.querySelectorAll('pre.mermaid svg').length === 1")
+    await opened.until("document.querySelector('pre.mermaid svg .node').getBoundingClientRect().width > 50")
+
+
+async def test_the_recording_of_the_tour_is_played_and_shown_as_text(opened: Tab, address: str) -> None:
+    await opened.open(f"{address}/examples/02-build-the-platform/")
+    await opened.until("document.querySelector('.cast .ap-overlay-start, .cast .ap-overlay') !== null")
+    text = await opened.evaluate("document.querySelector('.cast + details pre').textContent")
+    assert "$ modelplane up --clusters 3 --no-register\n" in text
+    assert "\x1b" not in text
+    await opened.evaluate("document.querySelector('.cast .ap-overlay-start, .cast .ap-overlay').click()")
+    await opened.until("document.querySelector('.cast .ap-term')?.innerText.includes('make setup')")
+    assert [each for each in opened.requests if not each.startswith((address, "data:", "blob:"))] == []
 
 
 async def test_the_menu_of_a_page_offers_its_markdown_to_people_and_assistants(
@@ -125,14 +160,52 @@ async def test_the_menu_of_a_page_offers_its_markdown_to_people_and_assistants(
 ) -> None:
     await opened.open(f"{address}/how-to/drain/")
     await opened.evaluate("document.querySelector('.page-menu summary').click()")
-    shown = "[...document.querySelectorAll('.page-menu li > *')].map((each) => each.textContent)"
-    assert await opened.evaluate(shown) == [
+    assert await opened.evaluate(f"{MENU}.map((each) => each.textContent)") == [
         "Copy page",
         "View as Markdown",
         "Copy MCP server",
         "Connect to Cursor",
         "Connect to VS Code",
     ]
-    markdown = await opened.evaluate("document.querySelector('.page-menu li a').href")
+    # What is copied is recorded, because a headless browser may have no clipboard.
+    await opened.evaluate(
+        "Object.defineProperty(navigator, 'clipboard',"
+        " {value: {writeText: async (text) => { window.copied = text; }}})"
+    )
+    await opened.evaluate(f"{MENU}[0].click()")
+    await opened.until("document.querySelector('.page-menu-status').textContent === 'Copied as Markdown'")
+    copied = await opened.evaluate("window.copied")
+    assert copied.startswith("# How to drain a cluster")
+    markdown = await opened.evaluate(f"{MENU}[1].href")
     await opened.open(markdown)
-    assert "# How to drain a cluster" in await opened.evaluate("document.body.innerText")
+    assert await opened.evaluate("document.body.innerText.trim()") == copied.strip()
+
+
+async def test_assistants_are_served_an_index_whose_pages_are_markdown(opened: Tab, address: str) -> None:
+    await opened.open(f"{address}/llms.txt")
+    await opened.evaluate("""
+        const index = document.body.innerText;
+        const paths = [...index.matchAll(/\\]\\((\\/[^)]+\\.md)\\)/g)].map((each) => each[1]);
+        Promise.all(paths.map(async (path) => {
+          const answer = await fetch(path);
+          return answer.ok && /^# /m.test(await answer.text()) ? [] : [path];
+        })).then((found) => { window.found = [found.length > 150, found.flat()]; });
+        0
+    """)
+    await opened.until("window.found !== undefined")
+    assert await opened.evaluate("window.found") == [True, []]
+
+
+@pytest.mark.skipif(not os.environ.get("MODELPLANE_PICTURES"), reason="pictures are written if asked for")
+async def test_pictures_of_the_site_are_made(opened: Tab, address: str) -> None:
+    folder = ROOT / "build" / "pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    for dark in (False, True):
+        for width, height in WINDOWS:
+            await opened.look(dark=dark, width=width, height=height, touch=width < 500)
+            for path in PATHS:
+                await opened.open(address + path)
+                await opened.until(COMPLETE)
+                name = path.partition("?")[0].strip("/").replace("/", "-") or "index"
+                shown = f"{name}-{'dark' if dark else 'light'}-{width}.png"
+                await opened.picture(folder / shown)

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.kubernetes
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 FLEET = BENCHMARKS / "fleet.py"
+NEWCOMER = BENCHMARKS / "newcomer.py"
 STREAMS = BENCHMARKS / "streams.py"
 TRANSPORTS = BENCHMARKS / "transports.py"
 
@@ -77,3 +78,13 @@ def test_streams_are_carried_and_measured(kubernetes_binary: Path, tmp_path: Pat
         assert found["HTTP/2"][stack]["complete"] == 42
         assert found["HTTP/2"][stack]["problems"] == []
     assert list(tmp_path.iterdir()) == [], "nothing is left"
+
+
+def test_a_newcomer_gets_a_first_answer_and_one_of_a_model_of_their_own(
+    kubernetes_binary: Path, tmp_path: Path
+) -> None:
+    """The stage ``region`` follows pages that the test of the tour runs."""
+    found = printed(NEWCOMER, "--installed --only own-model --json", kubernetes_binary, tmp_path)
+    assert "Paris" in found["answer"]
+    assert found["up_to_first_answer_seconds"] > 0
+    assert found["own_model_seconds"] > 0

@@ -16,6 +16,9 @@ ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.kubernetes
 
+KUBECTL = 'kubectl() { modelplane kubectl "$@"; }'
+"""For a reader without kubectl."""
+
 FIND = "from modelplane.local import binary; print(binary.find())"
 
 
@@ -83,6 +86,11 @@ def newcomer(wheel: Path, tmp_path: Path) -> Iterator[Newcomer]:
     reader.modelplane("down", "--purge")
 
 
+def reaching(lines: list[str]) -> list[str]:
+    """Return those of the lines with which another terminal reaches the fleet."""
+    return [line for line in lines if line.startswith(("source", "export"))]
+
+
 def lines_to_paste(printed: str, heading: str) -> list[str]:
     """Return the lines that ``up`` prints below a heading."""
     _, found, rest = printed.partition(f"\n{heading}:\n\n")
@@ -109,6 +117,20 @@ def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcom
     assert lines[0] == f"source {newcomer.environment}/bin/activate"
     assert "Paris" in newcomer.paste(*lines)
     assert list(newcomer.folder.iterdir()) == []
+    reached = [*reaching(lines), KUBECTL]
+    [start] = lines_for_a_shell(ROOT / "docs" / "README.md")
+    make_up, *rest = start.splitlines()
+    assert make_up == "make up && source .venv/bin/activate", "which the wheel's `up` stands for"
+    assert "Paris" in newcomer.paste(*reached, *rest)
+    newcomer.paste(*reached, "modelplane example --write examples")
+    page = newcomer.folder / "examples" / "01-first-answer" / "README.md"
+    _make_up, *steps = lines_for_a_shell(page)
+    # A variable of one step is used in the next.
+    told = newcomer.paste(*reached, *steps)
+    assert '"role":"assistant"' in told
+    assert "modeldeployment.modelplane.ai/gemma scaled" in told
+    assert "modeldeployment.modelplane.ai/gemma patched" in told
+    assert 'modelservice.modelplane.ai "first-answer" deleted' in told
     assert newcomer.modelplane("down", "--purge")
     assert not (newcomer.home / ".local" / "share" / "modelplane").exists()
 
@@ -122,7 +144,6 @@ def test_in_an_empty_directory_the_tour_begins_as_up_prints_it_and_goes_on_by_it
     assert "inferencecluster.modelplane.ai/us-east condition met" in told
     page = newcomer.folder / "examples" / "03-deploying-a-model" / "README.md"
     assert page.name in printed
-    reached = [line for line in shell if line.startswith(("source", "export"))]
-    told = newcomer.paste(*reached, 'kubectl() { modelplane kubectl "$@"; }', *lines_for_a_shell(page))
+    told = newcomer.paste(*reaching(shell), KUBECTL, *lines_for_a_shell(page))
     assert "allocated,reserved" in told
     assert '"role":"assistant"' in told

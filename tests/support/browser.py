@@ -13,10 +13,10 @@ from typing import Any
 
 import aiohttp
 
+from support.patience import PATIENCE_S
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 """Path of the browser; None if there is none."""
-
-_PATIENCE_S = 60.0
 
 
 class Tab:
@@ -33,7 +33,7 @@ class Tab:
     async def send(self, method: str, **params: Any) -> dict[str, Any]:
         number = next(self._numbers)
         await self._socket.send_json({"id": number, "method": method, "params": params})
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 answer = await self._socket.receive_json()
                 if answer.get("id") == number:
@@ -48,7 +48,8 @@ class Tab:
         elif event.get("method") == "Runtime.exceptionThrown":
             self.complaints.append(str(params["exceptionDetails"]))
         elif event.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error":
-            self.complaints.append(str(params["entry"]["text"]))
+            entry = params["entry"]
+            self.complaints.append(f"{entry['text']} {entry.get('url', '')}".rstrip())
 
     async def evaluate(self, expression: str) -> Any:
         """Return the value of an expression in the page."""
@@ -58,7 +59,7 @@ class Tab:
 
     async def until(self, expression: str) -> None:
         """Wait until an expression is true in the page; between two pages it has no value."""
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             while not await self.evaluate(
                 f"(() => {{ try {{ return {expression} }} catch {{ return false }} }})()"
             ):
@@ -66,8 +67,11 @@ class Tab:
 
     async def open(self, address: str) -> None:
         """Open a page, and wait until it is complete."""
+        await self.evaluate("window.left = true")
         await self.send("Page.navigate", url=address)
-        await self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+        await self.until(
+            "!window.left && document.readyState === 'complete' && location.href !== 'about:blank'"
+        )
 
     async def look(
         self, *, dark: bool = False, width: int = 1280, height: int = 800, touch: bool = False
@@ -136,7 +140,7 @@ async def tab() -> AsyncIterator[Tab]:
 
 async def _port(profile: Path) -> int:
     said = profile / "DevToolsActivePort"
-    async with asyncio.timeout(_PATIENCE_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not (said.exists() and said.read_text()):
             await asyncio.sleep(0.05)
     return int(said.read_text().splitlines()[0])

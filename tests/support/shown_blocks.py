@@ -24,6 +24,8 @@ PAGES = sorted(
 
 EXECUTED: Mapping[str, str] = {
     "README.md": "tests/kubernetes/test_wheel.py",
+    "docs/README.md": "tests/kubernetes/test_wheel.py",
+    "examples/01-first-answer/README.md": "tests/kubernetes/test_wheel.py",
     "examples/02-build-the-platform/README.md": "tests/kubernetes/test_tour.py",
     "examples/03-deploying-a-model/README.md": "tests/kubernetes/test_tour.py",
     "examples/04-scale-the-platform/README.md": "tests/kubernetes/test_tour.py",
@@ -73,7 +75,6 @@ VALIDATED: Mapping[str, str] = {
     "docs/reference/commands.md": "has an example of each command; the commands have tests of their own",
     "examples/": _CLOUD,
     "skills/": _NAMES,
-    "examples/01-first-answer/README.md": "tests run the same commands with the fleet's own clients",
     "examples/08-prefill-and-decode/README.md": "a test runs the example with the fleet's own clients",
     "examples/README.md": _CHOICES,
     "examples/concepts/README.md": _CHOICES,
