@@ -31,6 +31,8 @@ class Assignment:
     cost: Cost | None = None
     surge: bool = False
     """True if it is in addition to the replicas that the deployment asks for, during a rollout."""
+    spot_pools: tuple[str, ...] = ()
+    """Its pools that are spot."""
 
 
 @dataclass(frozen=True, slots=True)
