@@ -209,6 +209,10 @@ ROWS = (
         {"gemma-bf16": _at("batch-us-east: h100"), "qwen3-14b": _at(*["batch-us-east: h100"] * 6)},
     ),
     Row(
+        (("topologies/spot",),),
+        {"qwen3-8b": _at("gke-eu-west: l4", "gke-eu-west: l4-spot", "gke-eu-west: l4-spot")},
+    ),
+    Row(
         (("topologies/two-node-gang",),),
         {"kimi-k2-instruct": _at("prod-coreweave-us-east: frontier-multinode, frontier-multinode")},
     ),
@@ -296,6 +300,13 @@ MISFITS = (
         ("inference-class.yaml",),
         ("batch-us-east-whole-nodes/h100 NoFreeNodes",),
         ("batch-us-east-whole-nodes: h100",),
+    ),
+    _misfit(
+        "spot",
+        "without-consent.yaml",
+        _FLEET,
+        ("gke-eu-west/l4 NoFreeNodes", "gke-eu-west/l4-spot NotOnSpot"),
+        ("gke-eu-west: l4",) * 4,
     ),
     _misfit(
         "two-node-gang",

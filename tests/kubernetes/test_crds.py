@@ -930,6 +930,13 @@ REFUSED = [
                 "maxNodeCount is required with minNodeCount where the source is Nebius or Vultr",
             ),
             ("no node on Vultr", "vultr", {f"{POOL}.nodeCount": 0}, "has at least one node"),
+            ("spot nodes on Vultr", "vultr", {f"{POOL}.spot": True}, "Vultr has no spot nodes"),
+            (
+                "reserved spot nodes",
+                "eks",
+                {f"{POOL}.spot": True, f"{POOL}.capacityBlock": {"capacityReservationId": "cr-0a1b2c"}},
+                "nodes of a capacity block are reserved and not spot",
+            ),
             ("a provisioned pool in capitals", "gke", {f"{POOL}.name": "H100"}, "cloud resources are named"),
             ("too many provisioned nodes", "gke", {f"{POOL}.nodeCount": 1001}, "at most 1000 nodes"),
             ("a dotted name in a cloud", "gke", {"metadata.name": "a.b"}, "must not contain a dot"),

@@ -157,6 +157,37 @@ def test_a_cluster_is_drained_under_load_and_back_and_no_request_fails(tourist: 
     assert json.loads(drained) == {"left": 0, "moving": 0, "blocked": 0}
 
 
+def test_nodes_are_taken_back_under_load_and_no_request_fails(tourist: Tourist) -> None:
+    address = tourist.run("kubectl get ms qwen -n ml-team -o jsonpath='{.status.address}'")
+    with Load(address).flowing() as load:
+        load.until_answered(10)
+        told = leave(tourist, "us-east", "local-1", "taint node {} modelplane.ai/eviction-notice=:NoSchedule")
+        assert placed_on(tourist, "qwen-demo") == "eu-central"
+        leave(tourist, "eu-central", "local-3", "annotate node {} modelplane.ai/eviction-notice=")
+        assert placed_on(tourist, "qwen-demo") == "us-east"
+        load.until_answered(20)
+    assert load.failures == []
+    assert re.search(r"1 node is taken back: \S+ by \S+ \(taint modelplane.ai/eviction-notice\)", told)
+
+
+def leave(tourist: Tourist, region: str, cluster: str, notice: str) -> str:
+    """Give notice of a cluster's node until its replicas have left; return what the InferenceCluster says."""
+    kubectl = f"kubectl --kubeconfig {tourist.fleet.home.cluster(cluster).kubeconfig}"
+    [node] = tourist.run(f"{kubectl} get nodes -o jsonpath='{{.items[*].metadata.name}}'").split()
+    observe = f"kubectl patch ic {region} --type merge -p " + """'{"spec":{"capacitySource":"%s"}}'"""
+    ours = f"-n ml-team -l modelplane.ai/deployment=qwen-demo,modelplane.ai/cluster={region}"
+    tourist.run(observe % "Observed")
+    tourist.run(f"{kubectl} {notice.format(node)}")
+    tourist.run(f"kubectl wait --for=condition=NodesKept=False ic {region} --timeout=60s")
+    told = tourist.run(f"kubectl describe ic {region}")
+    tourist.run(f"kubectl wait --for=delete mr {ours} --timeout=240s")
+    tourist.run(f"{kubectl} {notice.format(node).partition('=')[0]}-")
+    tourist.run(f"kubectl wait --for=condition=NodesKept ic {region} --timeout=60s")
+    # Capacity that returns counts after a minute, and what is declared at once.
+    tourist.run(observe % "Declared")
+    return told
+
+
 def placed_on(tourist: Tourist, deployment: str) -> str:
     """Return the clusters of a deployment's replicas."""
     replicas = f"kubectl get mr -n ml-team -l modelplane.ai/deployment={deployment}"

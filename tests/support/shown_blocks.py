@@ -69,6 +69,7 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/rollouts.md": _NAMES,
     "docs/how-to/scale-to-zero.md": _NAMES,
     "docs/how-to/size.md": "needs the Hugging Face hub",
+    "docs/how-to/spot.md": _NAMES,
     "docs/how-to/tls.md": "needs certificates of the reader's own",
     "docs/how-to/topologies.md": _CHOICES,
     "docs/how-to/variants.md": _NAMES,

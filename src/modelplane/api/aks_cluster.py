@@ -15,6 +15,7 @@ from modelplane.api.cloud_cluster import (
     NodeCount,
     NodePoolRole,
     NodeTaints,
+    Spot,
 )
 from modelplane.api.cloud_settings import DiskSizeGb
 from modelplane.api.fields import about
@@ -54,6 +55,7 @@ class AKSNodePool(Model):
         about("Zones of the nodes. Absent: Azure chooses.", min_length=1, max_length=3, atomic=True),
     ] = ()
     taints: NodeTaints = ()
+    spot: Spot = False
     gpu: Annotated[GPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
     fabric: Annotated[AKSFabric, about("InfiniBand: the NVIDIA network operator is installed.")] = (
         AKSFabric.NONE

@@ -17,6 +17,7 @@ from modelplane.api.node_pools import (
     MOST_TEXT,
     NODE_COUNT_TEXT,
     POOL_NAME_TEXT,
+    SPOT_TEXT,
     NodeTaint,
     ZoneName,
 )
@@ -100,6 +101,8 @@ NodeTaints = Annotated[
     tuple[NodeTaint, ...],
     about("Taints of the nodes beside nvidia.com/gpu.", max_length=16, keys=("key", "effect")),
 ]
+
+Spot = Annotated[bool, about(SPOT_TEXT)]
 
 
 class GPUs(Model):

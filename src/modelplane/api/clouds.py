@@ -41,6 +41,8 @@ class CloudTraits:
     """The field of its clusters' settings that names their region. Empty: they do not name it."""
     has_capacity_blocks: bool = False
     """True if pools can be backed by reserved capacity."""
+    has_spot: bool = False
+    """True if pools can be of spot nodes."""
 
 
 CLOUDS = (
@@ -50,6 +52,7 @@ CLOUDS = (
         cache_provisioner="filestore.csi.storage.gke.io",
         region_setting="region",
         needs_zones=True,
+        has_spot=True,
     ),
     CloudTraits(
         Cloud.EKS,
@@ -58,6 +61,7 @@ CLOUDS = (
         region_setting="region",
         needs_zones=True,
         has_capacity_blocks=True,
+        has_spot=True,
     ),
     CloudTraits(
         Cloud.AKS,
@@ -65,12 +69,14 @@ CLOUDS = (
         cache_provisioner="file.csi.azure.com",
         region_setting="location",
         has_short_pool_names=True,
+        has_spot=True,
     ),
     CloudTraits(
         Cloud.NEBIUS,
         cache_storage="modelplane-rwx-fs",
         cache_provisioner="mounted-fs-path.csi.nebius.ai",
         needs_upper_bound=True,
+        has_spot=True,
     ),
     CloudTraits(Cloud.VULTR, region_setting="region", needs_upper_bound=True, needs_a_node=True),
 )

@@ -18,6 +18,13 @@ class DevicePrice(Model):
         str,
         about('Price of one device for an hour, such as "2.49".', max_length=MAX_AMOUNT, pattern=AMOUNT),
     ]
+    spot_per_hour: (
+        Annotated[
+            str,
+            about("The same in a pool with spot. Absent: perHour.", max_length=MAX_AMOUNT, pattern=AMOUNT),
+        ]
+        | None
+    ) = None
 
 
 class DevicePricing(Model):
@@ -29,6 +36,9 @@ class DevicePricing(Model):
         about("Prices of devices.", min_length=1, max_length=16, keys=("name",)),
     ]
 
-    def per_hour(self, device: str) -> int | None:
+    def per_hour(self, device: str, *, spot: bool = False) -> int | None:
         """Return the price of a device for an hour, in billionths; None if it has none."""
-        return next((money.parts(each.per_hour) for each in self.devices if each.name == device), None)
+        for each in self.devices:
+            if each.name == device:
+                return money.parts((each.spot_per_hour if spot else None) or each.per_hour)
+        return None

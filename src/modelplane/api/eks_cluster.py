@@ -16,6 +16,7 @@ from modelplane.api.cloud_cluster import (
     NodePoolRole,
     NodeTaints,
     PoolName,
+    Spot,
     Zones,
 )
 from modelplane.api.cloud_settings import DiskSizeGb
@@ -23,7 +24,7 @@ from modelplane.api.cluster_origin import CacheStorage
 from modelplane.api.eks_settings import EKSSettings
 from modelplane.api.fields import about
 from modelplane.api.meta import Model, ObjectMeta
-from modelplane.api.node_pools import BOUNDS_RULE, CapacityBlock
+from modelplane.api.node_pools import BOUNDS_RULE, NOT_RESERVED_RULE, CapacityBlock
 
 
 class EKSFabric(StrEnum):
@@ -36,7 +37,7 @@ class EKSFabric(StrEnum):
 class EKSNodePool(Model):
     """Identical nodes."""
 
-    __rules__ = (GPU_RULE, ZONES_RULE, BOUNDS_RULE)
+    __rules__ = (GPU_RULE, ZONES_RULE, BOUNDS_RULE, NOT_RESERVED_RULE)
 
     name: PoolName
     role: NodePoolRole
@@ -51,6 +52,7 @@ class EKSNodePool(Model):
     capacity_block: Annotated[CapacityBlock, about("AWS Capacity Block that backs the pool.")] | None = None
     zones: Zones = ()
     taints: NodeTaints = ()
+    spot: Spot = False
     fabric: Annotated[EKSFabric, about("EFA: nodes get Elastic Fabric Adapters.")] = EKSFabric.NONE
 
 

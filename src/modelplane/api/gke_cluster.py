@@ -15,6 +15,7 @@ from modelplane.api.cloud_cluster import (
     NodePoolRole,
     NodeTaints,
     PoolName,
+    Spot,
     Zones,
 )
 from modelplane.api.cloud_settings import DiskSizeGb
@@ -47,6 +48,7 @@ class GKENodePool(Model):
     gpu: Annotated[GKEGPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
     zones: Zones = ()
     taints: NodeTaints = ()
+    spot: Spot = False
 
 
 class GKEClusterSpec(GKESettings):

@@ -16,11 +16,13 @@ from modelplane.api.cluster_origin import CacheStorage, ClusterOrigin, Source
 from modelplane.api.device_prices import DevicePricing
 from modelplane.api.devices import Device
 from modelplane.api.drain import CORDONS, Cordon, DrainSettings, DrainStatus, PoolTaint, strongest
+from modelplane.api.eviction_notices import MAX_NOTICES, EvictionNotice
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Model, ObjectMeta, Status
 from modelplane.api.mutual_tls import GatewaySettings, MutualTLSStatus
 from modelplane.api.node_pools import AKS_POOL_NAME, MAX_CLOUD_POOL_NODES, Accounting, NodePool
+from modelplane.api.pod_keys import PodKeys
 from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.api.stack_components import COMPONENTS, ComponentSettings, ServingProfile
@@ -81,35 +83,12 @@ class LocalObject(Model):
     name: Annotated[str, about("Name of the object.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
 
 
-KeyPrefix = Annotated[
-    str,
-    about(
-        "Beginning of a key, such as example.com/.",
-        min_length=1,
-        max_length=317,
-        pattern="^[a-z0-9][A-Za-z0-9._/-]*$",
-    ),
-]
-
-
-class PodKeys(Model):
-    """Keys of labels and annotations of pods, by their prefix."""
-
-    refuse: Annotated[
-        tuple[KeyPrefix, ...],
-        about("Prefixes that are refused beside those that every cluster refuses.", max_length=64),
-    ] = ()
-    accept: Annotated[
-        tuple[KeyPrefix, ...],
-        about("Prefixes that are accepted here, of those that every cluster refuses.", max_length=64),
-    ] = ()
-
-
 _PROVISIONED = tuple(map(str, Cloud))
 _SHORT_NAMES = clouds_where(lambda cloud: cloud.has_short_pool_names)
 _ZONAL = clouds_where(lambda cloud: cloud.needs_zones)
 _BOUNDED = clouds_where(lambda cloud: cloud.needs_upper_bound)
 _NEVER_EMPTY = clouds_where(lambda cloud: cloud.needs_a_node)
+_WITHOUT_SPOT = clouds_where(lambda cloud: not cloud.has_spot)
 
 
 def _every_pool(sources: Sequence[str], holds: str, message: str) -> Rule:
@@ -174,6 +153,11 @@ class InferenceClusterSpec(Model):
             f"(!has(pool.maxNodeCount) || pool.maxNodeCount <= {MAX_CLOUD_POOL_NODES})",
             f"a pool of a provisioned cluster has at most {MAX_CLOUD_POOL_NODES} nodes: "
             "divide it into several",
+        ),
+        _every_pool(
+            _WITHOUT_SPOT,
+            "!has(pool.spot) || !pool.spot",
+            f"{alternatives(_WITHOUT_SPOT)} has no spot nodes: remove spot",
         ),
     )
 
@@ -272,6 +256,17 @@ class GPUPool(Model):
     pricing: Annotated[DevicePricing, about("Prices of the devices, of the pool or of its class.")] | None = (
         None
     )
+    spot: Annotated[bool, about("True if the nodes are spot.")] = False
+    blocked_until: (
+        Annotated[
+            dt.datetime,
+            about(
+                "Time until which the pool gets no new replica, because nodes of it are taken back. Absent: "
+                "it is not blocked."
+            ),
+        ]
+        | None
+    ) = None
     usable: (
         Annotated[
             UsableCapacity,
@@ -331,6 +326,15 @@ class InferenceClusterStatus(Status):
         | None
     ) = None
     drain: Annotated[DrainStatus, about("Progress of a drain. Absent: nothing drains.")] | None = None
+    eviction_notices: Annotated[
+        tuple[EvictionNotice, ...],
+        about(
+            f"Nodes that are about to be taken back, the earliest deadline first; at most {MAX_NOTICES}. "
+            "Replicas on them are replaced.",
+            max_length=MAX_NOTICES,
+            keys=("node",),
+        ),
+    ] = ()
     unreachable_since: (
         Annotated[
             dt.datetime, about("Time at which the API server stopped answering. Absent while it answers.")

@@ -130,6 +130,9 @@ UNSCHEDULABLE = "modelplane.ai/unschedulable"
 DRAIN = "modelplane.ai/drain"
 """Key of the taint of a cluster or pool that is being drained."""
 
+EVICTION_NOTICE = "modelplane.ai/eviction-notice"
+"""Key of the taint, or of the annotation, of a node that is about to be taken back."""
+
 DRAINING = "modelplane.ai/draining"
 """Annotation of ModelEndpoints that are about to be deleted: services no longer route to them."""
 

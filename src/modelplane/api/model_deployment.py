@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from modelplane.api.budgets import AMOUNT, MAX_AMOUNT
-from modelplane.api.device_prices import Currency
 from modelplane.api.device_quota import PriorityClassName
 from modelplane.api.devices import NodeSelector
 from modelplane.api.engines import (
@@ -31,6 +29,7 @@ from modelplane.api.fields import LABEL_VALUE, QUALIFIED_KEYS, QUALIFIED_NAME, L
 from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta, Status
 from modelplane.api.picker import Picker
+from modelplane.api.placement import PlacementSettings
 from modelplane.api.regions import MOST_REGIONS, Region
 from modelplane.api.rollout import RolloutSettings, RolloutStatus
 from modelplane.api.standby import StandbyFor, StandbyStatus
@@ -178,59 +177,6 @@ class DeploymentTemplate(Model):
     spec: Annotated[ReplicaSpec, about("One replica.")]
 
 
-class PlacementPolicy(StrEnum):
-    """Choice between feasible clusters, and between feasible pools of a cluster."""
-
-    SPREAD = "Spread"
-    PACK = "Pack"
-    CHEAPEST = "Cheapest"
-
-
-class PlacementSettings(Model):
-    """Choice between feasible places. It applies to new replicas: none is moved."""
-
-    __rules__ = (
-        Rule(
-            "!has(self.maxCostPerHour) || has(self.currency)",
-            "currency is required with maxCostPerHour",
-        ),
-    )
-
-    policy: (
-        Annotated[
-            PlacementPolicy,
-            about(
-                "Spread: the cluster with the fewest replicas of this deployment. Pack: the one with the "
-                "most. Cheapest: the one with the lowest price. On a tie the one where the fewest devices "
-                "become unusable for others, and then the lowest price. Absent: Spread, and within a cluster "
-                "the first pool that fits."
-            ),
-        ]
-        | None
-    ) = None
-    max_cost_per_hour: (
-        Annotated[
-            str,
-            about(
-                "Most that all replicas may cost an hour. A replica that would cost more, or whose price is "
-                'not known, is not placed. Such as "12.50".',
-                max_length=MAX_AMOUNT,
-                pattern=AMOUNT,
-            ),
-        ]
-        | None
-    ) = None
-    currency: (
-        Annotated[
-            Currency,
-            about(
-                "Currency of the prices to compare; others count as not known. Absent: that of most pools."
-            ),
-        ]
-        | None
-    ) = None
-
-
 class ModelDeploymentSpec(ReplicaSettings):
     """Number of replicas, and their template."""
 
@@ -311,6 +257,7 @@ class ReplicaCounts(Model):
 
     total: Annotated[int, about("Replicas that have a cluster.", ge=0)]
     ready: Annotated[int, about("Placed replicas that serve.", ge=0)]
+    spot: Annotated[int, about("Placed replicas that are on spot pools.", ge=0)] = 0
     updated: Annotated[int, about("Placed replicas that have the current template.", ge=0)] = 0
 
 

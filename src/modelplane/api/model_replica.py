@@ -16,6 +16,7 @@ from modelplane.api.engines import (
     MemberPods,
     Serving,
 )
+from modelplane.api.eviction_notices import ReplicaEviction
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, Rule, about
 from modelplane.api.meta import LocalReference, Model, ObjectMeta, Status
 from modelplane.api.pod_scheduler import PodScheduler
@@ -150,6 +151,16 @@ class ModelReplicaStatus(Status):
             unique=True,
         ),
     ] = ()
+    eviction: (
+        Annotated[
+            ReplicaEviction,
+            about(
+                "Notice that a node under the replica is taken back. It is being replaced. Absent: there is "
+                "none."
+            ),
+        ]
+        | None
+    ) = None
 
 
 class ModelReplica(Model):

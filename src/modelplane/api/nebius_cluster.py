@@ -15,6 +15,7 @@ from modelplane.api.cloud_cluster import (
     NodePoolRole,
     NodeTaints,
     PoolName,
+    Spot,
 )
 from modelplane.api.cloud_settings import DiskSizeGb
 from modelplane.api.fields import Rule, about
@@ -68,6 +69,7 @@ class NebiusNodePool(Model):
     ) = None
     max_node_count: AutoscalingLimit | None = None
     taints: NodeTaints = ()
+    spot: Spot = False
     gpu: Annotated[NebiusGPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
     fabric: Annotated[NebiusFabric, about("The network between the nodes.")] = NebiusFabric()
 

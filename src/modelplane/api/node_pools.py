@@ -137,6 +137,23 @@ MAX_CLOUD_POOL_NODES = 1000
 AKS_POOL_NAME = "^[a-z][a-z0-9]{0,11}$"
 """Names of pools that Azure accepts."""
 
+SPOT_TEXT = "True if the nodes are spot: cheaper, and taken back by the cloud at any time."
+"""On the field of every kind of pool."""
+
+SPOT_TAINT = NodeTaint(
+    key="kubernetes.azure.com/scalesetpriority", value="spot", effect=NodeTaintEffect.NO_SCHEDULE
+)
+"""Taint that AKS puts on spot nodes, which the pods of spot pools tolerate.
+
+Source: AKS, "Add an Azure Spot node pool to an Azure Kubernetes Service (AKS) cluster".
+"""
+
+NOT_RESERVED_RULE = Rule(
+    "!has(self.spot) || !self.spot || !has(self.capacityBlock)",
+    "nodes of a capacity block are reserved and not spot: remove spot or capacityBlock",
+)
+"""On a pool."""
+
 _SIZE_RULE = Rule(
     f"[self.nodeCount, has(self.minNodeCount) ? self.minNodeCount : 0, "
     f"has(self.maxNodeCount) ? self.maxNodeCount : 0].all(count, count <= {MAX_POOL_NODES})",
@@ -148,7 +165,7 @@ _SIZE_RULE = Rule(
 class NodePool(Model):
     """Identical nodes of one class."""
 
-    __rules__ = (BOUNDS_RULE, _SIZE_RULE)
+    __rules__ = (BOUNDS_RULE, _SIZE_RULE, NOT_RESERVED_RULE)
 
     name: Annotated[
         str,
@@ -213,6 +230,17 @@ class NodePool(Model):
         ]
         | None
     ) = None
+    spot: Annotated[
+        bool,
+        about(
+            f"{SPOT_TEXT} Only deployments with spec.placement.spot get replicas there. On an Existing "
+            "cluster it says what the nodes are."
+        ),
+    ] = False
+
+    def tolerated(self) -> tuple[NodeTaint, ...]:
+        """Return the taints of its nodes beside nvidia.com/gpu, with what the cloud adds."""
+        return (*self.taints, SPOT_TAINT) if self.spot and SPOT_TAINT not in self.taints else self.taints
 
     def interconnect(self) -> Fabric:
         """Return ``fabric`` in its object form, whichever way it was written."""

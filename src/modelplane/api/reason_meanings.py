@@ -279,6 +279,23 @@ DOCUMENTED = (
     ),
     *_reasons(
         "InferenceCluster",
+        InferenceClusterCondition.NODES_KEPT,
+        (True, _CLUSTER.NO_NOTICES, "No node has a notice of eviction. Absent without spot pools."),
+        (
+            False,
+            _CLUSTER.NODES_EVICTED,
+            "Nodes are taken back. Replicas on them are replaced, and spot pools get none for 15 minutes.",
+        ),
+        (
+            False,
+            _CLUSTER.NODES_UNKNOWN,
+            "Nodes cannot be listed, so notices are not seen. Those that are known stay.",
+        ),
+        (False, _CLUSTER.NOT_OBSERVED, "Nothing watches nodes, as under Crossplane."),
+        alarming=(_CLUSTER.NODES_UNKNOWN,),
+    ),
+    *_reasons(
+        "InferenceCluster",
         InferenceClusterCondition.REACHABLE,
         (True, _CLUSTER.REACHABLE, "No sign of a failure. Absent while no ModelDeployment has failover."),
         (
@@ -746,6 +763,16 @@ DOCUMENTED = (
         (False, _REPLICA.NOT_SERVING, "The replica does not serve, so it has no endpoint."),
         (False, _REPLICA.NO_ADDRESS, "The replica serves, but its cluster's gateway has no address yet."),
         (False, _REPLICA.DRAINING, "The replica is about to be deleted, so its endpoint was removed."),
+    ),
+    *_reasons(
+        "ModelReplica",
+        ModelReplicaCondition.NODES_KEPT,
+        (True, _REPLICA.NODES_KEPT, "No node under it has a notice of eviction any more. Absent before one."),
+        (
+            False,
+            _REPLICA.NODE_EVICTED,
+            "A node under it is taken back. It is replaced, and withdrawn in time if another one serves.",
+        ),
     ),
     *_reasons(
         "ModelService",

@@ -106,6 +106,7 @@ class InferenceClusterCondition(StrEnum):
     CAPACITY_OBSERVED = "CapacityObserved"
     CAPACITY_OVERCOMMITTED = "CapacityOvercommitted"
     CAPACITY_DRIFTED = "CapacityDrifted"
+    NODES_KEPT = "NodesKept"
     REACHABLE = "Reachable"
 
 
@@ -131,6 +132,9 @@ class InferenceClusterReason(StrEnum):
     DRAIN_BLOCKED = "DrainBlocked"
     DRAIN_UNKNOWN = "DrainUnknown"
     NOT_DRAINING = "NotDraining"
+    NO_NOTICES = "NoEvictionNotices"
+    NODES_EVICTED = "NodesEvicted"
+    NODES_UNKNOWN = "NodesUnknown"
     OBSERVED = "Observed"
     CAPACITY_STALE = "CapacityStale"
     NOT_OBSERVED = "NotObserved"
@@ -327,6 +331,7 @@ class ModelReplicaCondition(StrEnum):
     MODEL_ACCEPTED = "ModelAccepted"
     MODEL_READY = "ModelReady"
     ANNOUNCED = "Announced"
+    NODES_KEPT = "NodesKept"
 
 
 class ModelReplicaReason(StrEnum):
@@ -349,6 +354,8 @@ class ModelReplicaReason(StrEnum):
     NOT_SERVING = "NotServing"
     NO_ADDRESS = "NoAddress"
     DRAINING = "Draining"
+    NODES_KEPT = "NodesKept"
+    NODE_EVICTED = "NodeEvicted"
 
 
 class ModelServiceCondition(StrEnum):

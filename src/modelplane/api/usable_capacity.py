@@ -21,6 +21,7 @@ class Loss(StrEnum):
     NODE_ABSENT = "NodeAbsent"
     NODE_NOT_READY = "NodeNotReady"
     NODE_UNSCHEDULABLE = "NodeUnschedulable"
+    NODE_EVICTED = "NodeEvicted"
     NODE_TAINTED = "NodeTainted"
     DEVICE_ABSENT = "DeviceAbsent"
     DEVICE_TAINTED = "DeviceTainted"

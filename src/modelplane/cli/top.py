@@ -84,7 +84,7 @@ def screen(view: "View", most: int | None) -> "RenderableType":
             f"{each.namespace}/{each.name}",
             *_state(each.readiness, view.now),
             f"{each.serving} of {each.desired}",
-            str(each.placed),
+            f"{each.placed} ({each.spot} spot)" if each.spot else str(each.placed),
             each.cost or "-",
             each.diagnosis or each.readiness.why,
         )

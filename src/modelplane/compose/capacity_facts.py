@@ -12,6 +12,7 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
+from modelplane.compose.node_notices import NodeNotice, notice
 
 FACTS: Final = "facts"
 """Key of the facts in a projected object."""
@@ -42,6 +43,7 @@ class NodeFacts(Facts, frozen=True, gc=False):
     is_ready: bool
     is_unschedulable: bool
     taints: tuple[Taint, ...] = ()
+    notice: NodeNotice | None = None
 
 
 class DeviceKind(msgspec.Struct, frozen=True, gc=False):
@@ -102,6 +104,7 @@ def _node(item: Object) -> NodeFacts:
         any(_at(each, "type") == "Ready" and _at(each, "status") == "True" for each in conditions),
         _at(item, "spec", "unschedulable") is True,
         _taints(_at(item, "spec", "taints")),
+        notice(item),
     )
 
 

@@ -31,6 +31,7 @@ _PHRASES: Final[Mapping[Loss, str]] = {
     Loss.NODE_ABSENT: "absent",
     Loss.NODE_NOT_READY: "not ready",
     Loss.NODE_UNSCHEDULABLE: "unschedulable",
+    Loss.NODE_EVICTED: "about to be taken back",
     Loss.NODE_TAINTED: "tainted",
     Loss.DEVICE_ABSENT: "not published",
     Loss.DEVICE_TAINTED: "tainted",

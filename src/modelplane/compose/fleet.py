@@ -14,14 +14,9 @@ from modelplane.api.decode import InvalidObject, convert, decode_as
 from modelplane.api.devices import Device, DeviceAttribute
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
 from modelplane.api.model_cache import ModelCache
-from modelplane.api.model_deployment import (
-    Engine,
-    Member,
-    ModelDeployment,
-    PlacementSettings,
-    ReplicaTemplate,
-)
+from modelplane.api.model_deployment import Engine, Member, ModelDeployment, ReplicaTemplate
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
+from modelplane.api.placement import PlacementSettings
 from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
 from modelplane.api.serving_backend import ServingBackend
@@ -35,6 +30,10 @@ from modelplane.compose.rollout import is_surge, is_updating
 
 _STARTS_WITHIN: Final = timedelta(minutes=30)
 """Time within which a replica that ever becomes ready does: a cold start with a download."""
+
+
+WITHDRAWN_WITHIN: Final = timedelta(seconds=60)
+"""Time before a node is gone at which its replica is withdrawn: requests in progress end in it."""
 
 
 @per_version
@@ -167,7 +166,14 @@ def pool(source: GPUPool) -> scheduler.Pool:
         source.fabric or "",
         *_prices(source),
         usable=None if source.usable is None else _usable(source, source.usable),
+        spot=source.spot,
+        blocked=_blocked(source),
     )
+
+
+def _blocked(pool: GPUPool) -> str:
+    until = pool.blocked_until
+    return "" if until is None else f"nodes of it are taken back; blocked until {until:%H:%M:%SZ}"
 
 
 def _usable(pool: GPUPool, usable: UsableCapacity) -> scheduler.Usable:
@@ -180,7 +186,9 @@ def _prices(pool: GPUPool) -> tuple[str, tuple[int, ...]]:
     pricing = pool.pricing
     if pricing is None:
         return "", ()
-    return pricing.currency, tuple(pricing.per_hour(device.name) or 0 for device in pool.devices)
+    return pricing.currency, tuple(
+        pricing.per_hour(device.name, spot=pool.spot) or 0 for device in pool.devices
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -224,6 +232,7 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
     ready = any(
         condition.type == READY and condition.status == "True" for condition in source.status.conditions
     )
+    evicted = source.status.eviction
     return scheduler.Replica(
         namespace=source.metadata.namespace,
         name=source.metadata.name,
@@ -239,6 +248,8 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
         draining=bool(source.spec.draining),
         surge=is_surge(found),
         updating=ready and (is_updating(found) or not holds(found, READY)),
+        evicted=f'node "{evicted.node}" is taken back: {evicted.cause}' if evicted else "",
+        evicted_at=_time(evicted.deadline) if evicted else "",
         created=_time(source.metadata.creation_timestamp),
         deleted=_time(source.metadata.deletion_timestamp),
     )
@@ -252,6 +263,11 @@ def _time(at: datetime | None) -> str:
 def stuck_before(now: datetime | None) -> str:
     """Return the creation time before which a replica that is not ready is stuck; empty without a clock."""
     return (now - _STARTS_WITHIN).isoformat() if now else ""
+
+
+def evicted_before(now: datetime | None) -> str:
+    """Return the time before which a node is gone so soon that its replica is withdrawn; empty if unknown."""
+    return (now + WITHDRAWN_WITHIN).isoformat() if now else ""
 
 
 def _index(source: ModelReplica) -> int:
@@ -312,6 +328,9 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
         most_per_hour=None if most is None else money.parts(most),
         currency=placement.currency or "",
         created=_time(source.metadata.creation_timestamp),
+        spot=None
+        if placement.spot is None
+        else scheduler.Spot(placement.spot.base_on_demand, placement.spot.fallback),
     )
 
 

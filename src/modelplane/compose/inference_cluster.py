@@ -24,7 +24,15 @@ from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.api.serving_stack import KEY as STACK_KEY
 from modelplane.api.stack_components import ServingProfile
-from modelplane.compose import cluster_stack, drain, failover, guards, live_capacity, mutual_tls
+from modelplane.compose import (
+    cluster_stack,
+    drain,
+    eviction_notices,
+    failover,
+    guards,
+    live_capacity,
+    mutual_tls,
+)
 from modelplane.compose.clouds import provisioned
 from modelplane.compose.composition import (
     Composition,
@@ -60,6 +68,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
         ),
         *drain.requirements(cluster),
         *live_capacity.requirements(cluster),
+        *eviction_notices.requirements(cluster),
         *guards.requirements(kind_name(InferenceCluster), cluster.metadata),
     )
 
@@ -76,6 +85,7 @@ def compose(request: Request[InferenceCluster]) -> Composition:
         desired += [stack] if isinstance(stack, Desired) else []
     status = _status(request, silence)
     capacity = live_capacity.report(request, status["gpuPools"])
+    evictions = eviction_notices.report(request, capacity.pools)
     named = {each.key for each in desired}
     drained, drain_conditions = drain.progress(request)
     children: tuple[Desired | Keep, ...] = (
@@ -84,18 +94,19 @@ def compose(request: Request[InferenceCluster]) -> Composition:
     )
     return Composition(
         children=children,
-        status={**status, "gpuPools": capacity.pools, **drain.published(drained)},
+        status={**status, "gpuPools": evictions.pools, **evictions.status, **drain.published(drained)},
         conditions=(
             ready,
             backend,
             *mutual_tls.conditions(request),
             *drain_conditions,
             *capacity.conditions,
+            *evictions.conditions,
             *failover.cluster_conditions(request),
         ),
         ready=ready.holds and backend.holds,
         guards=guards.found(kind_name(InferenceCluster), request),
-        again_in_s=capacity.again_in_s,
+        again_in_s=min(filter(None, (capacity.again_in_s, evictions.again_in_s)), default=None),
     )
 
 
@@ -272,6 +283,8 @@ def _pool(request: Request[InferenceCluster], pool: NodePool) -> dict[str, Any]:
         published["pricing"] = msgspec.to_builtins(pricing)
     if fabric := pool.fabric_identity():
         published["fabric"] = fabric
+    if pool.spot:
+        published["spot"] = True
     return published
 
 

@@ -6,7 +6,7 @@ something cannot be read, the last known capacity stays, or else the declared on
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -27,15 +27,20 @@ from modelplane.compose.composition import Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.observed_capacity import Cluster, Observation, Unclear, observe
 
-_NODES, _SLICES, _CLAIMS, _REPLICAS = "nodes", "slices", "claims", "replicas"
+NODES: Final = "nodes"
+"""Key of the requirement for the nodes of the cluster."""
+
+_SLICES, _CLAIMS, _REPLICAS = "slices", "claims", "replicas"
 _READ: Final = {
-    _NODES: ("v1", "Node"),
+    NODES: ("v1", "Node"),
     _SLICES: ("resource.k8s.io/v1", "ResourceSlice"),
     _CLAIMS: ("resource.k8s.io/v1", "ResourceClaim"),
 }
-_UNREADABLE: Final = (
+UNREADABLE: Final = (
     " (if a permission is missing, apply the output of `modelplane install --inference-cluster` to it again)"
 )
+"""Remedy for objects of a cluster that cannot be read, within a sentence."""
+
 _SHOWN: Final = 8
 """Pools, or differences, in a message: as many pools as a cluster has."""
 
@@ -44,9 +49,11 @@ _SHOWN: Final = 8
 class Report:
     """The pools of the status with their usable capacity, conditions, and when to look again."""
 
-    pools: list[dict[str, Any]]
+    pools: Sequence[Mapping[str, Any]]
     conditions: tuple[Condition, ...] = ()
     again_in_s: float | None = None
+    status: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the status."""
 
 
 def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
@@ -110,7 +117,7 @@ def _observed(
 ) -> dict[str, Observation | Unclear]:
     for key, (_, kind) in _READ.items():
         if unknown := request.unknown(key):
-            cause = f"cannot list {kind}s of the cluster{_UNREADABLE}: {unknown.cause}"
+            cause = f"cannot list {kind}s of the cluster{UNREADABLE}: {unknown.cause}"
             return {pool.name: Unclear(cause) for pool in pools}
     try:
         given = _given(fleet.replica(each) for each in request.found(_REPLICAS))

@@ -5,7 +5,7 @@ the result. A replica is removed in two steps: first it is told to withdraw its 
 send it no more requests, and then it is deleted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +48,7 @@ from modelplane.compose.rollout import Rollout, is_draining, is_surge, limits, p
 from modelplane.compose.rollout_progress import progress
 from modelplane.compose.standby import standby
 from modelplane.compose.wanted_replicas import Wanted, replica_key, wanted_replicas
+from modelplane.compose.withdrawals import soonest
 
 
 def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
@@ -127,7 +128,14 @@ def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, sched
     known = quotas.of_fleet(request)
     bound = scheduler.by_namespace(known)
     others = priorities.others(request, bound)
-    there = scheduler.Fleet(clusters, replicas, fleet.stuck_before(request.now), known, others)
+    there = scheduler.Fleet(
+        clusters,
+        replicas,
+        fleet.stuck_before(request.now),
+        known,
+        others,
+        fleet.evicted_before(request.now),
+    )
     return there, replace(wanted, priority=priorities.of(deployment, bound))
 
 
@@ -151,11 +159,10 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
     scheduled = _scheduled(request, placement)
     ready, ready_condition = _ready(request, placement, rollout)
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
-    counts = {"total": len(staying), "ready": ready, "updated": len(rollout.updated)}
     return Composition(
         children=children,
         status={
-            "replicas": counts,
+            "replicas": _counts(staying, ready, len(rollout.updated)),
             "selector": _selector(deployment),
             **_cost(placement),
             **failover.status(request),
@@ -168,7 +175,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
             *failover.conditions(request),
             *reached.conditions,
         ),
-        again_in_s=reached.again_in_s,
+        again_in_s=soonest(request, reached.again_in_s),
         wakes=_displaced(placement),
         ready=scheduled.holds and ready_condition.holds,
         unsatisfied=len(staying) < deployment.spec.replicas
@@ -179,6 +186,12 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
             for name in sorted({assignment.cluster for assignment in placement.assignments})
         ),
     )
+
+
+def _counts(staying: Sequence[scheduler.Assignment], ready: int, updated: int) -> dict[str, int]:
+    counts = {"total": len(staying), "ready": ready, "updated": updated}
+    on_spot = sum(bool(each.spot_pools) for each in staying)
+    return {**counts, "spot": on_spot} if on_spot else counts
 
 
 def _displaced(placement: scheduler.Placement) -> tuple[Reference, ...]:

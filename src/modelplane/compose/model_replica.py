@@ -41,12 +41,10 @@ from modelplane.compose.backends.workload import FORMER, Workload, is_former, sp
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import exists, is_behind, is_ready, refusal, when_condition
+from modelplane.compose.replica_status import CLUSTER_KEY, eviction_conditions, pods_of, status
 
 ENDPOINT_KEY = "endpoint"
 """Key of the ModelEndpoint."""
-
-CLUSTER_KEY = "cluster"
-"""Key of the requirement for the replica's InferenceCluster."""
 
 _PICKER_PODS = "picker-pods"
 
@@ -70,7 +68,7 @@ def _cache_requirement(replica: ModelReplica) -> Iterator[Requirement]:
 
 
 def _pod_requirements(replica: ModelReplica) -> Iterator[Requirement]:
-    selected = {_pods_of(engine.name): marks_of(replica, engine).pods for engine in replica.spec.engines}
+    selected = {pods_of(engine.name): marks_of(replica, engine).pods for engine in replica.spec.engines}
     if picks(replica):
         selected[_PICKER_PODS] = {labels.WORKLOAD: picker_name(replica)}
     for key, matched in selected.items():
@@ -82,10 +80,6 @@ def _pod_requirements(replica: ModelReplica) -> Iterator[Requirement]:
             labels=dict(matched),
             cluster=replica.spec.cluster_name,
         )
-
-
-def _pods_of(engine: str) -> str:
-    return f"pods-{engine}"
 
 
 def compose(request: Request[ModelReplica]) -> Composition | Blocked:
@@ -115,8 +109,13 @@ def compose(request: Request[ModelReplica]) -> Composition | Blocked:
             *superseded(request.observed, (child.key for child in children), seen),
             *endpoint,
         ),
-        status=_status(replica),
-        conditions=(accepted, ready, _announced(replica, ready.holds, endpoint)),
+        status=status(request, serves=ready.holds),
+        conditions=(
+            accepted,
+            ready,
+            _announced(replica, ready.holds, endpoint),
+            *eviction_conditions(request, serves=ready.holds),
+        ),
         ready=ready.holds,
     )
 
@@ -194,7 +193,7 @@ def _drained(request: Request[ModelReplica]) -> Composition:
         announced = true(Type.ANNOUNCED, Reason.DRAINING, f"{request.routed_by} still routes to it")
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
-        status=_status(request.owner),
+        status=status(request),
         conditions=(
             *(Condition(each.type, each.status == "True", each.reason, each.message) for each in said),
             announced,
@@ -233,7 +232,7 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
     endpoint = _kept_endpoint(request) if ready.holds else ()
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
-        status=_status(request.owner),
+        status=status(request),
         conditions=(accepted, ready, _announced(request.owner, ready.holds, endpoint)),
         ready=ready.holds,
     )
@@ -299,12 +298,6 @@ def _not_staged(request: Request[ModelReplica]) -> Refused | None:
     return Refused(Reason.WAITING_FOR_CACHE, f"{message}: {state.message}" if state.message else message)
 
 
-def _status(replica: ModelReplica) -> Object:
-    # A cluster that was written to stays listed until the replica has no objects there.
-    recorded = set(replica.status.clusters) | {replica.spec.cluster_name}
-    return {"clusters": sorted(recorded)}
-
-
 def _children(
     replica: ModelReplica, workloads: Iterable[Workload], observed: Mapping[str, Object]
 ) -> Iterator[Desired]:
@@ -367,7 +360,7 @@ def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None
     idle = sorted(name for name, child in workloads.items() if child is None or not is_ready(child))
     if idle:
         message = f"{subject('engine', idle, 'is', 'are')} not serving yet on {where}"
-        troubles = [pods.trouble(request.found(_pods_of(name))) for name in idle]
+        troubles = [pods.trouble(request.found(pods_of(name))) for name in idle]
         troubles += [pods.unmade(child) for name in idle if (child := workloads[name]) is not None]
         return _starting(message, troubles)
     for key in (POOL_KEY, ROUTE_KEY):

@@ -106,11 +106,13 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
 
 def _taken_out(node: NodeFacts, pool: NodePool) -> tuple[Loss, str, str] | None:
     """Return the first cause for which no pod may be put on a node; None if pods may."""
-    tolerated = {(each.key, str(each.effect), each.value) for each in pool.taints}
+    tolerated = {(each.key, str(each.effect), each.value) for each in pool.tolerated()}
     if not node.is_ready:
         return Loss.NODE_NOT_READY, NODES, ""
     if node.is_unschedulable:
         return Loss.NODE_UNSCHEDULABLE, NODES, ""
+    if node.notice:
+        return Loss.NODE_EVICTED, NODES, ""
     for key, _, _ in _untolerated(node.taints, tolerated):
         return Loss.NODE_TAINTED, NODES, key
     return None

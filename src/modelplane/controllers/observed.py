@@ -23,6 +23,7 @@ from modelplane.compose import fleet, standby
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers.observed_capacity import lost_capacity
+from modelplane.controllers.observed_spot import evictions, on_spot
 from modelplane.telemetry import metric_definitions
 from modelplane.telemetry.metric_definitions import Metric, Sample
 
@@ -80,9 +81,11 @@ def samples(state: State) -> Iterator[Sample]:
         yield from _readiness(kind, found)
     for cluster in state.objects.get(kind_name(InferenceCluster), ()):
         yield from lost_capacity(cluster)
+        yield from evictions(cluster)
     for deployment in state.objects.get(kind_name(ModelDeployment), ()):
         yield from _replicas(deployment)
         yield from _stopped(deployment)
+        yield from on_spot(deployment)
     for autoscaler in state.objects.get(kind_name(InferenceAutoscaler), ()):
         yield from _autoscaler(autoscaler)
     if {kind_name(InferenceCluster), kind_name(ModelReplica)} <= state.objects.keys():

@@ -56,6 +56,7 @@ class Pool:
     name: str
     nodes: int
     devices: tuple[Devices, ...]
+    spot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ class Deployment:
     readiness: Readiness
     diagnosis: str
     cost: str
+    spot: int = 0
+    """Placed replicas that are on spot pools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +222,15 @@ def _urgency(row: Deployment | Service) -> tuple[bool, str, str]:
 
 
 @per_version
-def _pools(item: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-    return tuple((pool.name, pool.nodes) for pool in fleet.cluster(item).pools)
+def _pools(item: Mapping[str, Any]) -> tuple[tuple[str, int, bool], ...]:
+    return tuple((pool.name, pool.nodes, pool.spot) for pool in fleet.cluster(item).pools)
 
 
 def _cluster(item: Object, devices: Mapping[tuple[str, str], tuple[Devices, ...]], replicas: int) -> Cluster:
     name = item["metadata"]["name"]
-    pools = tuple(Pool(pool, nodes, devices.get((name, pool), ())) for pool, nodes in _pools(item))
+    pools = tuple(
+        Pool(pool, nodes, devices.get((name, pool), ()), spot) for pool, nodes, spot in _pools(item)
+    )
     return Cluster(name, fleet.cluster(item).region or "", readiness(item), pools, replicas)
 
 
@@ -245,6 +250,7 @@ def _deployment(item: Object) -> Deployment:
         if scheduled.get("status") == "False"
         else standby.idle(item),
         cost=f"{cost['perHour']} {cost['currency']}" if cost else "",
+        spot=counts.get("spot", 0),
     )
 
 

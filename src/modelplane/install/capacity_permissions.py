@@ -6,9 +6,9 @@ from modelplane.install.roles import Rule
 
 _WHY = (
     "What new replicas may use of the declared capacity: nodes that are ready, devices that are published, "
-    "and those that other pods hold."
+    "and those that other pods hold. Notices that nodes are taken back."
 )
-_UNSEEN = "only an InferenceCluster with capacitySource Observed asks"
+_UNSEEN = "only an InferenceCluster with capacitySource Observed or a spot pool asks"
 
 READ: Final = (
     Rule("", ("nodes",), ("list", "watch"), _WHY, unseen=_UNSEEN),

@@ -12,8 +12,9 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model as MetaModel
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import CacheSource, ModelCache
-from modelplane.api.model_deployment import ModelDeployment, PlacementPolicy
+from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_service import ModelService
+from modelplane.api.placement import PlacementPolicy
 from modelplane.offline.device_selectors import device_request
 from modelplane.offline.engine_containers import Command, Engine, default_image, of_gang, standalone
 from modelplane.sizing.hardware import Served

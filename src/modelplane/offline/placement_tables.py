@@ -60,7 +60,14 @@ def _rows(called: str, replica: Replica) -> Iterator[Row]:
         yield (called, replica.cluster, *"----")
     for engine in replica.engines:
         for member in engine.members:
-            yield (called, replica.cluster, engine.name, member.pool, _pods(member, engine), _claims(member))
+            yield (
+                called,
+                replica.cluster,
+                engine.name,
+                _marked(member.pool, member.spot),
+                _pods(member, engine),
+                _claims(member),
+            )
 
 
 def verdict(deployments: Iterable[Deployment]) -> str:
@@ -73,6 +80,10 @@ def verdict(deployments: Iterable[Deployment]) -> str:
 def _pods(member: MemberReport, engine: EngineReport) -> str:
     pods = str(member.pods * engine.copies)
     return pods if member.role == Role.STANDALONE else f"{pods} {member.role}"
+
+
+def _marked(pool: str, is_spot: bool) -> str:
+    return f"{pool} (spot)" if is_spot else pool
 
 
 def _claims(member: MemberReport) -> str:
@@ -118,7 +129,7 @@ def cost(deployment: Deployment) -> str:
 def alternative_rows(alternatives: Iterable[Alternative]) -> Iterator[Row]:
     """Yield a row for each place that one more replica would have."""
     for each in alternatives:
-        pools = ", ".join(each.pools)
+        pools = _marked(", ".join(each.pools), each.spot)
         yield (each.cluster, pools, each.cost_per_hour or "-", str(each.stranded_devices))
 
 
@@ -136,7 +147,7 @@ def pool_rows(pools: Iterable[Pool]) -> Iterator[Row]:
         for amount in pool.amounts:
             yield (
                 pool.cluster,
-                pool.pool,
+                _marked(pool.pool, pool.spot),
                 amount.name,
                 str(amount.total)
                 if amount.usable == amount.total

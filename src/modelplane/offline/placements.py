@@ -48,6 +48,8 @@ class MemberReport(Output, frozen=True, kw_only=True):
 
     role: str
     pool: str
+    spot: bool
+    """True if the pool is spot."""
     pods: int
     claims: tuple[Claim, ...]
 
@@ -141,6 +143,8 @@ class Alternative(Output, frozen=True, kw_only=True):
 
     cluster: str
     pools: tuple[str, ...]
+    spot: bool
+    """True if one of the pools is spot."""
     cost_per_hour: str
     """Empty if a price is not known."""
     stranded_devices: int
@@ -238,6 +242,7 @@ def _alternatives(placed: Placed, deployment: Object) -> tuple[Alternative, ...]
         Alternative(
             cluster=each.cluster,
             pools=tuple(dict.fromkeys(member.pool for engine in each.engines for member in engine.members)),
+            spot=each.spot,
             cost_per_hour=_price(each.cost if found.currency else None),
             stranded_devices=each.cost.stranded,
         )
@@ -319,7 +324,7 @@ def _replica(assignment: scheduler.Assignment) -> Replica:
         index=assignment.index,
         name=assignment.replica,
         reason=assignment.reason or (_SURGE if assignment.surge else _FITS),
-        engines=tuple(_engine(engine) for engine in assignment.engines),
+        engines=tuple(_engine(engine, assignment.spot_pools) for engine in assignment.engines),
         cost_per_hour=_price(assignment.cost),
     )
 
@@ -336,11 +341,12 @@ def _removed(dropped: scheduler.Dropped) -> Replica:
     )
 
 
-def _engine(engine: scheduler.PlacedEngine) -> EngineReport:
+def _engine(engine: scheduler.PlacedEngine, spot_pools: Sequence[str]) -> EngineReport:
     members = tuple(
         MemberReport(
             role=str(member.role),
             pool=member.pool,
+            spot=member.pool in spot_pools,
             pods=member.pods,
             claims=tuple(
                 Claim(name=claim.name, device_class_name=claim.device_class_name, count=claim.count)

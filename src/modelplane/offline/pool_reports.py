@@ -29,6 +29,8 @@ class Pool(Output, frozen=True, kw_only=True):
     amounts: tuple[Amount, ...]
     provisioned: bool
     """False for a pool of a cluster that its cloud has yet to create."""
+    spot: bool = False
+    """True if its nodes are spot."""
     why: str = ""
     """The cause for which not all that is declared is usable."""
 
@@ -47,6 +49,7 @@ def pools(files: Files, clusters: Collection[str] | None = None) -> tuple[Pool, 
                 for each in used.amounts
             ),
             provisioned=used.cluster not in absent,
+            spot=used.spot,
             why=used.why,
         )
         for used in scheduler.usage(snapshot(files), clusters)

@@ -107,6 +107,8 @@ def _reason(wanted: Wanted, fit: PoolFit, *, has_cache: bool) -> str:
     found = fit.result
     if isinstance(found, Refused):
         return found.reason
+    if any(pool.spot for pool in fit.cluster.spec.node_pools if pool.name == fit.pool):
+        return "its nodes are spot, which the manifests do not allow: add spec.placement.spot to them"
     if wanted.claim and not has_cache:
         return "a folder needs a ModelCache, and the cluster has no storage for caches: name a repository"
     if wanted.engine is Engine.SGLANG and found.nodes > 1:

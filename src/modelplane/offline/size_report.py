@@ -231,7 +231,7 @@ def pool_fits(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[P
     for cluster in _decoded(known, InferenceCluster):
         for pool in cluster.spec.node_pools:
             class_ = classes.get(pool.class_name)
-            found = node(class_, pool.pricing) if class_ else None
+            found = node(class_, pool.pricing, spot=pool.spot) if class_ else None
             if found is None:
                 lacks = "has no device with memory" if class_ else "is not in --fleet: add its file"
                 missing = Node(pool.class_name, "", 0, 0)

@@ -6,18 +6,20 @@
 from modelplane.api.devices import Claim
 from modelplane.api.engines import Role
 from modelplane.api.inference_cluster import TaintEffect as Effect
-from modelplane.api.model_deployment import PlacementPolicy
 from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.api.node_pools import Accounting
+from modelplane.api.placement import PlacementPolicy
 from modelplane.cel.device import AttributeValue, Version
 from modelplane.scheduler.alternatives import Alternatives, alternatives
 from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal, Remedy
 from modelplane.scheduler.drain import drained, moving
+from modelplane.scheduler.market import Market, Spot
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.quota_usage import QuotaUse, quota_usage
 from modelplane.scheduler.quotas import Limit, Quota, by_namespace
 from modelplane.scheduler.schedule import schedule
+from modelplane.scheduler.spot import spot_pools
 from modelplane.scheduler.surge import with_marks, with_surge, without_marks
 from modelplane.scheduler.types import (
     CacheFootprint,
@@ -64,6 +66,7 @@ __all__ = [
     "Engine",
     "Fleet",
     "Limit",
+    "Market",
     "Member",
     "Operator",
     "Phase",
@@ -81,6 +84,7 @@ __all__ = [
     "Replica",
     "ResolvedRequest",
     "Role",
+    "Spot",
     "Taint",
     "Toleration",
     "Usable",
@@ -93,6 +97,7 @@ __all__ = [
     "overcommitted",
     "quota_usage",
     "schedule",
+    "spot_pools",
     "usage",
     "with_marks",
     "with_surge",

@@ -6,6 +6,7 @@ from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.placer import Offer
 from modelplane.scheduler.policy import between_clusters
+from modelplane.scheduler.spot import spot_pools
 from modelplane.scheduler.turns import turns
 from modelplane.scheduler.types import Deployment, Fleet, PlacedEngine
 
@@ -17,6 +18,8 @@ class Alternative:
     cluster: str
     engines: tuple[PlacedEngine, ...]
     cost: Cost
+    spot: bool = False
+    """True if any of its pods would be in a spot pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ def alternatives(fleet: Fleet, deployment: Deployment) -> Alternatives:
     for name, cluster in state.clusters.items():
         offer = state.offer(cluster)
         if isinstance(offer, Offer) and not state.quotas.refusal(cluster, offer.engines):
-            places.append(Alternative(name, offer.engines, offer.cost))
+            places.append(
+                Alternative(name, offer.engines, offer.cost, bool(spot_pools(cluster, offer.engines)))
+            )
     places.sort(key=lambda each: (between_clusters(deployment.policy, 0, each.cost), each.cluster))
     return Alternatives(tuple(places), state.currency)

@@ -1,11 +1,12 @@
 """State of one scheduling cycle, shared by its steps."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modelplane.scheduler.cost import currency_of
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.ledger import Ledger
+from modelplane.scheduler.market import Market
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.placer import Offer, Placer
 from modelplane.scheduler.quota_ledger import QuotaLedger
@@ -38,6 +39,13 @@ class CycleState:
         if isinstance(verdict, Rejected):
             return verdict
         return self.placer.offer(cluster, self.ledger.capacities(cluster))
+
+    def on(self, market: Market) -> "CycleState":
+        """Return the same cycle, in which new replicas use other pools."""
+        if market is self.placer.market:
+            return self
+        placer = Placer(self.deployment, self.placer.selection, self.budget, self.currency, market)
+        return replace(self, placer=placer)
 
     @classmethod
     def begin(

@@ -38,7 +38,7 @@ def diagnose(
         blocked=why if placed < deployment.replicas else "",
         block=cause if placed < deployment.replicas else Block.NONE,
         causes=by_request(refused, selection),
-        remedies=remedies(state, refused, leaving) if refused else (),
+        remedies=remedies(state.on(filled.market), refused, leaving) if refused else (),
         notes=(*_notes(leaving), *_overcommitted(state, kept)),
     )
 

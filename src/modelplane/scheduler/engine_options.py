@@ -11,10 +11,21 @@ from itertools import product
 from modelplane.scheduler import amounts
 from modelplane.scheduler.filters.cordon import closed
 from modelplane.scheduler.filters.devices import Served, devices
+from modelplane.scheduler.filters.spot import spot
 from modelplane.scheduler.identity_map import numbering
+from modelplane.scheduler.market import Market
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection, traits
-from modelplane.scheduler.types import Deployment, Device, Engine, Group, Load, Member, Pool, ResolvedRequest
+from modelplane.scheduler.types import (
+    Deployment,
+    Device,
+    Engine,
+    Group,
+    Load,
+    Member,
+    Pool,
+    ResolvedRequest,
+)
 from modelplane.scheduler.verdict import Reason, Rejected
 
 
@@ -41,7 +52,11 @@ class EngineOptions:
 class OptionFinder:
     """Finds the options of a deployment's engines; remembers those of pools that are alike."""
 
-    def __init__(self, deployment: Deployment, selection: Selection, budget: SearchBudget) -> None:
+    def __init__(
+        self, deployment: Deployment, selection: Selection, budget: SearchBudget, market: Market
+    ) -> None:
+        self._deployment = deployment
+        self._market = market
         self._engines = deployment.engines
         self._largest = max((_gang_size(engine) for engine in deployment.engines), default=0)
         self._selection = selection
@@ -63,10 +78,19 @@ class OptionFinder:
     def kinds(self, pools: Sequence[Pool]) -> tuple[Hashable, ...]:
         """Return the properties that distinguish pools, without name and free capacity."""
         if not self._largest:
-            return tuple((self._hardware(pool.devices), pool.cordon) for pool in pools)
+            return tuple(
+                (self._hardware(pool.devices), pool.cordon, pool.spot, pool.blocked) for pool in pools
+            )
         # Fabrics join pools for gangs only, and only a gang can have more pods than a pool has nodes.
         return tuple(
-            (self._hardware(pool.devices), pool.cordon, pool.fabric, min(pool.nodes, self._largest))
+            (
+                self._hardware(pool.devices),
+                pool.cordon,
+                pool.spot,
+                pool.blocked,
+                pool.fabric,
+                min(pool.nodes, self._largest),
+            )
             for pool in pools
         )
 
@@ -83,7 +107,7 @@ class OptionFinder:
         for chosen in _choices(engine, pools):
             option = _option(engine, chosen, [served[pool][at] for at, pool in enumerate(chosen)], claimable)
             if moving and isinstance(option, Option):
-                option = _shut(pools, option) or _crowded(engine, pools, option) or option
+                option = self._shut(pools, option) or _crowded(engine, pools, option) or option
             if isinstance(option, Option):
                 options.append(option)
             elif len(set(chosen)) == 1:
@@ -95,6 +119,13 @@ class OptionFinder:
         if key not in self._served:
             self._served[key] = devices(member.requests, pool.devices, self._selection, self._budget)
         return self._served[key]
+
+    def _shut(self, pools: Sequence[Pool], option: Option) -> Rejected | None:
+        """Refuse a pool that is cordoned or draining, or that the new replica may not use."""
+        if shut := next((closed(pools[pool]) for pool in option.pools if pools[pool].cordon), None):
+            return shut
+        refusals = (spot(self._deployment, self._market, pools[pool]) for pool in option.pools)
+        return next(filter(None, refusals), None)
 
 
 def _gang_size(engine: Engine) -> int:
@@ -149,11 +180,6 @@ def _option(
         for pool, cells in pods.items()
     )
     return Option(chosen, tuple(claims), loads)
-
-
-def _shut(pools: Sequence[Pool], option: Option) -> Rejected | None:
-    """Refuse a pool that is cordoned or draining."""
-    return next((closed(pools[pool]) for pool in option.pools if pools[pool].cordon), None)
 
 
 def _crowded(engine: Engine, pools: Sequence[Pool], option: Option) -> Rejected | None:

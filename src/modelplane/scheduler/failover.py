@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.scale_down import victims
+from modelplane.scheduler.spot import spared
 from modelplane.scheduler.types import Cluster, Replica
 
 
@@ -41,4 +42,10 @@ def surplus(state: CycleState, kept: Sequence[Replica]) -> list[Replica]:
     if any(replica.cluster in returning for replica in known):
         serving = sum(replica.ready for replica in known)
         too_many = too_many if serving >= state.deployment.replicas else 0
-    return victims(known, too_many, returning)
+    spares = spared(state.deployment, state.clusters, known)
+    going = victims(known, too_many, returning, spares)
+    staying = [each for each in known if each not in going]
+    if spares and not any(serves(state, each) for each in staying):
+        # One that is spared is to serve before the last one that does is removed.
+        going = [each for each in going if not each.serves]
+    return going

@@ -4,17 +4,19 @@ By price, they are then placed together where that is cheaper.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from modelplane.scheduler import rearrangement
 from modelplane.scheduler.cluster_queue import ClusterQueue, Refused
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.indices import Indices
+from modelplane.scheduler.market import Market
 from modelplane.scheduler.placer import Offer
 from modelplane.scheduler.rearrangement import Place
 from modelplane.scheduler.retention import Kept
 from modelplane.scheduler.spending import Spending
+from modelplane.scheduler.spot import spot_pools, steps
 from modelplane.scheduler.types import PlacedEngine
 
 _OTHERS: Final = 8
@@ -32,10 +34,11 @@ class New:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """The placed replicas; if some are missing, also the refusal of every cluster."""
+    """The placed replicas; if some are missing, also the refusal of every cluster, and the pools tried."""
 
     placed: tuple[New, ...] = ()
     refused: tuple[Refused, ...] = ()
+    market: Market = Market.ON_DEMAND
 
 
 def fill(
@@ -47,18 +50,44 @@ def fill(
     """
     if shortfall <= 0:
         return Filled()
-    queue = ClusterQueue(state, (decision.replica.cluster for decision in staying))
+    there = [decision.replica.cluster for decision in staying]
+    on_demand = sum(
+        not spot_pools(state.clusters[each.replica.cluster], each.engines)
+        for each in (staying if state.deployment.spot else ())
+    )
     spending = Spending(state, staying)
-    most = spending.left
-    places, refused = _one_by_one(state, queue, spending, shortfall)
-    if together and rearrangement.applies(state, shortfall):
-        better = rearrangement.rearranged(state, places, queue.next(_OTHERS), shortfall, most)
+    placed: list[New] = []
+    missing: list[Filled] = []
+    for count, markets in steps(state.deployment, shortfall, on_demand):
+        left = count
+        refused: tuple[Refused, ...] = ()
+        for market in markets:
+            places, refused = _step(state.on(market), left, there, spending, together=together)
+            placed += [New(each.name, indices.take(each.name), offer.engines) for each, offer in places]
+            there += [each.name for each, _ in places]
+            left -= len(places)
+            if not left:
+                break
+        if left:
+            missing.append(Filled((), refused, markets[-1]))
+    return replace(missing[0] if missing else Filled(), placed=tuple(placed))
+
+
+def _step(
+    state: CycleState, count: int, there: Sequence[str], spending: Spending, *, together: bool
+) -> tuple[list[Place], tuple[Refused, ...]]:
+    """Place up to so many replicas; return the refusals if some are missing."""
+    queue = ClusterQueue(state, there)
+    most, before = spending.left, spending.spent
+    places, refused = _one_by_one(state, queue, spending, count)
+    if together and rearrangement.applies(state, count):
+        better = rearrangement.rearranged(state, places, queue.next(_OTHERS), count, most)
         if better is not None and _replace(state, places, better):
             places = better
+            spending.spent = before + sum(offer.cost.price for _, offer in places)
             # What only the cost or a quota refuses, the clusters themselves do not.
-            refused = (_refused(state) or refused) if len(places) < shortfall else ()
-    placed = (New(each.name, indices.take(each.name), offer.engines) for each, offer in places)
-    return Filled(tuple(placed), refused)
+            refused = (_refused(state) or refused) if len(places) < count else ()
+    return places, refused
 
 
 def _one_by_one(

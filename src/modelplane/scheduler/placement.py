@@ -33,6 +33,8 @@ class Assignment:
     """True if it is new and gets the template that a canary is compared with."""
     surge: bool = False
     """True if it is in addition to the replicas that the deployment asks for, during a rollout."""
+    spot_pools: tuple[str, ...] = ()
+    """Its pools that are spot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from itertools import product
 from math import prod
 from typing import Final, TypeAlias
 
-from modelplane.api.model_deployment import PlacementPolicy
+from modelplane.api.placement import PlacementPolicy
 from modelplane.scheduler import misfit
 from modelplane.scheduler.best_fit import Amounts, best_fit
 from modelplane.scheduler.capacity import FreeCapacity
@@ -19,6 +19,7 @@ from modelplane.scheduler.cost import NOTHING, Cost, cost_of
 from modelplane.scheduler.engine_options import EngineOptions, Option, OptionFinder
 from modelplane.scheduler.engine_search import EngineSearch
 from modelplane.scheduler.first_fit import first_fit
+from modelplane.scheduler.market import Market
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.policy import within_cluster
 from modelplane.scheduler.search_budget import SearchBudget
@@ -49,15 +50,24 @@ class Way:
 
 
 class Placer:
-    """Places replicas of one deployment. `currency` is that in which prices are compared."""
+    """Places replicas of one deployment. `currency` is that in which prices are compared.
+
+    New ones use pools of the `market` only; without one, those that the deployment allows.
+    """
 
     def __init__(
-        self, deployment: Deployment, selection: Selection, budget: SearchBudget, currency: str = ""
+        self,
+        deployment: Deployment,
+        selection: Selection,
+        budget: SearchBudget,
+        currency: str = "",
+        market: Market | None = None,
     ) -> None:
         self._engines = deployment.engines
         self._policy = deployment.policy
         self._currency = currency
-        self._finder = OptionFinder(deployment, selection, budget)
+        self.market = market or deployment.market
+        self._finder = OptionFinder(deployment, selection, budget, self.market)
         self.selection = selection
         self._budget = budget
         self._least: dict[object, Cost | None] = {}
@@ -202,6 +212,8 @@ def _hardware(cluster: Cluster) -> object:
             each.currency,
             each.prices,
             each.cordon,
+            each.spot,
+            each.blocked,
         )
         for each in cluster.pools
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from modelplane.api.model_deployment import PlacementPolicy
+from modelplane.api.placement import PlacementPolicy
 from modelplane.scheduler.best_fit import Amounts
 from modelplane.scheduler.capacity import FreeCapacity, price
 from modelplane.scheduler.cycle_state import CycleState

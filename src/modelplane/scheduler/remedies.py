@@ -22,6 +22,7 @@ from modelplane.scheduler.drain import drained
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.filters.regions import outside
 from modelplane.scheduler.filters.taints import untolerated
+from modelplane.scheduler.market import Market
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.placer import Pins, Placer
 from modelplane.scheduler.retention import Leaving, pinned
@@ -54,11 +55,13 @@ def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Le
         for each in leaving
         if not outside(deployment, state.clusters[each.replica.cluster])
         and not drained(state.clusters[each.replica.cluster], each.replica)
+        and not each.replica.evicted
     ]
     found = [
         _more_quota(refused),
         _more_nodes(state, refused, leaving),
         _first_remedy(state, _relaxed(deployment, refused), leaving),
+        _first_remedy(state, _elsewhere(state, refused), leaving),
         _first_remedy(state, _tolerating(deployment, refused), leaving),
         _first_remedy(state, _selecting_less(deployment, refused), leaving),
     ]
@@ -157,6 +160,8 @@ class _Edit:
     change: str
     deployment: Deployment
     clusters: tuple[Cluster, ...]
+    market: Market | None = None
+    """The pools that the edit opens; None: as before."""
 
 
 def _first_remedy(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[Leaving]) -> Remedy | None:
@@ -166,7 +171,9 @@ def _first_remedy(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[L
         freed.setdefault(decision.replica.cluster, []).append(decision.replica.engines)
     for edit in edits:
         try:
-            placer = Placer(edit.deployment, Selection(state.budget, edit.deployment), state.budget)
+            selection = Selection(state.budget, edit.deployment)
+            market = edit.market or state.placer.market
+            placer = Placer(edit.deployment, selection, state.budget, market=market)
             opened = tuple(
                 cluster.name
                 for cluster in edit.clusters
@@ -267,6 +274,19 @@ def _quantities(selector: str, name: str) -> Iterator[re.Match[str]]:
         if before.search(selector, end, found.start()) or after.match(selector, found.end()):
             yield found
         end = found.end()
+
+
+def _elsewhere(state: CycleState, refused: Sequence[Refused]) -> Iterator[_Edit]:
+    """Yield the deployment with the pools that its placement on spot pools leaves out."""
+    deployment = state.deployment
+    spot = tuple(each.cluster for each in refused if _lacks(each, (Reason.NOT_ON_SPOT,)))
+    others = tuple(each.cluster for each in refused if _lacks(each, (Reason.NOT_ON_DEMAND,)))
+    if spot and deployment.spot is None:
+        yield _Edit("allow spot pools with spec.placement.spot", deployment, spot, Market.ANY)
+    elif spot:
+        yield _Edit("lower spec.placement.spot.baseOnDemand", deployment, spot, Market.ANY)
+    if others:
+        yield _Edit("set spec.placement.spot.fallback to OnDemand", deployment, others, Market.ANY)
 
 
 def _tolerating(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:

@@ -10,8 +10,16 @@ from collections.abc import Container, Sequence
 from modelplane.scheduler.types import Replica
 
 
-def victims(replicas: Sequence[Replica], surplus: int, distrusted: Container[str] = ()) -> list[Replica]:
-    """Return `surplus` replicas to remove, in order; of two that serve, that on a `distrusted` cluster."""
+def victims(
+    replicas: Sequence[Replica],
+    surplus: int,
+    distrusted: Container[str] = (),
+    spared: Container[str] = (),
+) -> list[Replica]:
+    """Return `surplus` replicas to remove, in order; of two that serve, that on a `distrusted` cluster.
+
+    Those whose names are `spared` come last.
+    """
     left = list(replicas)
     chosen: list[Replica] = []
     load = Counter(replica.cluster for replica in left)
@@ -19,6 +27,7 @@ def victims(replicas: Sequence[Replica], surplus: int, distrusted: Container[str
         victim = max(
             left,
             key=lambda replica: (
+                replica.name not in spared,
                 replica.surge,
                 not replica.serves,
                 replica.cluster in distrusted,

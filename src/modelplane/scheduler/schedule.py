@@ -11,11 +11,13 @@ from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnose import block, diagnose, with_turns
 from modelplane.scheduler.diagnosis import Block
 from modelplane.scheduler.drain import drain
+from modelplane.scheduler.eviction import evicted
 from modelplane.scheduler.fill import Filled, fill
 from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.retention import Gone, Kept, Leaving, hold, retain, yielding
 from modelplane.scheduler.scale_down import victims
+from modelplane.scheduler.spot import spot_pools
 from modelplane.scheduler.turns import displaced_of, missing, turns
 from modelplane.scheduler.types import Deployment, Fleet, Replica
 
@@ -35,6 +37,7 @@ def schedule(fleet: Fleet, deployment: Deployment, *, together: bool = True) -> 
 
     decisions = retain(state, [replica for replica in ours if replica.name not in displaced])
     decisions = yielding(state, decisions, fleet.replicas)
+    decisions = evicted(state, decisions, fleet)
     decisions = drain(state, decisions, fleet)
     hold(decisions, state.ledger)
     kept = [decision for decision in decisions if isinstance(decision, Kept)]
@@ -68,7 +71,11 @@ def schedule(fleet: Fleet, deployment: Deployment, *, together: bool = True) -> 
 
 def _priced(state: CycleState, assignment: Assignment) -> Assignment:
     cluster = state.clusters.get(assignment.cluster)
-    if not state.currency or cluster is None:
+    if cluster is None:
+        return assignment
+    if spot := spot_pools(cluster, assignment.engines):
+        assignment = replace(assignment, spot_pools=spot)
+    if not state.currency:
         return assignment
     return replace(assignment, cost=state.ledger.cost(cluster, assignment.engines, state.currency))
 

@@ -15,9 +15,9 @@ class Spending:
     def __init__(self, state: CycleState, staying: Iterable[Kept]) -> None:
         self._most = state.deployment.most_per_hour
         self._currency = state.currency
-        self._spent = 0
+        self.spent = 0
         if self._most is not None:
-            self._spent = sum(
+            self.spent = sum(
                 state.ledger.cost(state.clusters[each.replica.cluster], each.engines, self._currency).price
                 for each in staying
             )
@@ -25,11 +25,11 @@ class Spending:
     @property
     def left(self) -> int | None:
         """Amount that may be spent; None without a limit."""
-        return None if self._most is None else self._most - self._spent
+        return None if self._most is None else self._most - self.spent
 
     def add(self, cost: Cost) -> None:
         """Count a new replica."""
-        self._spent += cost.price
+        self.spent += cost.price
 
     def refusal(self, cost: Cost) -> Rejected | None:
         """Return why a replica may not be added; None if it may."""
@@ -37,12 +37,12 @@ class Spending:
             return None
         if cost.unpriced:
             return Rejected(Reason.NO_PRICE, self._currency)
-        wanted = self._spent + cost.price
+        wanted = self.spent + cost.price
         if wanted <= self._most:
             return None
         return Rejected(
             Reason.TOO_EXPENSIVE,
             detail=f"{money.amount_of(cost.price)} {self._currency} an hour, of which "
-            f"{money.amount_of(max(self._most - self._spent, 0))} are left",
+            f"{money.amount_of(max(self._most - self.spent, 0))} are left",
             remedy=f"raise maxCostPerHour to {money.amount_of(wanted)}",
         )

@@ -81,7 +81,7 @@ def missing(state: CycleState, fleet: Fleet, filled: Filled, count: int) -> Disp
     """Return the displacement for one of the missing replicas of a deployment; None if there is none."""
     if len(filled.placed) >= count or state.quotas.problem or not state.deployment.priority.preempts:
         return None
-    return displace(state, fleet)
+    return displace(state.on(filled.market), fleet)
 
 
 def _first(fleet: Fleet, deployment: Deployment) -> list[Deployment]:

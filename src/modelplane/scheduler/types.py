@@ -17,9 +17,11 @@ from modelplane.api.devices import Claim
 from modelplane.api.drain import Cordon
 from modelplane.api.engines import Role
 from modelplane.api.inference_cluster import TaintEffect
-from modelplane.api.model_deployment import PlacementPolicy, TolerationOperator
+from modelplane.api.model_deployment import TolerationOperator
 from modelplane.api.node_pools import Accounting
+from modelplane.api.placement import PlacementPolicy
 from modelplane.cel.device import AttributeValue
+from modelplane.scheduler.market import Market, Spot
 from modelplane.scheduler.quotas import Quota
 
 
@@ -95,6 +97,9 @@ class Pool:
     cordon: Cordon = Cordon.NONE
     usable: Usable | None = None
     class_name: str = ""
+    spot: bool = False
+    blocked: str = ""
+    """The reason for which it gets no new replica for a time; empty if it gets some."""
 
     @property
     def usable_nodes(self) -> int:
@@ -217,7 +222,8 @@ class Deployment:
     """One ModelDeployment. `cache` is None if it refers to none. `most_per_hour` is in billionths.
 
     `regions` are those that may serve it; empty allows all. `picks` is true if an endpoint picker chooses the
-    pod that serves a request. With `failover`, replicas that are not seen are not counted on.
+    pod that serves a request. With `failover`, replicas that are not seen are not counted on. Without `spot`,
+    no new replica is placed on a spot pool.
     """
 
     namespace: str
@@ -236,6 +242,12 @@ class Deployment:
     failover: bool = False
     created: str = ""
     priority: Priority = Priority()
+    spot: Spot | None = None
+
+    @property
+    def market(self) -> Market:
+        """The pools that its new replicas may use, beyond those that must be on demand."""
+        return Market.ON_DEMAND if self.spot is None else self.spot.market
 
     @property
     def order(self) -> tuple[str, str, str]:
@@ -279,7 +291,7 @@ class Replica:
     `created` is its creation time; both are texts that sort by time. `unreachable` is the reason why its
     cluster cannot be reached, and empty while it can. `draining` is true if it was told to withdraw its
     endpoint. `surge` is true if a rollout placed it in addition, `updating` if it is ready and an edit will
-    restart it.
+    restart it. `evicted` is the reason for which a node under it is taken back, by the time `evicted_at`.
     """
 
     namespace: str
@@ -298,6 +310,8 @@ class Replica:
     draining: bool = False
     surge: bool = False
     updating: bool = False
+    evicted: str = ""
+    evicted_at: str = ""
 
     @property
     def withdrawn(self) -> bool:
@@ -320,7 +334,8 @@ class Fleet:
     """Every InferenceCluster, ModelReplica of every deployment, and DeviceQuota, in any order.
 
     A replica that was decided and is not observed yet belongs here too: its capacity is taken. One that was
-    created before `stuck_before` (text like `created`) and is not ready holds up no drain of others.
+    created before `stuck_before` (text like `created`) and is not ready holds up no drain of others. One
+    whose node is gone before `evicted_before` is withdrawn now, if another one serves.
     """
 
     clusters: tuple[Cluster, ...] = ()
@@ -329,6 +344,7 @@ class Fleet:
     quotas: tuple[Quota, ...] = ()
     others: tuple[Deployment, ...] = ()
     """The other deployments, where priorities are in use: they may come first, or be displaced."""
+    evicted_before: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)

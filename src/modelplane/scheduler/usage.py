@@ -44,6 +44,8 @@ class Usage:
     amounts: tuple[Amount, ...]
     observed: bool = False
     """True if what is usable was observed."""
+    spot: bool = False
+    """True if its nodes are spot."""
     why: str = ""
     """The cause for which not all that is declared is usable; empty if all is, or nothing was observed."""
 
@@ -78,6 +80,7 @@ def _usages(clusters: Iterable[Cluster], ledger: Ledger) -> Iterator[Usage]:
                 pool.nodes,
                 tuple(_amounts(pool, capacity)),
                 pool.usable is not None,
+                pool.spot,
                 pool.usable.why if pool.usable else "",
             )
 

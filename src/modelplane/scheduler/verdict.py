@@ -27,12 +27,15 @@ class Reason(IntEnum):
     DEVICES_COMPETE = 12
     NOTHING_TO_CLAIM = 13
     TOO_FEW_NODES = 14
-    NO_FREE_NODES = 15
-    NO_FREE_DEVICES = 16
-    ENGINES_COMPETE = 17
-    NO_PRICE = 18
-    TOO_EXPENSIVE = 19
-    OVER_QUOTA = 20
+    SPOT_BLOCKED = 15
+    NOT_ON_SPOT = 16
+    NOT_ON_DEMAND = 17
+    NO_FREE_NODES = 18
+    NO_FREE_DEVICES = 19
+    ENGINES_COMPETE = 20
+    NO_PRICE = 21
+    TOO_EXPENSIVE = 22
+    OVER_QUOTA = 23
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class Refused(NamedTuple):
     reason: str
 
 
-def node(class_: InferenceClass, pricing: DevicePricing | None = None) -> Node | None:
+def node(class_: InferenceClass, pricing: DevicePricing | None = None, *, spot: bool = False) -> Node | None:
     """Return the node of a class, at other prices where some are given; None if no device has memory."""
     name, spec = class_.metadata.name, class_.spec
     pricing = pricing or spec.pricing
@@ -91,7 +91,7 @@ def node(class_: InferenceClass, pricing: DevicePricing | None = None) -> Node |
             size,
             _version(version.version if version else None),
             type_ is not None and type_.string == _MIG,
-            pricing.per_hour(device.name) if pricing else None,
+            pricing.per_hour(device.name, spot=spot) if pricing else None,
             pricing.currency if pricing else "",
             device.driver,
             (type_.string if type_ else None) or "",

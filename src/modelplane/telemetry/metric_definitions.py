@@ -269,6 +269,27 @@ CAPACITY_PROBLEM = Metric(
     ("cluster", "problem"),
     observed=True,
 )
+EVICTION_NOTICES = Metric(
+    "modelplane_eviction_notices",
+    Type.GAUGE,
+    "Nodes of a pool that are about to be taken back, by `status.evictionNotices`; absent without any.",
+    ("cluster", "pool"),
+    observed=True,
+)
+POOL_BLOCKED = Metric(
+    "modelplane_pool_blocked",
+    Type.GAUGE,
+    "1 while a spot pool that lost nodes gets no new replica; absent otherwise.",
+    ("cluster", "pool"),
+    observed=True,
+)
+SPOT_REPLICAS = Metric(
+    "modelplane_spot_replicas",
+    Type.GAUGE,
+    "Placed replicas of a deployment that are on spot pools; absent without any.",
+    ("namespace", "deployment"),
+    observed=True,
+)
 UNREADABLE = Metric(
     "modelplane_unreadable_replicas",
     Type.GAUGE,
@@ -477,6 +498,9 @@ METRICS = (
     DEVICES,
     CAPACITY_LOST,
     CAPACITY_PROBLEM,
+    EVICTION_NOTICES,
+    POOL_BLOCKED,
+    SPOT_REPLICAS,
     UNREADABLE,
     FUNCTION_REQUESTS,
     FUNCTION_DURATION,

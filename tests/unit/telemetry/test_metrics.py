@@ -28,8 +28,13 @@ OWN = re.compile(r"modelplane_\w+")
 LOST = {"reason": "NodeNotReady", "name": "nodes", "count": 1}
 EAST = cluster("east", {**pool("h200", 4), "usable": {"nodes": 3, "terms": [LOST]}})
 EAST["status"]["conditions"].append(ready("True", "Observed", "CapacityObserved"))
+NOTICE = {"node": "n1", "pool": "h200", "cause": "taint x", "noticedAt": "2026-11-24T12:00:00Z"}
+EAST["status"]["evictionNotices"] = [{**NOTICE, "deadline": "2026-11-24T12:02:00Z"}]
+EAST["status"]["gpuPools"][0]["blockedUntil"] = "2026-11-24T12:15:00Z"
 STANDBY = deployment("qwen-int4", 3)
 STANDBY["spec"]["standbyFor"] = {"name": "qwen"}
+QWEN = deployment("qwen", 2, ready("False", "CanaryAborted", "Progressing"), total=1)
+QWEN["status"]["replicas"]["spot"] = 1
 STATE = State(
     queues={"decisions": Queue(0, 1), "work": Queue(3, 4)},
     reachable={"east": True},
@@ -42,7 +47,7 @@ STATE = State(
         ],
         "InferenceCluster": [EAST],
         "ModelDeployment": [
-            deployment("qwen", 2, ready("False", "CanaryAborted", "Progressing"), total=1),
+            QWEN,
             STANDBY,
         ],
         "ModelReplica": [replica("qwen-1", "east", "h200")],

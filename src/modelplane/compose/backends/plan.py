@@ -51,7 +51,7 @@ def plan(
 ) -> tuple[Workload, ...] | Refused:
     """Return the workloads of a replica, or the first reason against them."""
     where = f'InferenceCluster "{cluster.metadata.name}"'
-    taints = {pool.name: pool.taints for pool in cluster.spec.node_pools}
+    taints = {pool.name: pool.tolerated() for pool in cluster.spec.node_pools}
     pools = {member.node_pool_name for engine in replica.spec.engines for member in engine.members}
     if unknown := pools - taints.keys():
         # Without the pool's taints, the pods would lack the tolerations for its nodes.

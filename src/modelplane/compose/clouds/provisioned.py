@@ -25,6 +25,8 @@ from modelplane.compose.readiness import when_condition
 
 _CAPACITY_BLOCKS = frozenset(Source(row.cloud) for row in CLOUDS if row.has_capacity_blocks)
 
+_WITHOUT_SPOT = frozenset(Source(row.cloud) for row in CLOUDS if not row.has_spot)
+
 _WITHOUT_BOUNDS = frozenset(Source(row.cloud) for row in CLOUDS if row.needs_upper_bound)
 """Without a maximum, their pools are not autoscaled; without a minimum, ``nodeCount`` is the minimum."""
 
@@ -71,6 +73,8 @@ def _problems(
             yield f'pool "{pool.name}": {recipe.source} has no fabric {fabric}: remove it'
         if pool.capacity_block and recipe.source not in _CAPACITY_BLOCKS:
             yield f'pool "{pool.name}": {recipe.source} has no capacity blocks: remove capacityBlock'
+        if pool.spot and recipe.source in _WITHOUT_SPOT:
+            yield f'pool "{pool.name}": {recipe.source} has no spot nodes: remove spot'
         yield from (f'pool "{pool.name}": {problem}' for problem in recipe.pool_problems(pool))
         if _recipe_fields(recipe, pool, classes[pool.class_name]) is None:
             yield (
@@ -95,6 +99,8 @@ def _pool(recipe: Recipe, pool: NodePool, class_: InferenceClass) -> dict[str, A
         written["zones"] = list(pool.zones)
     if pool.taints:
         written["taints"] = msgspec.to_builtins(pool.taints)
+    if pool.spot:
+        written["spot"] = True
     return written
 
 

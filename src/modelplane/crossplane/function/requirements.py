@@ -29,8 +29,9 @@ from modelplane.compose.composition import Credential, Guard, Requirement, Unkno
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.inference_gateway import DEFINED, FRONT
-from modelplane.compose.model_replica import CLUSTER_KEY, ENDPOINT_KEY
+from modelplane.compose.model_replica import ENDPOINT_KEY
 from modelplane.compose.readiness import is_true
+from modelplane.compose.replica_status import CLUSTER_KEY
 from modelplane.crossplane.function import gateway
 from modelplane.crossplane.function.companions import cluster_of_cloud, looks
 from modelplane.crossplane.function.observation import Observation

@@ -6,7 +6,7 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.aks_cluster import AKSCluster, AKSNodePool
 from modelplane.api.cloud_cluster import PoolRole
-from modelplane.api.node_pools import NodeTaint
+from modelplane.api.node_pools import SPOT_TAINT, NodeTaint
 from modelplane.compose.clouds.aks.kinds import NODE_POOL
 from modelplane.compose.clouds.aks.network import group_name, in_subnet
 from modelplane.compose.clouds.aks.pools import machine, size
@@ -15,6 +15,15 @@ from modelplane.compose.clouds.site import Parts, Site
 
 MODE = "User"
 """The cluster does not depend on such a pool, which may be empty. Source: AKS, "System node pools"."""
+
+SPOT = {
+    "priority": "Spot",
+    "evictionPolicy": "Delete",
+    "spotMaxPrice": -1,
+}
+"""Nodes at no more than the price of others, which are deleted when they are taken back: stopped ones would
+count against the quota. Source: AKS, "Add an Azure Spot node pool to an Azure Kubernetes Service (AKS)
+cluster"."""
 
 
 def compose(site: Site[AKSCluster]) -> Parts:
@@ -46,6 +55,11 @@ def _node(site: Site[AKSCluster], pool: AKSNodePool) -> dict[str, Any]:
         node_labels[labels.GPU] = pool.gpu.accelerator_type
         tainted = (GPU_TAINT, *pool.taints)
         node["gpuDriver"] = str(site.owner.spec.gpu_driver)
+    if pool.spot:
+        # AKS adds both; without them here, the provider would take them away.
+        node_labels[SPOT_TAINT.key] = SPOT_TAINT.value
+        tainted = (*tainted, *(() if SPOT_TAINT in pool.taints else (SPOT_TAINT,)))
+        node |= SPOT
     if tainted:
         node["nodeTaints"] = list(map(_taint, tainted))
     return node

@@ -27,6 +27,11 @@ FROM_BLOCK = {
 }
 """Source: Amazon EKS, "Capacity Blocks for ML"."""
 
+FROM_SPOT = {
+    "capacityType": "SPOT",
+}
+"""Source: Amazon EKS, "Managed node group capacity types"."""
+
 BLOCK_MARKET = {"marketType": "capacity-block"}
 """Source: Amazon EKS, "Capacity Blocks for ML"."""
 
@@ -57,7 +62,7 @@ def compose(site: Site[EKSCluster]) -> Parts:
         key = f"nodegroup-{pool.name}"
         if not _has_template(pool):
             machine = {"instanceTypes": [pool.instance_type], "diskSize": pool.disk_size_gb}
-            yield _group(site, pool, key, machine)
+            yield _group(site, pool, key, machine | _capacity(pool))
             continue
         template = f"launch-template-{pool.name}"
         groups = fabric.security_groups(site)
@@ -72,7 +77,13 @@ def compose(site: Site[EKSCluster]) -> Parts:
             yield Waiting(key, f"the version of the launch template of pool {pool.name}, which AWS reports")
             continue
         launched = {"launchTemplate": {"name": _template_name(site, pool), "version": str(int(version))}}
-        yield _group(site, pool, key, launched | (FROM_BLOCK if pool.capacity_block else {}))
+        yield _group(site, pool, key, launched | _capacity(pool))
+
+
+def _capacity(pool: EKSNodePool) -> dict[str, str]:
+    if pool.capacity_block is not None:
+        return FROM_BLOCK
+    return FROM_SPOT if pool.spot else {}
 
 
 def _has_template(pool: EKSNodePool) -> bool:

@@ -97,6 +97,8 @@ def _node(site: Site[GKECluster], pool: GKENodePool) -> dict[str, Any]:
         "oauthScopes": SCOPES,
         "labels": {labels.POOL: pool.name},
     }
+    if pool.spot:
+        node["spot"] = True
     if pool.taints:
         node["taint"] = taints(pool.taints)
     if pool.role is PoolRole.GPU and pool.gpu is not None:

@@ -20,6 +20,9 @@ from modelplane.compose.clouds.nodes import (
 )
 from modelplane.compose.clouds.site import Parts, Site
 
+PREEMPTIBLE: dict[str, Any] = {}
+"""Present for preemptible nodes; it has no fields. Source: provider-upjet-nebius, NodeGroup."""
+
 
 def pools(cluster: NebiusCluster) -> tuple[NebiusNodePool, ...]:
     """Return the pools of a cluster, with the system pool."""
@@ -76,6 +79,8 @@ def _node(pool: NebiusNodePool) -> dict[str, Any]:
         node_labels[labels.GPU] = pool.gpu.accelerator_type
         tainted = (GPU_TAINT, *pool.taints)
         node["gpuSettings"] = {"driversPreset": pool.gpu.drivers_preset}
+    if pool.spot:
+        node["preemptible"] = PREEMPTIBLE
     if tainted:
         node["taints"] = taints(tainted)
     return node

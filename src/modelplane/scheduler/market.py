@@ -1,0 +1,27 @@
+"""Markets: spot and on-demand pools, and what a deployment says of them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from modelplane.api.spot_settings import SpotFallback
+
+
+class Market(StrEnum):
+    """Pools of which a new replica may use some."""
+
+    ANY = "any"
+    ON_DEMAND = "on demand"
+    SPOT = "spot"
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Consent to spot pools, with the number of replicas that are on others, and the place without room."""
+
+    base_on_demand: int = 0
+    fallback: SpotFallback = SpotFallback.ON_DEMAND
+
+    @property
+    def market(self) -> Market:
+        """The pools of the replicas that need not be on demand."""
+        return Market.SPOT if self.fallback is SpotFallback.NONE else Market.ANY
