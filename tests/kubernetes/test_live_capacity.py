@@ -1,6 +1,7 @@
 """Usable capacity against the real kube-scheduler, and its way from a cluster into the status.
 
-The control plane has KEP-5055 (taints of devices), which is off by default in this version of Kubernetes.
+The control plane has KEP-5055 (taints of devices, by slices and by rules), which is off by default in this
+version of Kubernetes.
 """
 
 import base64
@@ -43,7 +44,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning"),
 ]
 
-GATE = "--feature-gates=DRADeviceTaints=true"
+GATES = "--feature-gates=DRADeviceTaints=true,DRADeviceTaintRules=true"
+SERVED = "--runtime-config=resource.k8s.io/v1alpha3=true"
 TAINT = {"key": "gpu-error", "value": "79", "effect": "NoSchedule"}
 DEVICE = Device(name="gpu", driver=DRIVER, device_class_name=DRIVER, count=PER_NODE)
 SIZES = (1, 2, 3, 4, 8)
@@ -55,7 +57,8 @@ def plane(kubernetes_binary, tmp_path_factory):
     program = folder / "kubernetes"
     program.write_text(
         '#!/bin/sh\nfor each; do shift; set -- "$@" "$each"\n'
-        f'case "$each" in kube-*) set -- "$@" {GATE};; esac; done\n'
+        f'case "$each" in kube-*) set -- "$@" {GATES};; esac\n'
+        f'case "$each" in kube-apiserver) set -- "$@" {SERVED};; esac; done\n'
         f'exec {shlex.quote(str(kubernetes_binary))} "$@"\n'
     )
     program.chmod(0o700)
@@ -94,12 +97,23 @@ async def taint(client, node, devices):
     assert sum("taints" in each for each in written["spec"]["devices"]) == len(devices)
 
 
+async def taint_by_rule(client, name, selector, effect="NoSchedule"):
+    """Taint the devices that a selector matches, without a change of a ResourceSlice."""
+    rule = {
+        "apiVersion": "resource.k8s.io/v1alpha3",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": name},
+        "spec": {"deviceSelector": selector, "taint": {**TAINT, "key": "thermal", "effect": effect}},
+    }
+    await client.create(rule)
+
+
 async def pool_of(client, name, nodes, given=None):
     """Return the pool as a placement sees it, from what the API server has."""
-    kinds_read = (resources.NODES, SLICES, resources.RESOURCE_CLAIMS)
-    nodes_read, slices, claims = [facts_of((await client.list(kind)).items) for kind in kinds_read]
+    kinds_read = (resources.NODES, SLICES, resources.RESOURCE_CLAIMS, resources.DEVICE_TAINT_RULES)
+    nodes_read, slices, claims, rules = [facts_of((await client.list(kind)).items) for kind in kinds_read]
     spec = NodePool(name=name, class_name="c", node_count=nodes, accounting=Accounting.DEVICES)
-    found = observe(spec, (DEVICE,), Cluster(nodes_read, slices, claims, given or {}))
+    found = observe(spec, (DEVICE,), Cluster(nodes_read, slices, claims, given or {}, rules))
     assert isinstance(found, Observation), found
     pool = GPUPool(name=name, nodes=nodes, accounting=Accounting.DEVICES, devices=(DEVICE,))
     usable = capacity_status.published(pool, found, None, 0)
@@ -157,7 +171,7 @@ async def remove(client, namespace, names):
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_usable_is_what_kube_scheduler_can_bind(client, seed):
-    """Tainted devices, a cordoned node and pods of others: no device more, and none less."""
+    """Tainted devices, rules, a cordoned node and pods of others: no device more, and none less."""
     chance = random.Random(seed)  # noqa: S311  nothing here is a secret
     count = 3
     batch, team = await namespace_of(client, "batch"), await namespace_of(client, "team")
@@ -165,6 +179,11 @@ async def test_usable_is_what_kube_scheduler_can_bind(client, seed):
         for node in world.names:
             if tainted := chance.sample(range(PER_NODE), chance.randint(0, 3)):
                 await taint(client, node, tainted)
+        if seed == 1:
+            await taint_by_rule(client, "one", {"pool": world.names[0], "device": "gpu-0"})
+            await taint_by_rule(client, "alike", {"driver": DRIVER, "device": "gpu-1"}, "NoExecute")
+            await taint_by_rule(client, "dry-run", {}, "None")
+            await taint_by_rule(client, "elsewhere", {"driver": "other.example.com"})
         if seed == 2:
             await client.patch(
                 resources.NODES, world.names[0], {"spec": {"unschedulable": True}}, kind="merge"
@@ -175,6 +194,7 @@ async def test_usable_is_what_kube_scheduler_can_bind(client, seed):
         pool, seen = await pool_of(client, world.pool, count)
         cordoned = Loss.NODE_UNSCHEDULABLE if seed == 2 else Loss.DEVICE_TAINTED
         assert {loss for loss, _, _ in seen.terms} >= {cordoned, Loss.HELD_BY_OTHERS}
+        assert any(key == "thermal" for _, _, key in seen.terms) == (seed == 1)
         ones = let_in(pool, [1] * (count * PER_NODE))
         assert 0 < len(ones) == capacity_total(pool)
         names = await run(client, team, world.pool, [*ones, 1])
@@ -190,6 +210,22 @@ async def test_usable_is_what_kube_scheduler_can_bind(client, seed):
         await settled(client, team, 0)
         await remove(client, team, names)
         await remove(client, batch, foreign)
+    for each in (await client.list(resources.DEVICE_TAINT_RULES)).items:
+        await client.delete(resources.DEVICE_TAINT_RULES, each["metadata"]["name"])
+
+
+async def test_a_rule_without_a_selector_taints_every_device(client):
+    """The scheduler's word, not that of the API's documentation, which says that it taints none."""
+    team = await namespace_of(client, "team")
+    async with Nodes(client, "unselected", 1) as world:
+        await taint_by_rule(client, "unselected", None)
+        names = await run(client, team, world.pool, [1])
+        await settled(client, team, 1)
+        pool, _ = await pool_of(client, world.pool, 1)
+        assert capacity_total(pool) == 0
+        await client.delete(resources.DEVICE_TAINT_RULES, "unselected")
+        await settled(client, team, 0)
+        await remove(client, team, names)
 
 
 def capacity_total(pool):
@@ -247,15 +283,27 @@ async def test_the_controllers_publish_what_they_observe_and_say_what_they_may_n
             await says(client, "True", 'pool "watched": 8 gpu declared, 8 usable')
             await taint(client, world.names[0], [3])
             await says(client, "True", "8 gpu declared, 7 usable: 1 gpu tainted gpu-error")
-        # An earlier registration: nothing new may be read, and what is known stays.
+            await taint_by_rule(client, "hot", {"pool": world.names[0], "device": "gpu-4"})
+            await says(client, "True", "1 gpu tainted gpu-error, 1 gpu tainted thermal")
+            await client.delete(resources.DEVICE_TAINT_RULES, "hot")
+        # A registration by 0.7.0: all but the rules may be read, and counts.
         role = await client.get(resources.CLUSTER_ROLES, "modelplane-inference-cluster")
+        rules = [
+            {**each, "resources": [kind for kind in each.get("resources", ()) if kind != "devicetaintrules"]}
+            for each in role["rules"]
+        ]
+        assert rules != role["rules"]
+        await client.patch(resources.CLUSTER_ROLES, role["metadata"]["name"], {"rules": rules}, kind="merge")
+        async with running_controllers(plane):
+            await says(client, "True", "DeviceTaintRules may not be listed, so their taints do not count")
+        # An earlier registration: nothing new may be read, and what is known stays.
         rules = [each for each in role["rules"] if "resourceslices" not in each.get("resources", ())]
         assert len(rules) < len(role["rules"])
         await client.patch(resources.CLUSTER_ROLES, role["metadata"]["name"], {"rules": rules}, kind="merge")
         async with running_controllers(plane):
             await says(client, "False", 'pool "watched" keeps its last known capacity: cannot list')
             [pool] = (await client.get(fleet_resources.INFERENCE_CLUSTERS, "live"))["status"]["gpuPools"]
-            assert pool["usable"]["missing"] == [{"nodes": 1, "devices": [{"name": "gpu", "count": 1}]}]
+            assert pool["usable"]["missing"] == [{"nodes": 1, "devices": [{"name": "gpu", "count": 2}]}]
 
             declared = {"spec": {"capacitySource": "Declared"}}
             await client.patch(fleet_resources.INFERENCE_CLUSTERS, "live", declared, kind="merge")

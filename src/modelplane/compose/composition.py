@@ -74,6 +74,8 @@ class Unknown:
     """True if the objects are being fetched, so that composing should wait."""
     since: str = ""
     """Time of the first failed attempt (RFC 3339); empty if unknown."""
+    forbidden: bool = False
+    """True if the identity may not read them. Not told of every kind."""
 
 
 @dataclass(frozen=True, slots=True)

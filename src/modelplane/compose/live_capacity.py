@@ -27,15 +27,17 @@ from modelplane.compose.composition import Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.observed_capacity import Cluster, Observation, Unclear, observe
 
-_NODES, _SLICES, _CLAIMS, _REPLICAS = "nodes", "slices", "claims", "replicas"
+_NODES, _SLICES, _CLAIMS, _RULES, _REPLICAS = "nodes", "slices", "claims", "rules", "replicas"
 _READ: Final = {
     _NODES: ("v1", "Node"),
     _SLICES: ("resource.k8s.io/v1", "ResourceSlice"),
     _CLAIMS: ("resource.k8s.io/v1", "ResourceClaim"),
+    _RULES: ("resource.k8s.io/v1alpha3", "DeviceTaintRule"),
 }
-_UNREADABLE: Final = (
-    " (if a permission is missing, apply the output of `modelplane install --inference-cluster` to it again)"
-)
+_OPTIONAL: Final = frozenset({_RULES})
+"""Kinds that a cluster need not have, and whose permission an earlier registration did not grant."""
+_REMEDY: Final = "apply the output of `modelplane install --inference-cluster` to it again"
+_UNREADABLE: Final = f" (if a permission is missing, {_REMEDY})"
 _SHOWN: Final = 8
 """Pools, or differences, in a message: as many pools as a cluster has."""
 
@@ -100,7 +102,11 @@ def report(request: Request[InferenceCluster], pools: Sequence[Mapping[str, Any]
             {**given, **({"usable": msgspec.to_builtins(pool.usable)} if pool.usable else {})}
             for given, pool in zip(declared, result, strict=True)
         ],
-        (_condition(result, observed), _overcommitted(request, result), _drifted(observed, bool(clear))),
+        (
+            _condition(request, result, observed),
+            _overcommitted(request, result),
+            _drifted(observed, bool(clear)),
+        ),
         max(min(due) - now, 1.0) if due else None,
     )
 
@@ -109,15 +115,15 @@ def _observed(
     request: Request[InferenceCluster], pools: Sequence[GPUPool]
 ) -> dict[str, Observation | Unclear]:
     for key, (_, kind) in _READ.items():
-        if unknown := request.unknown(key):
+        if (unknown := request.unknown(key)) and not (key in _OPTIONAL and unknown.forbidden):
             cause = f"cannot list {kind}s of the cluster{_UNREADABLE}: {unknown.cause}"
             return {pool.name: Unclear(cause) for pool in pools}
     try:
         given = _given(fleet.replica(each) for each in request.found(_REPLICAS))
     except InvalidObject as error:
         return {pool.name: Unclear(str(error)) for pool in pools}
-    nodes, slices, claims = (facts_of(request.found(key)) for key in _READ)
-    cluster = Cluster(nodes, slices, claims, given)
+    nodes, slices, claims, rules = (facts_of(request.found(key)) for key in _READ)
+    cluster = Cluster(nodes, slices, claims, given, rules)
     declared = {pool.name: pool for pool in request.owner.spec.node_pools}
     return {pool.name: observe(declared[pool.name], pool.devices, cluster) for pool in pools}
 
@@ -133,11 +139,19 @@ def _given(replicas: Iterable[scheduler.Replica]) -> Counter[tuple[str, str]]:
     return given
 
 
-def _condition(pools: Sequence[GPUPool], observed: Mapping[str, Observation | Unclear]) -> Condition:
+def _condition(
+    request: Request[InferenceCluster],
+    pools: Sequence[GPUPool],
+    observed: Mapping[str, Observation | Unclear],
+) -> Condition:
     unclear = {each.cause: pool for pool in pools if isinstance(each := observed[pool.name], Unclear)}
     if not unclear:
         summaries = [capacity_status.summary(pool, pool.usable) for pool in pools if pool.usable]
-        return true(Type.CAPACITY_OBSERVED, Reason.OBSERVED, in_order(summaries, _SHOWN, "; "))
+        message = in_order(summaries, _SHOWN, "; ")
+        if unread := [_READ[key][1] for key in sorted(_OPTIONAL) if request.unknown(key)]:
+            kinds = ", ".join(f"{kind}s" for kind in unread)
+            message += f". {kinds} may not be listed, so their taints do not count: {_REMEDY}"
+        return true(Type.CAPACITY_OBSERVED, Reason.OBSERVED, message)
     causes = [
         f'pool "{pool.name}" keeps its {"last known" if pool.usable else "declared"} capacity: {cause}'
         for cause, pool in unclear.items()

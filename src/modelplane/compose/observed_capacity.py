@@ -2,7 +2,7 @@
 
 A node counts if it has the label of the pool, is Ready and schedulable, and has no taint that the pods of the
 pool do not tolerate. Its devices are those of the newest complete generation of its ResourceSlices, without
-those that are tainted or held by other pods than those of replicas.
+those that are tainted, by their slice or by a DeviceTaintRule, or held by other pods than those of replicas.
 
 No label tells the pods of replicas from others, because a tenant of the cluster could forge it. Devices that
 are held in a namespace count as held by its replicas, up to the number that its replicas on the cluster were
@@ -17,13 +17,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
+
 from modelplane.api import labels
 from modelplane.api.devices import Claim, Device
 from modelplane.api.listing import number_of
 from modelplane.api.node_pools import NodePool, NodeTaintEffect
 from modelplane.api.usable_capacity import NODES, Loss
 from modelplane.compose.backends.placement import GPU_TAINT
-from modelplane.compose.capacity_facts import ClaimFacts, DeviceFacts, NodeFacts, SliceFacts, Taint
+from modelplane.compose.capacity_facts import (
+    ClaimFacts,
+    DeviceFacts,
+    NodeFacts,
+    RuleFacts,
+    SliceFacts,
+    Taint,
+)
 from modelplane.compose.device_drift import assign, drift
 
 _Terms: TypeAlias = Counter[tuple[Loss, str, str]]
@@ -63,6 +72,7 @@ class Cluster:
     slices: Sequence[SliceFacts]
     claims: Sequence[ClaimFacts]
     given: Mapping[tuple[str, str], int]
+    rules: Sequence[RuleFacts] = ()
 
 
 def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Observation | Unclear:
@@ -71,7 +81,7 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
     nodes = sorted((node for node in cluster.nodes if node.pool == pool.name), key=lambda node: node.name)
     if not nodes and pool.max_node_count is None and declared:
         return Unclear(f"no node has the label {labels.POOL}={pool.name}")
-    published = _published(devices, nodes, cluster.slices)
+    published = _published(devices, nodes, cluster)
     if isinstance(published, Unclear):
         return published
     terms: _Terms = Counter()
@@ -134,21 +144,22 @@ _Published: TypeAlias = dict[str, dict[int, _Found]]
 
 
 def _published(
-    devices: Sequence[Device], nodes: Sequence[NodeFacts], slices: Iterable[SliceFacts]
+    devices: Sequence[Device], nodes: Sequence[NodeFacts], cluster: Cluster
 ) -> _Published | Unclear:
-    """Return the devices of each node, by entry of the class."""
+    """Return the devices of each node, by entry of the class, with the taints of rules."""
     entries: dict[str, list[int]] = defaultdict(list)
     for at, device in enumerate(devices):
         if device.claim is Claim.DRA:
             entries[device.driver].append(at)
     found: _Published = {node.name: {at: [] for each in entries.values() for at in each} for node in nodes}
     pools: dict[tuple[str, str, str], list[SliceFacts]] = defaultdict(list)
-    for each in slices:
+    for each in cluster.slices:
         if each.driver in entries and each.node in found:
             pools[each.driver, each.pool, each.node].append(each)
     silent = sorted(entries.keys() - {driver for driver, _, _ in pools})
     if nodes and silent:
         return Unclear(f'no node publishes devices of driver "{silent[0]}"')
+    rules = _by_pool(cluster.rules)
     for (driver, pool, node), parts in sorted(pools.items()):
         newest = max(each.generation for each in parts)
         present = [each for each in parts if each.generation == newest]
@@ -159,8 +170,24 @@ def _published(
             if facts is None:
                 found[node].pop(at, None)
             elif at in found[node]:
-                found[node][at].append(((driver, pool, facts.name), facts))
+                name = (driver, pool, facts.name)
+                found[node][at].append((name, _tainted(name, facts, (*rules[pool], *rules[None]))))
     return found
+
+
+def _by_pool(rules: Iterable[RuleFacts]) -> defaultdict[str | None, list[RuleFacts]]:
+    """Return the rules that taint, by the pool of devices that they select; None for those of all."""
+    by_pool: defaultdict[str | None, list[RuleFacts]] = defaultdict(list)
+    for rule in rules:
+        if rule.taints:
+            by_pool[rule.pool].append(rule)
+    return by_pool
+
+
+def _tainted(name: tuple[str, str, str], facts: DeviceFacts, rules: Iterable[RuleFacts]) -> DeviceFacts:
+    """Return a device with the taints of the rules that match it, as kube-scheduler sees it."""
+    added = tuple(taint for rule in rules if rule.matches(*name) for taint in rule.taints)
+    return msgspec.structs.replace(facts, taints=(*facts.taints, *added)) if added else facts
 
 
 def _by_entry(
