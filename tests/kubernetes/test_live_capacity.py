@@ -1,7 +1,7 @@
 """Usable capacity against the real kube-scheduler, and its way from a cluster into the status.
 
-The control plane has KEP-5055 (taints of devices, by slices and by rules), which is off by default in this
-version of Kubernetes.
+The control plane has KEP-5055 (taints of devices, by slices and by rules) and KEP-4680 (health of devices in
+the status of pods), which are off by default in this version of Kubernetes.
 """
 
 import base64
@@ -34,7 +34,7 @@ from modelplane.scheduler import (
     Replica,
     schedule,
 )
-from support import gpu_nodes, kinds
+from support import gpu_nodes, kinds, replicas
 from support.controllers import running_controllers
 from support.fleets import control_plane_of
 from support.gpu_nodes import DRIVER, PER_NODE, SELECTOR, SLICES, Nodes, create_pod, eventually, unbound
@@ -44,7 +44,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning"),
 ]
 
-GATES = "--feature-gates=DRADeviceTaints=true,DRADeviceTaintRules=true"
+GATES = "--feature-gates=DRADeviceTaints=true,DRADeviceTaintRules=true,ResourceHealthStatus=true"
 SERVED = "--runtime-config=resource.k8s.io/v1alpha3=true"
 TAINT = {"key": "gpu-error", "value": "79", "effect": "NoSchedule"}
 DEVICE = Device(name="gpu", driver=DRIVER, device_class_name=DRIVER, count=PER_NODE)
@@ -274,6 +274,42 @@ async def says(client, status, text):
     await eventually(reached, 60)
 
 
+async def a_device_of_a_replica_becomes_unhealthy(client, world):
+    """Report it as a kubelet does, and wait until the replica and the capacity of its cluster say so."""
+    team = await namespace_of(client, "team")
+    metadata = {"name": "ill", "namespace": team, "labels": {"modelplane.ai/cluster": "live"}}
+    request = {"name": "gpu", "deviceClassName": DRIVER, "count": 1}
+    placed = replicas.member(pool=world.pool) | {"deviceRequests": [request]}
+    spec = {"clusterName": "live", "engines": [replicas.engine("main", placed)]}
+    await client.apply({**replicas.manifest(), "metadata": metadata, "spec": spec})
+
+    async def bound():
+        pods = (await client.list(resources.PODS, team)).items
+        return pods if pods and not await unbound(client, team) else None
+
+    [pod] = await eventually(bound, 60)
+    [claim] = (await client.list(resources.RESOURCE_CLAIMS, team)).items
+    [device] = claim["status"]["allocation"]["devices"]["results"]
+    identity = f"{DRIVER}/{device['pool']}/{device['device']}"
+    [held] = pod["spec"]["containers"][0]["resources"]["claims"]
+    named = "/".join(filter(None, (f"claim:{held['name']}", held.get("request"))))
+    health = {"name": named, "resources": [{"resourceID": identity, "health": "Unhealthy"}]}
+    image = {"image": "i", "imageID": "i", "ready": False, "restartCount": 0}
+    container = {"name": "engine", **image, "allocatedResourcesStatus": [health]}
+    status = {"status": {"phase": "Running", "containerStatuses": [container]}}
+    name = pod["metadata"]["name"]
+    await client.patch(resources.PODS, name, status, team, kind="strategic", subresource="status")
+    await says(client, "True", "1 gpu unhealthy")
+    said = await client.get(fleet_resources.MODEL_REPLICAS, "ill", team)
+    assert f'"{identity}" of pod "{name}"' in condition_of(said, "DevicesHealthy")["message"]
+    assert said["status"]["unhealthyDevices"] == [{"pod": name, "device": identity}]
+    told = (await client.list(resources.EVENTS, team)).items
+    assert [(each["type"], each["reason"]) for each in told if each["reason"] == "DeviceUnhealthy"] == [
+        ("Warning", "DeviceUnhealthy")
+    ]
+    await client.delete(fleet_resources.MODEL_REPLICAS, "ill", team)
+
+
 async def test_the_controllers_publish_what_they_observe_and_say_what_they_may_not_read(client, plane):
     await kinds.install(client, cluster_objects.gateway_api())
     async with Nodes(client, "watched", 1) as world:
@@ -286,6 +322,7 @@ async def test_the_controllers_publish_what_they_observe_and_say_what_they_may_n
             await taint_by_rule(client, "hot", {"pool": world.names[0], "device": "gpu-4"})
             await says(client, "True", "1 gpu tainted gpu-error, 1 gpu tainted thermal")
             await client.delete(resources.DEVICE_TAINT_RULES, "hot")
+            await a_device_of_a_replica_becomes_unhealthy(client, world)
         # A registration by 0.7.0: all but the rules may be read, and counts.
         role = await client.get(resources.CLUSTER_ROLES, "modelplane-inference-cluster")
         rules = [

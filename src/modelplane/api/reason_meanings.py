@@ -748,6 +748,21 @@ DOCUMENTED = (
         (False, _REPLICA.DRAINING, "The replica is about to be deleted, so its endpoint was removed."),
     ),
     *_reasons(
+        "ModelReplica",
+        ModelReplicaCondition.DEVICES_HEALTHY,
+        (
+            True,
+            _REPLICA.NONE_UNHEALTHY,
+            "No driver reports a device of its pods as unhealthy. Without any report there is no condition.",
+        ),
+        (
+            False,
+            _REPLICA.DEVICE_UNHEALTHY,
+            "A driver reports a device of its pods as unhealthy. The replica stays.",
+        ),
+        alarming=(_REPLICA.DEVICE_UNHEALTHY,),
+    ),
+    *_reasons(
         "ModelService",
         ModelServiceCondition.ENDPOINTS_RESOLVED,
         (True, _SERVICE.RESOLVED, "At least one endpoint is selected."),

@@ -327,6 +327,7 @@ class ModelReplicaCondition(StrEnum):
     MODEL_ACCEPTED = "ModelAccepted"
     MODEL_READY = "ModelReady"
     ANNOUNCED = "Announced"
+    DEVICES_HEALTHY = "DevicesHealthy"
 
 
 class ModelReplicaReason(StrEnum):
@@ -349,6 +350,8 @@ class ModelReplicaReason(StrEnum):
     NOT_SERVING = "NotServing"
     NO_ADDRESS = "NoAddress"
     DRAINING = "Draining"
+    NONE_UNHEALTHY = "NoneUnhealthy"
+    DEVICE_UNHEALTHY = "DeviceUnhealthy"
 
 
 class ModelServiceCondition(StrEnum):

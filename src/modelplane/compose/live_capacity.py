@@ -13,7 +13,7 @@ import msgspec
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, convert
+from modelplane.api.decode import InvalidObject, convert, decode_as
 from modelplane.api.inference_cluster import GPUPool, InferenceCluster
 from modelplane.api.listing import in_order
 from modelplane.api.meta import API_VERSION, kind_name
@@ -27,7 +27,8 @@ from modelplane.compose.composition import Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.observed_capacity import Cluster, Observation, Unclear, observe
 
-_NODES, _SLICES, _CLAIMS, _RULES, _REPLICAS = "nodes", "slices", "claims", "rules", "replicas"
+_NODES, _SLICES, _CLAIMS, _RULES = "nodes", "slices", "claims", "rules"
+_REPLICAS, _UNHEALTHY = "replicas", "unhealthy"
 _READ: Final = {
     _NODES: ("v1", "Node"),
     _SLICES: ("resource.k8s.io/v1", "ResourceSlice"),
@@ -54,7 +55,7 @@ class Report:
 def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
     """Return what capacity is observed from; nothing if it is declared.
 
-    Changes of replicas trigger nothing, because claims follow them.
+    Changes of replicas trigger nothing, because claims follow them, unless devices of theirs are unhealthy.
     """
     if cluster.spec.capacity_source is CapacitySource.DECLARED:
         return ()
@@ -67,6 +68,13 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
             kind_name(ModelReplica),
             labels={labels.CLUSTER: name},
             triggers=False,
+        ),
+        Requirement(
+            _UNHEALTHY,
+            API_VERSION,
+            kind_name(ModelReplica),
+            labels={labels.CLUSTER: name},
+            with_status="unhealthyDevices",
         ),
     )
 
@@ -107,8 +115,16 @@ def report(request: Request[InferenceCluster], pools: Sequence[Mapping[str, Any]
             _overcommitted(request, result),
             _drifted(observed, bool(clear)),
         ),
-        max(min(due) - now, 1.0) if due else None,
+        _again(due, now, is_unhealthy=bool(request.found(_UNHEALTHY))),
     )
+
+
+def _again(due: Sequence[float], now: int, *, is_unhealthy: bool) -> float | None:
+    """Return when to look again: when capacity settles, or whether a device has recovered."""
+    waits = [max(min(due) - now, 1.0)] if due else []
+    # A replica whose devices have recovered triggers nothing.
+    waits += [float(capacity_status.SETTLES_S)] if is_unhealthy else []
+    return min(waits, default=None)
 
 
 def _observed(
@@ -120,10 +136,11 @@ def _observed(
             return {pool.name: Unclear(cause) for pool in pools}
     try:
         given = _given(fleet.replica(each) for each in request.found(_REPLICAS))
+        reports = _reports(decode_as(ModelReplica, each) for each in request.found(_UNHEALTHY))
     except InvalidObject as error:
         return {pool.name: Unclear(str(error)) for pool in pools}
     nodes, slices, claims, rules = (facts_of(request.found(key)) for key in _READ)
-    cluster = Cluster(nodes, slices, claims, given, rules)
+    cluster = Cluster(nodes, slices, claims, given, rules, reports)
     declared = {pool.name: pool for pool in request.owner.spec.node_pools}
     return {pool.name: observe(declared[pool.name], pool.devices, cluster) for pool in pools}
 
@@ -137,6 +154,16 @@ def _given(replicas: Iterable[scheduler.Replica]) -> Counter[tuple[str, str]]:
                 claimed = sum(claim.count for claim in member.claims)
                 given[member.pool, replica.namespace] += claimed * member.pods * engine.copies
     return given
+
+
+def _reports(replicas: Iterable[ModelReplica]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the unhealthy devices of the pods of replicas, by namespace and name of the pod."""
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for replica in replicas:
+        for each in replica.status.unhealthy_devices:
+            pod = (replica.metadata.namespace, each.pod)
+            found[pod] = (*found.get(pod, ()), each.device)
+    return found
 
 
 def _condition(

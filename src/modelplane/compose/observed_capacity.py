@@ -2,7 +2,8 @@
 
 A node counts if it has the label of the pool, is Ready and schedulable, and has no taint that the pods of the
 pool do not tolerate. Its devices are those of the newest complete generation of its ResourceSlices, without
-those that are tainted, by their slice or by a DeviceTaintRule, or held by other pods than those of replicas.
+those that are tainted, by their slice or by a DeviceTaintRule, that the pod of a replica reports as
+unhealthy, or that other pods than those of replicas hold.
 
 No label tells the pods of replicas from others, because a tenant of the cluster could forge it. Devices that
 are held in a namespace count as held by its replicas, up to the number that its replicas on the cluster were
@@ -34,6 +35,7 @@ from modelplane.compose.capacity_facts import (
     Taint,
 )
 from modelplane.compose.device_drift import assign, drift
+from modelplane.compose.unhealthy_devices import Reports, unhealthy
 
 _Terms: TypeAlias = Counter[tuple[Loss, str, str]]
 """Losses by cause, name and detail."""
@@ -73,6 +75,8 @@ class Cluster:
     claims: Sequence[ClaimFacts]
     given: Mapping[tuple[str, str], int]
     rules: Sequence[RuleFacts] = ()
+    reports: Reports = field(default_factory=dict)
+    """Unhealthy devices of the pods of replicas."""
 
 
 def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Observation | Unclear:
@@ -93,12 +97,14 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
     causes = {node.name: _taken_out(node, pool) for node in nodes}
     terms.update(filter(None, causes.values()))
     counted = [node for node in nodes if causes[node.name] is None]
-    foreign = _foreign(pool.name, nodes, counted, published, cluster)
-    lacking = [_lacking(devices, published[node.name], foreign) for node in counted]
+    lost = _Lost(
+        _foreign(pool.name, nodes, counted, published, cluster), unhealthy(cluster.reports, cluster.claims)
+    )
+    lacking = [_lacking(devices, published[node.name], lost) for node in counted]
     # Pods that are on further nodes take nothing of those that are counted.
     lacking = sorted(lacking, key=lambda each: (sum(each[0]), each[0]))[: declared - growth]
-    for _, lost in lacking:
-        terms += lost
+    for _, causes_of_node in lacking:
+        terms += causes_of_node
     differences = Counter(
         text
         for node in counted
@@ -229,30 +235,40 @@ def _foreign(
     return foreign
 
 
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Devices that new replicas may not use although they are published without a taint."""
+
+    foreign: Held
+    unhealthy: frozenset[tuple[str, str, str]]
+
+
 def _lacking(
-    devices: Sequence[Device], published: Mapping[int, _Found], foreign: Held
+    devices: Sequence[Device], published: Mapping[int, _Found], lost: _Lost
 ) -> tuple[tuple[int, ...], _Terms]:
     """Return the devices that a node lacks, by entry, and by cause. Entries without a count lack none."""
-    lost: _Terms = Counter()
+    terms: _Terms = Counter()
     vector = tuple(
-        _missing(device, published[at], foreign, lost) if at in published else 0
+        _missing(device, published[at], lost, terms) if at in published else 0
         for at, device in enumerate(devices)
     )
-    return vector, lost
+    return vector, terms
 
 
-def _missing(device: Device, found: _Found, foreign: Held, lost: _Terms) -> int:
+def _missing(device: Device, found: _Found, lost: _Lost, terms: _Terms) -> int:
     """Return how many devices of an entry a node lacks, and count them by cause."""
     causes = []
     for name, facts in found:
         if facts.taints:
             causes.append((Loss.DEVICE_TAINTED, device.name, facts.taints[0][0]))
-        elif name in foreign:
-            claim = foreign[name]
+        elif name in lost.unhealthy:
+            causes.append((Loss.DEVICE_UNHEALTHY, device.name, ""))
+        elif name in lost.foreign:
+            claim = lost.foreign[name]
             causes.append((Loss.HELD_BY_OTHERS, device.name, f"{claim.namespace}/{claim.holder}"))
     missing = max(device.count - (len(found) - len(causes)), 0)
     absent = min(max(device.count - len(found), 0), missing)
     if absent:
-        lost[Loss.DEVICE_ABSENT, device.name, ""] += absent
-    lost.update(causes[: missing - absent])
+        terms[Loss.DEVICE_ABSENT, device.name, ""] += absent
+    terms.update(causes[: missing - absent])
     return missing

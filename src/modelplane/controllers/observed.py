@@ -22,7 +22,7 @@ from modelplane.api.reasons import (
 from modelplane.compose import fleet, standby
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
-from modelplane.controllers.observed_capacity import lost_capacity
+from modelplane.controllers.observed_capacity import lost_capacity, unhealthy_devices
 from modelplane.telemetry import metric_definitions
 from modelplane.telemetry.metric_definitions import Metric, Sample
 
@@ -80,6 +80,8 @@ def samples(state: State) -> Iterator[Sample]:
         yield from _readiness(kind, found)
     for cluster in state.objects.get(kind_name(InferenceCluster), ()):
         yield from lost_capacity(cluster)
+    for replica in state.objects.get(kind_name(ModelReplica), ()):
+        yield from unhealthy_devices(replica)
     for deployment in state.objects.get(kind_name(ModelDeployment), ()):
         yield from _replicas(deployment)
         yield from _stopped(deployment)

@@ -269,6 +269,13 @@ CAPACITY_PROBLEM = Metric(
     ("cluster", "problem"),
     observed=True,
 )
+UNHEALTHY_DEVICES = Metric(
+    "modelplane_unhealthy_devices",
+    Type.GAUGE,
+    "Devices of a ModelReplica that their drivers report as unhealthy; absent where there are none.",
+    ("namespace", "replica", "cluster"),
+    observed=True,
+)
 UNREADABLE = Metric(
     "modelplane_unreadable_replicas",
     Type.GAUGE,
@@ -477,6 +484,7 @@ METRICS = (
     DEVICES,
     CAPACITY_LOST,
     CAPACITY_PROBLEM,
+    UNHEALTHY_DEVICES,
     UNREADABLE,
     FUNCTION_REQUESTS,
     FUNCTION_DURATION,

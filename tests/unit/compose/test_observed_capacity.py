@@ -77,9 +77,12 @@ def seen(
     given: dict[tuple[str, str], int] | None = None,
     of: tuple[Device, ...] = (GPU,),
     rules: list[Any] = [],  # noqa: B006 - it stays empty
+    reports: dict[tuple[str, str], list[str]] | None = None,
 ) -> Observation | Unclear:
     held = Counter(given or {})
-    cluster = Cluster(facts_of(nodes), facts_of(slices), facts_of(claims), held, facts_of(rules))
+    cluster = Cluster(
+        facts_of(nodes), facts_of(slices), facts_of(claims), held, facts_of(rules), reports or {}
+    )
     return observe(pool, of, cluster)
 
 
@@ -176,6 +179,25 @@ TERMS = [
         {"rules": [rule({}, "None"), rule({}, "Later"), rule({"pool": ["n1"]})]},
         Observation(2, 0, ((0,), (0,))),
         id="a dry run, an effect that is not known, and a selector that is malformed",
+    ),
+    pytest.param(
+        {
+            "claims": [claim("team/own", "n1", "gpu-0", "gpu-1"), claim("team/other", "n2", "gpu-0")],
+            "given": {("a", "team"): 3},
+            "reports": {("team", "own"): [f"{DRIVER}/n1/gpu-1"], ("team", "gone"): [f"{DRIVER}/n2/gpu-0"]},
+        },
+        Observation(2, 0, ((0,), (1,)), {(Loss.DEVICE_UNHEALTHY, "gpu", ""): 1}),
+        id="an unhealthy device of a replica (KEP-4680), and one of a pod that holds nothing",
+    ),
+    pytest.param(
+        {
+            "claims": [claim("team/own", "n1", "gpu-0")],
+            "slices": [piece("n1", devices(4, taints=[TAINT])), SLICES[1]],
+            "given": {("a", "team"): 1},
+            "reports": {("team", "own"): [f"{DRIVER}/n1/gpu-0"]},
+        },
+        Observation(2, 0, ((0,), (1,)), {(Loss.DEVICE_TAINTED, "gpu", "gpu-error"): 1}),
+        id="an unhealthy device that its driver taints too is lost once",
     ),
     pytest.param(
         {"slices": [SLICES[0], piece("n2", devices(3))]},

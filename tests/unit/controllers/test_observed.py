@@ -183,6 +183,13 @@ def test_the_figures_of_a_fleet_are_those_of_the_scheduler() -> None:
     assert 0 < len(pools) < 60, "pools of both kinds"
 
 
+def test_unhealthy_devices_are_counted_by_replica() -> None:
+    ill = replica("x", "east", "a")
+    ill["status"] = {"unhealthyDevices": [{"pod": "p", "device": "1"}, {"pod": "p", "device": "2"}]}
+    found = hardware("modelplane_unhealthy_devices", [], [ill, replica("y", "east", "a")])
+    assert found == {(ill["metadata"]["namespace"], "x", "east"): 2}
+
+
 def test_what_is_lost_of_a_pool_is_told_by_cause_and_not_by_whose_it_is() -> None:
     lost = [
         {"reason": "HeldByOthers", "name": "gpu", "count": 1, "detail": "batch/x"},
