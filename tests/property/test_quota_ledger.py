@@ -11,6 +11,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modelplane.api.engines import Role
 from modelplane.scheduler import Accounting, Cluster, Deployment, Device, Fleet, Limit, Pool, Quota, Replica
 from modelplane.scheduler.filters.devices import demand
 from modelplane.scheduler.ledger import Ledger
@@ -19,7 +20,7 @@ from modelplane.scheduler.quotas import DeviceKey
 from modelplane.scheduler.reservation import Reservation
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
-from modelplane.scheduler.types import PlacedEngine, PlacedMember, ResolvedRequest, Role
+from modelplane.scheduler.types import PlacedEngine, PlacedMember, ResolvedRequest
 
 TEAMS = ("a", "b", "c", "d", "e")
 CLASSES = ("h100", "l4")

@@ -58,6 +58,7 @@ COMMANDS = {
     "metrics": Entry("Serve the gateway's counts as external.metrics.k8s.io, for other autoscalers."),
     "function": Entry("Serve the composition function to Crossplane over gRPC."),
     "package": Entry("Build and inspect the packages that Crossplane installs."),
+    "heartbeat": Entry("Tell a control plane that this cluster lives, as a witness for failover."),
     "completion": Entry("Print the script that completes commands and options in a shell."),
     "agent": Entry("Run the node agent of this machine.", hidden=True),
     "envoy": Entry("Run the Envoy of this machine.", hidden=True),
