@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kubernetes
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "failover.md"
 
 
-def shown(cluster: str) -> list[dict]:
+def shown(cluster):
     """Return the manifests of the page, for a cluster of this name."""
     [block] = [
         each for each in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL) if "Lease" in each
@@ -26,7 +26,7 @@ def shown(cluster: str) -> list[dict]:
     return list(yaml.safe_load_all(block.replace("heartbeat-east", f"heartbeat-{cluster}")))
 
 
-def with_token(kubeconfig: Path, token: str) -> dict:
+def with_token(kubeconfig, token):
     """Return a kubeconfig whose users have a token instead of their certificates."""
     content = yaml.safe_load(kubeconfig.read_text())
     return content | {
@@ -40,7 +40,7 @@ async def test_a_cluster_renews_its_own_lease_and_may_do_nothing_else(client, co
         await client.apply(manifest)
     token = await client.create_token("heartbeat-east", SYSTEM_NAMESPACE, 600)
     kubeconfig = with_token(control_plane.kubeconfig, token)
-    said = []
+    said: list[str] = []
     async with Client.from_kubeconfig(kubeconfig) as cluster:
         renewing = asyncio.create_task(renew(cluster, "east", "pod", said.append))
 

@@ -154,7 +154,7 @@ async def test_a_heartbeat_that_stopped_is_the_second_witness_behind_a_load_bala
         bench.addresses["a"] = [address]
         await bench.look(1)
         assert heartbeats.watched
-        assert bench.loop.states["a"] is State.SUSPECT
+        assert bench.loop.states == {"a": State.SUSPECT, "b": State.REACHABLE, "c": State.REACHABLE}
         bench.silence("a")
         await bench.look(4)
         assert bench.loop.states["a"] is State.LOST
