@@ -50,7 +50,9 @@ def compose(case: dict[str, Any]) -> Composition | Blocked:
     owner = case["owner"]
     kind = COMPOSERS[owner["kind"]]
     required: dict[str, Any] = {
-        key: Unknown(found["unknown"]) if isinstance(found, dict) else tuple(found)
+        key: Unknown(found["unknown"], forbidden=found.get("forbidden", False))
+        if isinstance(found, dict)
+        else tuple(found)
         for key, found in case.get("required", {}).items()
     }
     request = Request(

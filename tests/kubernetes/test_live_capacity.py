@@ -1,6 +1,7 @@
 """Usable capacity against the real kube-scheduler, and its way from a cluster into the status.
 
-The control plane has KEP-5055 (taints of devices), which is off by default in this version of Kubernetes.
+The control plane has KEP-5055 (taints of devices, by slices and by rules) and KEP-4680 (health of devices in
+the status of pods), which are off by default in this version of Kubernetes.
 """
 
 import base64
@@ -33,7 +34,7 @@ from modelplane.scheduler import (
     Replica,
     schedule,
 )
-from support import gpu_nodes, kinds
+from support import gpu_nodes, kinds, replicas
 from support.controllers import running_controllers
 from support.fleets import control_plane_of
 from support.gpu_nodes import DRIVER, PER_NODE, SELECTOR, SLICES, Nodes, create_pod, eventually, unbound
@@ -43,7 +44,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning"),
 ]
 
-GATE = "--feature-gates=DRADeviceTaints=true"
+GATES = "--feature-gates=DRADeviceTaints=true,DRADeviceTaintRules=true,ResourceHealthStatus=true"
+SERVED = "--runtime-config=resource.k8s.io/v1alpha3=true"
 TAINT = {"key": "gpu-error", "value": "79", "effect": "NoSchedule"}
 DEVICE = Device(name="gpu", driver=DRIVER, device_class_name=DRIVER, count=PER_NODE)
 SIZES = (1, 2, 3, 4, 8)
@@ -55,7 +57,8 @@ def plane(kubernetes_binary, tmp_path_factory):
     program = folder / "kubernetes"
     program.write_text(
         '#!/bin/sh\nfor each; do shift; set -- "$@" "$each"\n'
-        f'case "$each" in kube-*) set -- "$@" {GATE};; esac; done\n'
+        f'case "$each" in kube-*) set -- "$@" {GATES};; esac\n'
+        f'case "$each" in kube-apiserver) set -- "$@" {SERVED};; esac; done\n'
         f'exec {shlex.quote(str(kubernetes_binary))} "$@"\n'
     )
     program.chmod(0o700)
@@ -94,12 +97,23 @@ async def taint(client, node, devices):
     assert sum("taints" in each for each in written["spec"]["devices"]) == len(devices)
 
 
+async def taint_by_rule(client, name, selector, effect="NoSchedule"):
+    """Taint the devices that a selector matches, without a change of a ResourceSlice."""
+    rule = {
+        "apiVersion": "resource.k8s.io/v1alpha3",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": name},
+        "spec": {"deviceSelector": selector, "taint": {**TAINT, "key": "thermal", "effect": effect}},
+    }
+    await client.create(rule)
+
+
 async def pool_of(client, name, nodes, given=None):
     """Return the pool as a placement sees it, from what the API server has."""
-    kinds_read = (resources.NODES, SLICES, resources.RESOURCE_CLAIMS)
-    nodes_read, slices, claims = [facts_of((await client.list(kind)).items) for kind in kinds_read]
+    kinds_read = (resources.NODES, SLICES, resources.RESOURCE_CLAIMS, resources.DEVICE_TAINT_RULES)
+    nodes_read, slices, claims, rules = [facts_of((await client.list(kind)).items) for kind in kinds_read]
     spec = NodePool(name=name, class_name="c", node_count=nodes, accounting=Accounting.DEVICES)
-    found = observe(spec, (DEVICE,), Cluster(nodes_read, slices, claims, given or {}))
+    found = observe(spec, (DEVICE,), Cluster(nodes_read, slices, claims, given or {}, rules))
     assert isinstance(found, Observation), found
     pool = GPUPool(name=name, nodes=nodes, accounting=Accounting.DEVICES, devices=(DEVICE,))
     usable = capacity_status.published(pool, found, None, 0)
@@ -157,7 +171,7 @@ async def remove(client, namespace, names):
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_usable_is_what_kube_scheduler_can_bind(client, seed):
-    """Tainted devices, a cordoned node and pods of others: no device more, and none less."""
+    """Tainted devices, rules, a cordoned node and pods of others: no device more, and none less."""
     chance = random.Random(seed)  # noqa: S311  nothing here is a secret
     count = 3
     batch, team = await namespace_of(client, "batch"), await namespace_of(client, "team")
@@ -165,6 +179,11 @@ async def test_usable_is_what_kube_scheduler_can_bind(client, seed):
         for node in world.names:
             if tainted := chance.sample(range(PER_NODE), chance.randint(0, 3)):
                 await taint(client, node, tainted)
+        if seed == 1:
+            await taint_by_rule(client, "one", {"pool": world.names[0], "device": "gpu-0"})
+            await taint_by_rule(client, "alike", {"driver": DRIVER, "device": "gpu-1"}, "NoExecute")
+            await taint_by_rule(client, "dry-run", {}, "None")
+            await taint_by_rule(client, "elsewhere", {"driver": "other.example.com"})
         if seed == 2:
             await client.patch(
                 resources.NODES, world.names[0], {"spec": {"unschedulable": True}}, kind="merge"
@@ -175,6 +194,7 @@ async def test_usable_is_what_kube_scheduler_can_bind(client, seed):
         pool, seen = await pool_of(client, world.pool, count)
         cordoned = Loss.NODE_UNSCHEDULABLE if seed == 2 else Loss.DEVICE_TAINTED
         assert {loss for loss, _, _ in seen.terms} >= {cordoned, Loss.HELD_BY_OTHERS}
+        assert any(key == "thermal" for _, _, key in seen.terms) == (seed == 1)
         ones = let_in(pool, [1] * (count * PER_NODE))
         assert 0 < len(ones) == capacity_total(pool)
         names = await run(client, team, world.pool, [*ones, 1])
@@ -190,6 +210,22 @@ async def test_usable_is_what_kube_scheduler_can_bind(client, seed):
         await settled(client, team, 0)
         await remove(client, team, names)
         await remove(client, batch, foreign)
+    for each in (await client.list(resources.DEVICE_TAINT_RULES)).items:
+        await client.delete(resources.DEVICE_TAINT_RULES, each["metadata"]["name"])
+
+
+async def test_a_rule_without_a_selector_taints_every_device(client):
+    """The scheduler's word, not that of the API's documentation, which says that it taints none."""
+    team = await namespace_of(client, "team")
+    async with Nodes(client, "unselected", 1) as world:
+        await taint_by_rule(client, "unselected", None)
+        names = await run(client, team, world.pool, [1])
+        await settled(client, team, 1)
+        pool, _ = await pool_of(client, world.pool, 1)
+        assert capacity_total(pool) == 0
+        await client.delete(resources.DEVICE_TAINT_RULES, "unselected")
+        await settled(client, team, 0)
+        await remove(client, team, names)
 
 
 def capacity_total(pool):
@@ -238,6 +274,42 @@ async def says(client, status, text):
     await eventually(reached, 60)
 
 
+async def a_device_of_a_replica_becomes_unhealthy(client, world):
+    """Report it as a kubelet does, and wait until the replica and the capacity of its cluster say so."""
+    team = await namespace_of(client, "team")
+    metadata = {"name": "ill", "namespace": team, "labels": {"modelplane.ai/cluster": "live"}}
+    request = {"name": "gpu", "deviceClassName": DRIVER, "count": 1}
+    placed = replicas.member(pool=world.pool) | {"deviceRequests": [request]}
+    spec = {"clusterName": "live", "engines": [replicas.engine("main", placed)]}
+    await client.apply({**replicas.manifest(), "metadata": metadata, "spec": spec})
+
+    async def bound():
+        pods = (await client.list(resources.PODS, team)).items
+        return pods if pods and not await unbound(client, team) else None
+
+    [pod] = await eventually(bound, 60)
+    [claim] = (await client.list(resources.RESOURCE_CLAIMS, team)).items
+    [device] = claim["status"]["allocation"]["devices"]["results"]
+    identity = f"{DRIVER}/{device['pool']}/{device['device']}"
+    [held] = pod["spec"]["containers"][0]["resources"]["claims"]
+    named = "/".join(filter(None, (f"claim:{held['name']}", held.get("request"))))
+    health = {"name": named, "resources": [{"resourceID": identity, "health": "Unhealthy"}]}
+    image = {"image": "i", "imageID": "i", "ready": False, "restartCount": 0}
+    container = {"name": "engine", **image, "allocatedResourcesStatus": [health]}
+    status = {"status": {"phase": "Running", "containerStatuses": [container]}}
+    name = pod["metadata"]["name"]
+    await client.patch(resources.PODS, name, status, team, kind="strategic", subresource="status")
+    await says(client, "True", "1 gpu unhealthy")
+    said = await client.get(fleet_resources.MODEL_REPLICAS, "ill", team)
+    assert f'"{identity}" of pod "{name}"' in condition_of(said, "DevicesHealthy")["message"]
+    assert said["status"]["unhealthyDevices"] == [{"pod": name, "device": identity}]
+    told = (await client.list(resources.EVENTS, team)).items
+    assert [(each["type"], each["reason"]) for each in told if each["reason"] == "DeviceUnhealthy"] == [
+        ("Warning", "DeviceUnhealthy")
+    ]
+    await client.delete(fleet_resources.MODEL_REPLICAS, "ill", team)
+
+
 async def test_the_controllers_publish_what_they_observe_and_say_what_they_may_not_read(client, plane):
     await kinds.install(client, cluster_objects.gateway_api())
     async with Nodes(client, "watched", 1) as world:
@@ -247,15 +319,28 @@ async def test_the_controllers_publish_what_they_observe_and_say_what_they_may_n
             await says(client, "True", 'pool "watched": 8 gpu declared, 8 usable')
             await taint(client, world.names[0], [3])
             await says(client, "True", "8 gpu declared, 7 usable: 1 gpu tainted gpu-error")
-        # An earlier registration: nothing new may be read, and what is known stays.
+            await taint_by_rule(client, "hot", {"pool": world.names[0], "device": "gpu-4"})
+            await says(client, "True", "1 gpu tainted gpu-error, 1 gpu tainted thermal")
+            await client.delete(resources.DEVICE_TAINT_RULES, "hot")
+            await a_device_of_a_replica_becomes_unhealthy(client, world)
+        # A registration by 0.7.0: all but the rules may be read, and counts.
         role = await client.get(resources.CLUSTER_ROLES, "modelplane-inference-cluster")
+        rules = [
+            {**each, "resources": [kind for kind in each.get("resources", ()) if kind != "devicetaintrules"]}
+            for each in role["rules"]
+        ]
+        assert rules != role["rules"]
+        await client.patch(resources.CLUSTER_ROLES, role["metadata"]["name"], {"rules": rules}, kind="merge")
+        async with running_controllers(plane):
+            await says(client, "True", "DeviceTaintRules may not be listed, so their taints do not count")
+        # An earlier registration: nothing new may be read, and what is known stays.
         rules = [each for each in role["rules"] if "resourceslices" not in each.get("resources", ())]
         assert len(rules) < len(role["rules"])
         await client.patch(resources.CLUSTER_ROLES, role["metadata"]["name"], {"rules": rules}, kind="merge")
         async with running_controllers(plane):
             await says(client, "False", 'pool "watched" keeps its last known capacity: cannot list')
             [pool] = (await client.get(fleet_resources.INFERENCE_CLUSTERS, "live"))["status"]["gpuPools"]
-            assert pool["usable"]["missing"] == [{"nodes": 1, "devices": [{"name": "gpu", "count": 1}]}]
+            assert pool["usable"]["missing"] == [{"nodes": 1, "devices": [{"name": "gpu", "count": 2}]}]
 
             declared = {"spec": {"capacitySource": "Declared"}}
             await client.patch(fleet_resources.INFERENCE_CLUSTERS, "live", declared, kind="merge")

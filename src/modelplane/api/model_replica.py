@@ -6,6 +6,7 @@ Written by a ModelDeployment; it can also be written by hand.
 from typing import Annotated
 
 from modelplane.api import labels
+from modelplane.api.device_health import MAX_UNHEALTHY, UnhealthyDevice
 from modelplane.api.devices import DeviceSelector
 from modelplane.api.engines import (
     PHASE_RULES,
@@ -161,6 +162,14 @@ class ModelReplicaStatus(Status):
         ]
         | None
     ) = None
+    unhealthy_devices: Annotated[
+        tuple[UnhealthyDevice, ...],
+        about(
+            "Devices of its pods that their drivers report as unhealthy (KEP-4680). The replica stays.",
+            max_length=MAX_UNHEALTHY,
+            atomic=True,
+        ),
+    ] = ()
 
 
 class ModelReplica(Model):

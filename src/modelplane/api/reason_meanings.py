@@ -775,6 +775,21 @@ DOCUMENTED = (
         ),
     ),
     *_reasons(
+        "ModelReplica",
+        ModelReplicaCondition.DEVICES_HEALTHY,
+        (
+            True,
+            _REPLICA.NONE_UNHEALTHY,
+            "No driver reports a device of its pods as unhealthy. Without any report there is no condition.",
+        ),
+        (
+            False,
+            _REPLICA.DEVICE_UNHEALTHY,
+            "A driver reports a device of its pods as unhealthy. The replica stays.",
+        ),
+        alarming=(_REPLICA.DEVICE_UNHEALTHY,),
+    ),
+    *_reasons(
         "ModelService",
         ModelServiceCondition.ENDPOINTS_RESOLVED,
         (True, _SERVICE.RESOLVED, "At least one endpoint is selected."),

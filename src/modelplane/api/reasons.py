@@ -332,6 +332,7 @@ class ModelReplicaCondition(StrEnum):
     MODEL_READY = "ModelReady"
     ANNOUNCED = "Announced"
     NODES_KEPT = "NodesKept"
+    DEVICES_HEALTHY = "DevicesHealthy"
 
 
 class ModelReplicaReason(StrEnum):
@@ -356,6 +357,8 @@ class ModelReplicaReason(StrEnum):
     DRAINING = "Draining"
     NODES_KEPT = "NodesKept"
     NODE_EVICTED = "NodeEvicted"
+    NONE_UNHEALTHY = "NoneUnhealthy"
+    DEVICE_UNHEALTHY = "DeviceUnhealthy"
 
 
 class ModelServiceCondition(StrEnum):

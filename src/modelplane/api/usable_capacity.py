@@ -25,6 +25,7 @@ class Loss(StrEnum):
     NODE_TAINTED = "NodeTainted"
     DEVICE_ABSENT = "DeviceAbsent"
     DEVICE_TAINTED = "DeviceTainted"
+    DEVICE_UNHEALTHY = "DeviceUnhealthy"
     HELD_BY_OTHERS = "HeldByOthers"
     RECOVERING = "Recovering"
 

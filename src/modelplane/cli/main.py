@@ -54,6 +54,7 @@ COMMANDS = {
     "restore": Entry("Write the objects of a backup to an empty control plane."),
     "cleanup": Entry("Delete the objects of a deleted namespace that remain on inference clusters."),
     "controller": Entry("Run the controllers against a control plane."),
+    "heartbeat": Entry("Tell a control plane that this cluster lives, as a witness for failover."),
     "gateway": Entry("Configure the gateway's Envoy from what the controllers publish."),
     "metrics": Entry("Serve the gateway's counts as external.metrics.k8s.io, for other autoscalers."),
     "function": Entry("Serve the composition function to Crossplane over gRPC."),

@@ -1,4 +1,4 @@
-"""Facts of Nodes, ResourceSlices and ResourceClaims from which capacity is computed, without the rest.
+"""Facts of Nodes, devices, claims and taint rules from which capacity is computed, without the rest.
 
 A copy of a whole Node has some 20 KB, its facts some 100 bytes. A cluster is not trusted: a value that does
 not have the form that Kubernetes gives it is left out, and texts and lists are bounded.
@@ -83,8 +83,22 @@ class ClaimFacts(Facts, frozen=True, gc=False):
     devices: tuple[tuple[str, str, str], ...] = ()
 
 
+class RuleFacts(Facts, frozen=True, gc=False):
+    """A DeviceTaintRule: the devices that it taints. A part of the selector that is None matches all."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    taints: tuple[Taint, ...] = ()
+    """The taint; none if its effect keeps no pod away, as that of a dry run."""
+
+    def matches(self, driver: str, pool: str, device: str) -> bool:
+        """Return True if the rule taints a device."""
+        return self.driver in (None, driver) and self.pool in (None, pool) and self.device in (None, device)
+
+
 def project(item: Object) -> dict[str, Any]:
-    """Return an object of one of the three kinds with its facts only."""
+    """Return an object of one of these kinds with its facts only."""
     metadata = item["metadata"]
     kept = {key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in metadata}
     return {
@@ -163,7 +177,24 @@ def _claim(item: Object) -> ClaimFacts:
     )
 
 
-_READERS: Final = {"Node": _node, "ResourceSlice": _slice, "ResourceClaim": _claim}
+def _rule(item: Object) -> RuleFacts:
+    # Without a selector, the scheduler of Kubernetes 1.35 taints every device (resourceslice/tracker).
+    selector = _map(_at(item, "spec", "deviceSelector"))
+    driver, pool, device = (_selected(selector.get(key)) for key in ("driver", "pool", "device"))
+    return RuleFacts(driver, pool, device, _taints([_at(item, "spec", "taint")]))
+
+
+def _selected(value: object) -> str | None:
+    """Return a part of a selector; one that is malformed is empty, which is the name of no device."""
+    return None if value is None else _text(value)
+
+
+_READERS: Final = {
+    "Node": _node,
+    "ResourceSlice": _slice,
+    "ResourceClaim": _claim,
+    "DeviceTaintRule": _rule,
+}
 
 
 def _taints(items: object) -> tuple[Taint, ...]:

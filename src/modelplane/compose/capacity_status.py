@@ -35,6 +35,7 @@ _PHRASES: Final[Mapping[Loss, str]] = {
     Loss.NODE_TAINTED: "tainted",
     Loss.DEVICE_ABSENT: "not published",
     Loss.DEVICE_TAINTED: "tainted",
+    Loss.DEVICE_UNHEALTHY: "unhealthy",
     Loss.HELD_BY_OTHERS: "held by",
     Loss.RECOVERING: f"back for less than {SETTLES_S} s",
 }

@@ -54,6 +54,8 @@ class Requirement:
 
     If False, it does so only while the owner is ``unsatisfied``.
     """
+    with_status: str = ""
+    """A field that the status of each must have; empty: none."""
 
     def matches(self, item: Object) -> bool:
         """Return True if an object of the required kind is one of those required."""
@@ -62,6 +64,7 @@ class Requirement:
             self.name in ("", metadata["name"])
             and self.namespace in ("", metadata.get("namespace", ""))
             and self.labels.items() <= metadata.get("labels", {}).items()
+            and (not self.with_status or self.with_status in item.get("status", {}))
         )
 
 
@@ -74,6 +77,8 @@ class Unknown:
     """True if the objects are being fetched, so that composing should wait."""
     since: str = ""
     """Time of the first failed attempt (RFC 3339); empty if unknown."""
+    forbidden: bool = False
+    """True if the identity may not read them. Not told of every kind."""
 
 
 @dataclass(frozen=True, slots=True)

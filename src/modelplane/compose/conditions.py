@@ -4,8 +4,11 @@ A condition is for the user: the state of the object, and the remedy. The same f
 that nothing is written when nothing changed.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass
 from enum import StrEnum
+
+from modelplane.api.meta import Status
 
 READY = "Ready"
 SYNCED = "Synced"
@@ -34,3 +37,12 @@ def true(type_: StrEnum | str, reason: StrEnum | str, message: str = "") -> Cond
 def false(type_: StrEnum | str, reason: StrEnum | str, message: str) -> Condition:
     """State that something does not hold; the message has the cause."""
     return Condition(str(type_), False, str(reason), message)
+
+
+def last_said(status: Status, types: Container[str]) -> tuple[Condition, ...]:
+    """Return the conditions of these types as they were last written."""
+    return tuple(
+        Condition(each.type, each.status == "True", each.reason, each.message)
+        for each in status.conditions
+        if each.type in types
+    )

@@ -13,7 +13,7 @@ import msgspec
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, convert
+from modelplane.api.decode import InvalidObject, convert, decode_as
 from modelplane.api.inference_cluster import GPUPool, InferenceCluster
 from modelplane.api.listing import in_order
 from modelplane.api.meta import API_VERSION, kind_name
@@ -30,17 +30,20 @@ from modelplane.compose.observed_capacity import Cluster, Observation, Unclear, 
 NODES: Final = "nodes"
 """Key of the requirement for the nodes of the cluster."""
 
-_SLICES, _CLAIMS, _REPLICAS = "slices", "claims", "replicas"
+_SLICES, _CLAIMS, _RULES = "slices", "claims", "rules"
+_REPLICAS, _UNHEALTHY = "replicas", "unhealthy"
 _READ: Final = {
     NODES: ("v1", "Node"),
     _SLICES: ("resource.k8s.io/v1", "ResourceSlice"),
     _CLAIMS: ("resource.k8s.io/v1", "ResourceClaim"),
+    _RULES: ("resource.k8s.io/v1alpha3", "DeviceTaintRule"),
 }
-UNREADABLE: Final = (
-    " (if a permission is missing, apply the output of `modelplane install --inference-cluster` to it again)"
-)
+_REMEDY: Final = "apply the output of `modelplane install --inference-cluster` to it again"
+UNREADABLE: Final = f" (if a permission is missing, {_REMEDY})"
 """Remedy for objects of a cluster that cannot be read, within a sentence."""
 
+_OPTIONAL: Final = frozenset({_RULES})
+"""Kinds that a cluster need not have, and whose permission an earlier registration did not grant."""
 _SHOWN: Final = 8
 """Pools, or differences, in a message: as many pools as a cluster has."""
 
@@ -59,7 +62,7 @@ class Report:
 def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
     """Return what capacity is observed from; nothing if it is declared.
 
-    Changes of replicas trigger nothing, because claims follow them.
+    Changes of replicas trigger nothing, because claims follow them, unless devices of theirs are unhealthy.
     """
     if cluster.spec.capacity_source is CapacitySource.DECLARED:
         return ()
@@ -72,6 +75,13 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
             kind_name(ModelReplica),
             labels={labels.CLUSTER: name},
             triggers=False,
+        ),
+        Requirement(
+            _UNHEALTHY,
+            API_VERSION,
+            kind_name(ModelReplica),
+            labels={labels.CLUSTER: name},
+            with_status="unhealthyDevices",
         ),
     )
 
@@ -107,24 +117,37 @@ def report(request: Request[InferenceCluster], pools: Sequence[Mapping[str, Any]
             {**given, **({"usable": msgspec.to_builtins(pool.usable)} if pool.usable else {})}
             for given, pool in zip(declared, result, strict=True)
         ],
-        (_condition(result, observed), _overcommitted(request, result), _drifted(observed, bool(clear))),
-        max(min(due) - now, 1.0) if due else None,
+        (
+            _condition(request, result, observed),
+            _overcommitted(request, result),
+            _drifted(observed, bool(clear)),
+        ),
+        _again(due, now, is_unhealthy=bool(request.found(_UNHEALTHY))),
     )
+
+
+def _again(due: Sequence[float], now: int, *, is_unhealthy: bool) -> float | None:
+    """Return when to look again: when capacity settles, or whether a device has recovered."""
+    waits = [max(min(due) - now, 1.0)] if due else []
+    # A replica whose devices have recovered triggers nothing.
+    waits += [float(capacity_status.SETTLES_S)] if is_unhealthy else []
+    return min(waits, default=None)
 
 
 def _observed(
     request: Request[InferenceCluster], pools: Sequence[GPUPool]
 ) -> dict[str, Observation | Unclear]:
     for key, (_, kind) in _READ.items():
-        if unknown := request.unknown(key):
+        if (unknown := request.unknown(key)) and not (key in _OPTIONAL and unknown.forbidden):
             cause = f"cannot list {kind}s of the cluster{UNREADABLE}: {unknown.cause}"
             return {pool.name: Unclear(cause) for pool in pools}
     try:
         given = _given(fleet.replica(each) for each in request.found(_REPLICAS))
+        reports = _reports(decode_as(ModelReplica, each) for each in request.found(_UNHEALTHY))
     except InvalidObject as error:
         return {pool.name: Unclear(str(error)) for pool in pools}
-    nodes, slices, claims = (facts_of(request.found(key)) for key in _READ)
-    cluster = Cluster(nodes, slices, claims, given)
+    nodes, slices, claims, rules = (facts_of(request.found(key)) for key in _READ)
+    cluster = Cluster(nodes, slices, claims, given, rules, reports)
     declared = {pool.name: pool for pool in request.owner.spec.node_pools}
     return {pool.name: observe(declared[pool.name], pool.devices, cluster) for pool in pools}
 
@@ -140,11 +163,29 @@ def _given(replicas: Iterable[scheduler.Replica]) -> Counter[tuple[str, str]]:
     return given
 
 
-def _condition(pools: Sequence[GPUPool], observed: Mapping[str, Observation | Unclear]) -> Condition:
+def _reports(replicas: Iterable[ModelReplica]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the unhealthy devices of the pods of replicas, by namespace and name of the pod."""
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for replica in replicas:
+        for each in replica.status.unhealthy_devices:
+            pod = (replica.metadata.namespace, each.pod)
+            found[pod] = (*found.get(pod, ()), each.device)
+    return found
+
+
+def _condition(
+    request: Request[InferenceCluster],
+    pools: Sequence[GPUPool],
+    observed: Mapping[str, Observation | Unclear],
+) -> Condition:
     unclear = {each.cause: pool for pool in pools if isinstance(each := observed[pool.name], Unclear)}
     if not unclear:
         summaries = [capacity_status.summary(pool, pool.usable) for pool in pools if pool.usable]
-        return true(Type.CAPACITY_OBSERVED, Reason.OBSERVED, in_order(summaries, _SHOWN, "; "))
+        message = in_order(summaries, _SHOWN, "; ")
+        if unread := [_READ[key][1] for key in sorted(_OPTIONAL) if request.unknown(key)]:
+            kinds = ", ".join(f"{kind}s" for kind in unread)
+            message += f". {kinds} may not be listed, so their taints do not count: {_REMEDY}"
+        return true(Type.CAPACITY_OBSERVED, Reason.OBSERVED, message)
     causes = [
         f'pool "{pool.name}" keeps its {"last known" if pool.usable else "declared"} capacity: {cause}'
         for cause, pool in unclear.items()

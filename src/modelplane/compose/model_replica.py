@@ -21,7 +21,7 @@ from modelplane.api.mutual_tls import EndpointMutualTLS
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import cluster_namespace, endpoint_manifests, pods, reachability
+from modelplane.compose import cluster_namespace, device_health, endpoint_manifests, pods, reachability
 from modelplane.compose.backends import pod_policy
 from modelplane.compose.backends.devices import claim_template
 from modelplane.compose.backends.disruption import disruption_budget
@@ -39,7 +39,7 @@ from modelplane.compose.backends.table import (
 )
 from modelplane.compose.backends.workload import FORMER, Workload, is_former, spec_hash, with_spec_hash
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
-from modelplane.compose.conditions import READY, Condition, false, true
+from modelplane.compose.conditions import READY, Condition, false, last_said, true
 from modelplane.compose.readiness import exists, is_behind, is_ready, refusal, when_condition
 from modelplane.compose.replica_status import CLUSTER_KEY, eviction_conditions, pods_of, status
 
@@ -109,12 +109,13 @@ def compose(request: Request[ModelReplica]) -> Composition | Blocked:
             *superseded(request.observed, (child.key for child in children), seen),
             *endpoint,
         ),
-        status=status(request, serves=ready.holds),
+        status={**status(request, serves=ready.holds), **device_health.status(seen)},
         conditions=(
             accepted,
             ready,
             _announced(replica, ready.holds, endpoint),
             *eviction_conditions(request, serves=ready.holds),
+            *device_health.conditions(seen),
         ),
         ready=ready.holds,
     )
@@ -159,8 +160,7 @@ def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]
 
 def _kept_if_unobserved(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]:
     """Keep the endpoint while the state of an engine is unknown."""
-    owner = request.owner
-    workloads = {workload_key(owner, engine) for engine in owner.spec.engines}
+    workloads = {workload_key(request.owner, engine) for engine in request.owner.spec.engines}
     return _kept_endpoint(request) if workloads & request.unobserved else ()
 
 
@@ -180,8 +180,7 @@ def _drained(request: Request[ModelReplica]) -> Composition:
 
     While a route still leads to the endpoint, it is only marked as draining.
     """
-    known = {each.type: each for each in request.owner.status.conditions}
-    said = [known[type_] for type_ in (Type.MODEL_ACCEPTED, Type.MODEL_READY) if type_ in known]
+    said = last_said(request.owner.status, (Type.MODEL_ACCEPTED, Type.MODEL_READY, Type.DEVICES_HEALTHY))
     endpoint: tuple[Desired, ...] = ()
     announced = false(Type.ANNOUNCED, Reason.DRAINING, "draining: services send it no new requests")
     if request.routed_by and ENDPOINT_KEY in request.observed:
@@ -193,12 +192,9 @@ def _drained(request: Request[ModelReplica]) -> Composition:
         announced = true(Type.ANNOUNCED, Reason.DRAINING, f"{request.routed_by} still routes to it")
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
-        status=status(request),
-        conditions=(
-            *(Condition(each.type, each.status == "True", each.reason, each.message) for each in said),
-            announced,
-        ),
-        ready=any(each.type == Type.MODEL_READY and each.status == "True" for each in said),
+        status={**status(request), **device_health.kept(request.owner)},
+        conditions=(*said, announced),
+        ready=any(each.type == Type.MODEL_READY and each.holds for each in said),
     )
 
 
@@ -224,6 +220,7 @@ def _unreadable(request: Request[ModelReplica]) -> Blocked | None:
 
 def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Object | None]) -> Composition:
     """Keep every child, and report why; a serving replica keeps its endpoint."""
+    owner = request.owner
     if running and all(running.values()):
         ready = _ready(request, running)
     else:
@@ -232,8 +229,8 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
     endpoint = _kept_endpoint(request) if ready.holds else ()
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
-        status=status(request),
-        conditions=(accepted, ready, _announced(request.owner, ready.holds, endpoint)),
+        status={**status(request), **device_health.kept(owner)},
+        conditions=(accepted, ready, _announced(owner, ready.holds, endpoint), *device_health.known(owner)),
         ready=ready.holds,
     )
 

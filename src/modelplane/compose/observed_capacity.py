@@ -2,7 +2,8 @@
 
 A node counts if it has the label of the pool, is Ready and schedulable, and has no taint that the pods of the
 pool do not tolerate. Its devices are those of the newest complete generation of its ResourceSlices, without
-those that are tainted or held by other pods than those of replicas.
+those that are tainted, by their slice or by a DeviceTaintRule, that the pod of a replica reports as
+unhealthy, or that other pods than those of replicas hold.
 
 No label tells the pods of replicas from others, because a tenant of the cluster could forge it. Devices that
 are held in a namespace count as held by its replicas, up to the number that its replicas on the cluster were
@@ -17,14 +18,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
+
 from modelplane.api import labels
 from modelplane.api.devices import Claim, Device
 from modelplane.api.listing import number_of
 from modelplane.api.node_pools import NodePool, NodeTaintEffect
 from modelplane.api.usable_capacity import NODES, Loss
 from modelplane.compose.backends.placement import GPU_TAINT
-from modelplane.compose.capacity_facts import ClaimFacts, DeviceFacts, NodeFacts, SliceFacts, Taint
+from modelplane.compose.capacity_facts import (
+    ClaimFacts,
+    DeviceFacts,
+    NodeFacts,
+    RuleFacts,
+    SliceFacts,
+    Taint,
+)
 from modelplane.compose.device_drift import assign, drift
+from modelplane.compose.unhealthy_devices import Reports, unhealthy
 
 _Terms: TypeAlias = Counter[tuple[Loss, str, str]]
 """Losses by cause, name and detail."""
@@ -63,6 +74,9 @@ class Cluster:
     slices: Sequence[SliceFacts]
     claims: Sequence[ClaimFacts]
     given: Mapping[tuple[str, str], int]
+    rules: Sequence[RuleFacts] = ()
+    reports: Reports = field(default_factory=dict)
+    """Unhealthy devices of the pods of replicas."""
 
 
 def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Observation | Unclear:
@@ -71,7 +85,7 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
     nodes = sorted((node for node in cluster.nodes if node.pool == pool.name), key=lambda node: node.name)
     if not nodes and pool.max_node_count is None and declared:
         return Unclear(f"no node has the label {labels.POOL}={pool.name}")
-    published = _published(devices, nodes, cluster.slices)
+    published = _published(devices, nodes, cluster)
     if isinstance(published, Unclear):
         return published
     terms: _Terms = Counter()
@@ -83,12 +97,14 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
     causes = {node.name: _taken_out(node, pool) for node in nodes}
     terms.update(filter(None, causes.values()))
     counted = [node for node in nodes if causes[node.name] is None]
-    foreign = _foreign(pool.name, nodes, counted, published, cluster)
-    lacking = [_lacking(devices, published[node.name], foreign) for node in counted]
+    lost = _Lost(
+        _foreign(pool.name, nodes, counted, published, cluster), unhealthy(cluster.reports, cluster.claims)
+    )
+    lacking = [_lacking(devices, published[node.name], lost) for node in counted]
     # Pods that are on further nodes take nothing of those that are counted.
     lacking = sorted(lacking, key=lambda each: (sum(each[0]), each[0]))[: declared - growth]
-    for _, lost in lacking:
-        terms += lost
+    for _, causes_of_node in lacking:
+        terms += causes_of_node
     differences = Counter(
         text
         for node in counted
@@ -136,21 +152,22 @@ _Published: TypeAlias = dict[str, dict[int, _Found]]
 
 
 def _published(
-    devices: Sequence[Device], nodes: Sequence[NodeFacts], slices: Iterable[SliceFacts]
+    devices: Sequence[Device], nodes: Sequence[NodeFacts], cluster: Cluster
 ) -> _Published | Unclear:
-    """Return the devices of each node, by entry of the class."""
+    """Return the devices of each node, by entry of the class, with the taints of rules."""
     entries: dict[str, list[int]] = defaultdict(list)
     for at, device in enumerate(devices):
         if device.claim is Claim.DRA:
             entries[device.driver].append(at)
     found: _Published = {node.name: {at: [] for each in entries.values() for at in each} for node in nodes}
     pools: dict[tuple[str, str, str], list[SliceFacts]] = defaultdict(list)
-    for each in slices:
+    for each in cluster.slices:
         if each.driver in entries and each.node in found:
             pools[each.driver, each.pool, each.node].append(each)
     silent = sorted(entries.keys() - {driver for driver, _, _ in pools})
     if nodes and silent:
         return Unclear(f'no node publishes devices of driver "{silent[0]}"')
+    rules = _by_pool(cluster.rules)
     for (driver, pool, node), parts in sorted(pools.items()):
         newest = max(each.generation for each in parts)
         present = [each for each in parts if each.generation == newest]
@@ -161,8 +178,24 @@ def _published(
             if facts is None:
                 found[node].pop(at, None)
             elif at in found[node]:
-                found[node][at].append(((driver, pool, facts.name), facts))
+                name = (driver, pool, facts.name)
+                found[node][at].append((name, _tainted(name, facts, (*rules[pool], *rules[None]))))
     return found
+
+
+def _by_pool(rules: Iterable[RuleFacts]) -> defaultdict[str | None, list[RuleFacts]]:
+    """Return the rules that taint, by the pool of devices that they select; None for those of all."""
+    by_pool: defaultdict[str | None, list[RuleFacts]] = defaultdict(list)
+    for rule in rules:
+        if rule.taints:
+            by_pool[rule.pool].append(rule)
+    return by_pool
+
+
+def _tainted(name: tuple[str, str, str], facts: DeviceFacts, rules: Iterable[RuleFacts]) -> DeviceFacts:
+    """Return a device with the taints of the rules that match it, as kube-scheduler sees it."""
+    added = tuple(taint for rule in rules if rule.matches(*name) for taint in rule.taints)
+    return msgspec.structs.replace(facts, taints=(*facts.taints, *added)) if added else facts
 
 
 def _by_entry(
@@ -204,30 +237,40 @@ def _foreign(
     return foreign
 
 
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Devices that new replicas may not use although they are published without a taint."""
+
+    foreign: Held
+    unhealthy: frozenset[tuple[str, str, str]]
+
+
 def _lacking(
-    devices: Sequence[Device], published: Mapping[int, _Found], foreign: Held
+    devices: Sequence[Device], published: Mapping[int, _Found], lost: _Lost
 ) -> tuple[tuple[int, ...], _Terms]:
     """Return the devices that a node lacks, by entry, and by cause. Entries without a count lack none."""
-    lost: _Terms = Counter()
+    terms: _Terms = Counter()
     vector = tuple(
-        _missing(device, published[at], foreign, lost) if at in published else 0
+        _missing(device, published[at], lost, terms) if at in published else 0
         for at, device in enumerate(devices)
     )
-    return vector, lost
+    return vector, terms
 
 
-def _missing(device: Device, found: _Found, foreign: Held, lost: _Terms) -> int:
+def _missing(device: Device, found: _Found, lost: _Lost, terms: _Terms) -> int:
     """Return how many devices of an entry a node lacks, and count them by cause."""
     causes = []
     for name, facts in found:
         if facts.taints:
             causes.append((Loss.DEVICE_TAINTED, device.name, facts.taints[0][0]))
-        elif name in foreign:
-            claim = foreign[name]
+        elif name in lost.unhealthy:
+            causes.append((Loss.DEVICE_UNHEALTHY, device.name, ""))
+        elif name in lost.foreign:
+            claim = lost.foreign[name]
             causes.append((Loss.HELD_BY_OTHERS, device.name, f"{claim.namespace}/{claim.holder}"))
     missing = max(device.count - (len(found) - len(causes)), 0)
     absent = min(max(device.count - len(found), 0), missing)
     if absent:
-        lost[Loss.DEVICE_ABSENT, device.name, ""] += absent
-    lost.update(causes[: missing - absent])
+        terms[Loss.DEVICE_ABSENT, device.name, ""] += absent
+    terms.update(causes[: missing - absent])
     return missing

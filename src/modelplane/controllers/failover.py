@@ -20,6 +20,7 @@ from modelplane.compose.readable import readable
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.data_path import Address, DataPath
+from modelplane.controllers.clusters.heartbeats import Heartbeats
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.ownership import controller_uid
 from modelplane.controllers.runnable import Runnable
@@ -70,6 +71,7 @@ class Failover(Runnable):
         self._addresses = addresses
         self._changed = changed
         self._data_path = DataPath()
+        self._heartbeats = Heartbeats(client)
         self._memory: Memory | None = None
 
     async def run(self) -> None:
@@ -77,6 +79,10 @@ class Failover(Runnable):
         while True:
             await self.look()
             await asyncio.sleep(_LOOK_S)
+
+    async def close(self) -> None:
+        """Stop watching heartbeats."""
+        await self._heartbeats.end()
 
     def of(self, owner: Model) -> Watched | None:
         """Return what an owner is told of failover; None if it is not concerned."""
@@ -101,11 +107,13 @@ class Failover(Runnable):
         deployments = self._deployments()
         before = self._memory
         if deployments:
+            self._heartbeats.begin()
             moves = self._moves(deployments)
             seen = Observation(await self._seen({each.cluster for each in moves}), moves, await self._own())
             self._memory = step(before or Memory(), seen, asyncio.get_running_loop().time())
         else:
             self._memory = None
+            await self._heartbeats.end()
         self._tell(before, deployments)
 
     def _deployments(self) -> dict[str, ModelDeployment]:
@@ -138,7 +146,7 @@ class Failover(Runnable):
         )
         return {
             name: ClusterSeen(
-                Witnesses(api, self._data_path.of(name)),
+                Witnesses(api, self._data_path.of(name), self._heartbeats.of(name)),
                 fleet.cluster(item).region or "",
                 gone="deletionTimestamp" in item["metadata"],
             )

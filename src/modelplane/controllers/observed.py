@@ -9,6 +9,7 @@ from datetime import datetime
 
 from modelplane import scheduler
 from modelplane.api.decode import InvalidObject
+from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object, kind_name
@@ -22,7 +23,8 @@ from modelplane.api.reasons import (
 from modelplane.compose import fleet, standby
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
-from modelplane.controllers.observed_capacity import lost_capacity
+from modelplane.controllers.observed_capacity import lost_capacity, unhealthy_devices
+from modelplane.controllers.observed_quotas import quota_samples
 from modelplane.controllers.observed_spot import evictions, on_spot
 from modelplane.telemetry import metric_definitions
 from modelplane.telemetry.metric_definitions import Metric, Sample
@@ -77,21 +79,29 @@ def samples(state: State) -> Iterator[Sample]:
         yield Sample(metric_definitions.FAILOVER_PAUSED, (), state.failover_paused)
     for name, expires in state.expiries.items():
         yield Sample(metric_definitions.CERTIFICATE_EXPIRY, (name,), expires.timestamp())
-    for kind, found in state.objects.items():
+    yield from _of_objects(state.objects)
+
+
+def _of_objects(objects: Mapping[str, Sequence[Object]]) -> Iterator[Sample]:
+    for kind, found in objects.items():
         yield from _readiness(kind, found)
-    for cluster in state.objects.get(kind_name(InferenceCluster), ()):
+    clusters, replicas = objects.get(kind_name(InferenceCluster)), objects.get(kind_name(ModelReplica))
+    for cluster in clusters or ():
         yield from lost_capacity(cluster)
         yield from evictions(cluster)
-    for deployment in state.objects.get(kind_name(ModelDeployment), ()):
+    for replica in replicas or ():
+        yield from unhealthy_devices(replica)
+    deployments = objects.get(kind_name(ModelDeployment))
+    for deployment in deployments or ():
         yield from _replicas(deployment)
         yield from _stopped(deployment)
         yield from on_spot(deployment)
-    for autoscaler in state.objects.get(kind_name(InferenceAutoscaler), ()):
+    if deployments is not None:
+        yield from quota_samples(objects.get(kind_name(DeviceQuota), ()), deployments)
+    for autoscaler in objects.get(kind_name(InferenceAutoscaler), ()):
         yield from _autoscaler(autoscaler)
-    if {kind_name(InferenceCluster), kind_name(ModelReplica)} <= state.objects.keys():
-        yield from _hardware(
-            state.objects[kind_name(InferenceCluster)], state.objects[kind_name(ModelReplica)]
-        )
+    if clusters is not None and replicas is not None:
+        yield from _hardware(clusters, replicas)
 
 
 def _readiness(kind: str, found: Iterable[Object]) -> Iterator[Sample]:

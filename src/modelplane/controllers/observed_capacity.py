@@ -1,4 +1,4 @@
-"""Samples of observed capacity, read from the status of InferenceClusters."""
+"""Samples of observed capacity and of device health, read from statuses."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -32,3 +32,11 @@ def lost_capacity(cluster: Object) -> Iterator[Sample]:
             lost[term["name"], term["reason"]] += term["count"]
         for (device, reason), count in lost.items():
             yield Sample(metric_definitions.CAPACITY_LOST, (name, pool["name"], device, reason), count)
+
+
+def unhealthy_devices(replica: Object) -> Iterator[Sample]:
+    """Yield the number of devices of a replica that are reported as unhealthy, if there are any."""
+    if found := replica.get("status", {}).get("unhealthyDevices"):
+        metadata = replica["metadata"]
+        names = (metadata["namespace"], metadata["name"], replica["spec"]["clusterName"])
+        yield Sample(metric_definitions.UNHEALTHY_DEVICES, names, len(found))

@@ -183,6 +183,13 @@ SYSTEM = (
         "Of several controllers, the one that holds the Lease acts.",
         names=(CONTROLLER,),
     ),
+    Rule(
+        "coordination.k8s.io",
+        ("leases",),
+        ("list", "watch"),
+        "Clusters renew Leases here as heartbeats, one each.",
+        unseen="only a ModelDeployment with spec.failover asks",
+    ),
     *gateway_permissions.PODS,
     Rule(
         "gateway.networking.k8s.io",

@@ -53,6 +53,9 @@ CLUSTER_ROLE_BINDINGS = Resource(
 )
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False)
+DEVICE_TAINT_RULES = Resource(
+    "resource.k8s.io", "v1alpha3", "DeviceTaintRule", "devicetaintrules", namespaced=False
+)
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 GATEWAY_CLASSES = Resource("gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses", False)

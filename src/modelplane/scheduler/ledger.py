@@ -143,16 +143,23 @@ class Ledger:
         nodes = held(engines)
         taken: Counter[DeviceKey] = Counter()
         for pool in cluster.pools:
-            keys = [DeviceKey(pool.class_name, device.name) for device in pool.devices]
-            if pool.accounting is Accounting.NODES:
-                if count := nodes[pool.name]:
-                    sizes = (device.count for device in pool.devices)
-                    taken.update({key: size * count for key, size in zip(keys, sizes, strict=True)})
-                continue
-            for group, copies in self._groups(engines, pool).items():
-                for each, pods in group.pods:
-                    for key, need in zip(keys, each.need, strict=True):
-                        taken[key] += need * pods * copies
+            if pool.name in nodes:
+                taken.update(self.devices_in(pool, engines))
+        return taken
+
+    def devices_in(self, pool: Pool, engines: Sequence[PlacedEngine]) -> Counter[DeviceKey]:
+        """Return the devices that placed engines take in one pool."""
+        keys = [DeviceKey(pool.class_name, device.name) for device in pool.devices]
+        taken: Counter[DeviceKey] = Counter()
+        if pool.accounting is Accounting.NODES:
+            count = held(engines)[pool.name]
+            for key, device in zip(keys, pool.devices, strict=True):
+                taken[key] += device.count * count
+            return +taken
+        for group, copies in self._groups(engines, pool).items():
+            for each, pods in group.pods:
+                for key, need in zip(keys, each.need, strict=True):
+                    taken[key] += need * pods * copies
         return +taken
 
     def _capacity(

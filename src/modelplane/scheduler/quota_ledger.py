@@ -5,10 +5,10 @@ It is charged until it is gone, on a lost cluster too. What has been counted is 
 refuses new replicas only.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from modelplane.scheduler.cohort_use import CohortUse
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.quotas import DeviceKey, Limit, Quota, binding
 from modelplane.scheduler.reservation import Reservation
@@ -47,11 +47,7 @@ class QuotaLedger:
         self._ledger = ledger
         self._clusters = {each.name: each for each in fleet.clusters} if fleet.quotas else {}
         self.quota = binding(fleet.quotas, namespace) if fleet.quotas else None
-        self._quotas: dict[str, Quota] = {}
-        self._limits: dict[str, dict[DeviceKey, Limit]] = {}
-        self._used: dict[str, Counter[DeviceKey]] | None = None
-        self._unknown: dict[str, str] = {}
-        """The replica of each quota whose devices are not known, and why."""
+        self._use: CohortUse | None = None
 
     @property
     def problem(self) -> str:
@@ -61,20 +57,20 @@ class QuotaLedger:
     def charge(self, cluster: Cluster, engines: Sequence[PlacedEngine], sign: int = 1) -> None:
         """Count a replica of the namespace, or take it back."""
         if self.quota is not None and self.quota.limits:
-            self._count(self.quota.name, self._ledger.devices(cluster, engines), sign)
+            self._cohort.add(self.quota.name, self._ledger.devices(cluster, engines), sign)
 
     def grow(self, replica: Replica, engines: Sequence[PlacedEngine], sign: int = 1) -> None:
         """Count what engines hold beyond those of a replica of the namespace, or take it back."""
         cluster = self._clusters.get(replica.cluster)
         if cluster is not None and self.quota is not None and self.quota.limits:
             held = self._ledger.devices(cluster, replica.engines)
-            self._count(self.quota.name, self._ledger.devices(cluster, engines) - held, sign)
+            self._cohort.add(self.quota.name, self._ledger.devices(cluster, engines) - held, sign)
 
     def release(self, replica: Replica, sign: int = -1) -> None:
         """Take back what a replica of any namespace of the cohort holds."""
         cluster, quota = self._clusters.get(replica.cluster), self.quota_of(replica.namespace)
         if cluster is not None and quota is not None:
-            self._count(quota.name, self._ledger.devices(cluster, replica.engines), sign)
+            self._cohort.add(quota.name, self._ledger.devices(cluster, replica.engines), sign)
 
     def refusal(
         self, cluster: Cluster, engines: Sequence[PlacedEngine], instead_of: Sequence[PlacedEngine] = ()
@@ -85,7 +81,7 @@ class QuotaLedger:
         needed = self._ledger.devices(cluster, engines) - self._ledger.devices(cluster, instead_of)
         for key, count in sorted(needed.items()):
             standing = self.standing(self.quota, key)
-            if standing is not None and (unknown := self._unknown.get(self.quota.name)):
+            if standing is not None and (unknown := self._cohort.unknown.get(self.quota.name)):
                 return Rejected(Reason.OVER_QUOTA, _subject(self.quota), unknown)
             if standing is not None and count > standing.available:
                 return self._rejected(self.quota, key, standing, count)
@@ -117,63 +113,35 @@ class QuotaLedger:
 
     def standings(self) -> Iterator[tuple[DeviceKey, Standing]]:
         """Yield the use of every limit of the namespace's quota whose class the fleet has."""
-        self._usage()
         if self.quota is not None:
-            for key in self._limits.get(self.quota.name, {}):
+            for key in self._cohort.keys(self.quota):
                 if (standing := self.standing(self.quota, key)) is not None:
                     yield key, standing
 
     def standing(self, quota: Quota, key: DeviceKey) -> Standing | None:
         """Return the use of a device by a quota of the cohort; None if it is not limited."""
-        usage = self._usage()
-        limit = self._limits[quota.name].get(key)
+        limit = self._cohort.limits(key).get(quota.name)
         if limit is None:
             return None
-        used = usage[quota.name][key]
+        used = self._cohort.used(quota.name, key)
         if not quota.cohort:
             return Standing(limit, used, max(limit.nominal - used, 0))
-        pool = 0
-        for name, limits in self._limits.items():
-            if other := limits.get(key):
-                left = other.nominal - other.guaranteed - max(usage[name][key] - other.guaranteed, 0)
-                pool += min(left, 0) if name in self._unknown else left
-        own = max(limit.guaranteed - used, 0)
+        pool, own = self._cohort.lent(key), max(limit.guaranteed - used, 0)
         if limit.borrowing is not None:
             pool = min(pool, limit.nominal + limit.borrowing - used - own)
         return Standing(limit, used, own + max(pool, 0))
 
     def quota_of(self, namespace: str) -> Quota | None:
         """Return the quota of the cohort that binds a namespace; None if none does."""
-        self._usage()
-        return self._quotas.get(namespace)
+        return self._cohort.quotas.get(namespace)
 
-    def _usage(self) -> dict[str, Counter[DeviceKey]]:
-        """Count what the cohort holds, the first time that it is asked for."""
-        if self._used is not None:
-            return self._used
-        members = _cohort(self._fleet.quotas, self.quota)
-        first = _first_devices(self._fleet.clusters)
-        self._quotas = {namespace: each for each in members for namespace in each.namespaces or ()}
-        self._limits = {each.name: {_key(limit, first): limit for limit in each.limits} for each in members}
-        self._used = {each.name: Counter() for each in members}
-        for replica in self._fleet.replicas:
-            quota = self._quotas.get(replica.namespace)
-            cluster = self._clusters.get(replica.cluster) if quota else None
-            if quota is not None and cluster is not None:
-                self._used[quota.name].update(self._ledger.devices(cluster, replica.engines))
-                if unknown := _unknown(cluster, replica):
-                    self._unknown[quota.name] = min(unknown, self._unknown.get(quota.name, unknown))
-        for each in self._reservations:
-            quota = self._quotas.get(each.deployment.namespace)
-            if quota is not None and each.cluster in self._clusters:
-                taken = self._ledger.devices(self._clusters[each.cluster], each.engines)
-                self._used[quota.name].update(taken)
-        return self._used
-
-    def _count(self, name: str, devices: Counter[DeviceKey], sign: int) -> None:
-        used = self._usage()[name]
-        for key, count in devices.items():
-            used[key] += sign * count
+    @property
+    def _cohort(self) -> CohortUse:
+        """The use of the cohort's quotas, counted from the first time that it is asked for."""
+        if self._use is None:
+            members = _members(self._fleet.quotas, self.quota)
+            self._use = CohortUse(members, self._fleet, self._ledger, self._reservations)
+        return self._use
 
     def _rejected(self, quota: Quota, key: DeviceKey, standing: Standing, count: int) -> Rejected:
         limit = standing.limit
@@ -192,39 +160,8 @@ def _subject(quota: Quota) -> str:
     return f'DeviceQuota "{quota.name}"'
 
 
-def _unknown(cluster: Cluster, replica: Replica) -> str:
-    """Return why it is not known what a replica holds; empty if it is.
-
-    A pool that a ready cluster does not publish is no longer in the fleet. One in trouble may bring it back.
-    """
-    if cluster.ready:
-        return ""
-    pools = {member.pool for engine in replica.engines for member in engine.members if member.claims}
-    missing = sorted(pools - {pool.name for pool in cluster.pools})
-    if not missing:
-        return ""
-    return (
-        f'what replica "{replica.namespace}/{replica.name}" holds is not known until InferenceCluster '
-        f'"{cluster.name}" is ready and publishes pool {missing[0]}'
-    )
-
-
-def _cohort(quotas: Iterable[Quota], own: Quota | None) -> tuple[Quota, ...]:
+def _members(quotas: Iterable[Quota], own: Quota | None) -> tuple[Quota, ...]:
     """Return a quota and the others of its cohort; one whose limits are not known takes no part."""
     if own is None or not own.cohort:
         return () if own is None else (own,)
     return tuple(each for each in quotas if each.cohort == own.cohort and not each.problem)
-
-
-def _first_devices(clusters: Iterable[Cluster]) -> dict[str, str]:
-    """Return the name of the first device of each class that the fleet has."""
-    return {
-        pool.class_name: pool.devices[0].name
-        for cluster in clusters
-        for pool in cluster.pools
-        if pool.devices
-    }
-
-
-def _key(limit: Limit, first: Mapping[str, str]) -> DeviceKey:
-    return DeviceKey(limit.class_name, limit.device or first.get(limit.class_name, ""))

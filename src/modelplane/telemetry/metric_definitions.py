@@ -92,15 +92,18 @@ LABELS = {
     "device": "Name of a device entry of the pool's InferenceClass: 16 at most; `nodes` where nodes are lost",
     "endpoint": "ModelEndpoint, as `NAMESPACE/NAME`, or `held/NAMESPACE/NAME` for requests that a service "
     "has held: one value per endpoint",
+    "inference_class": "Name of an InferenceClass that a DeviceQuota limits: 32 at most for a quota",
     "kind": "Kind that Modelplane reconciles, or `other`: one value per kind. Of tokens: `prompt` or "
     "`completion`",
     "namespace": "Namespace of a ModelDeployment",
     "pool": "Name of a node pool of the cluster",
     "problem": "Problem of a cluster's capacity: 3 values",
     "queue": "`decisions` (ModelDeployments, one at a time) or `work` (everything else)",
+    "quota": "Name of a DeviceQuota: one value per quota",
     "ready": "`true`, `false` or `unknown`: the status of the object's Ready condition",
     "reason": "Reason of the deployment's ReplicasScheduled condition, or `Unknown` while it has none. Of "
     "lost capacity: its cause",
+    "replica": "Name of a ModelReplica that has unhealthy devices",
     "result": "How it ended: see the metric",
     "secret": "Name of a Secret with a certificate of the gateway: 16 at most",
     "service": "ModelService, as `NAMESPACE/NAME`: one value per service that answered since Envoy started",
@@ -288,6 +291,29 @@ SPOT_REPLICAS = Metric(
     Type.GAUGE,
     "Placed replicas of a deployment that are on spot pools; absent without any.",
     ("namespace", "deployment"),
+    observed=True,
+)
+UNHEALTHY_DEVICES = Metric(
+    "modelplane_unhealthy_devices",
+    Type.GAUGE,
+    "Devices of a ModelReplica that their drivers report as unhealthy; absent where there are none.",
+    ("namespace", "replica", "cluster"),
+    observed=True,
+)
+QUOTA_DEVICES = Metric(
+    "modelplane_quota_devices",
+    Type.GAUGE,
+    "Devices of a class by a DeviceQuota: `nominal`, `used` by the replicas of its namespaces, and those of "
+    "them that are `borrowed`.",
+    ("quota", "inference_class", "device", "state"),
+    observed=True,
+)
+QUOTA_WAITING = Metric(
+    "modelplane_quota_waiting_replicas",
+    Type.GAUGE,
+    "Replicas that are not placed because a DeviceQuota of their namespace has no devices left for them, or "
+    "is not known.",
+    ("quota", "namespace"),
     observed=True,
 )
 UNREADABLE = Metric(
@@ -501,6 +527,9 @@ METRICS = (
     EVICTION_NOTICES,
     POOL_BLOCKED,
     SPOT_REPLICAS,
+    UNHEALTHY_DEVICES,
+    QUOTA_DEVICES,
+    QUOTA_WAITING,
     UNREADABLE,
     FUNCTION_REQUESTS,
     FUNCTION_DURATION,

@@ -56,6 +56,15 @@ def claim(holder: str, on: str, *names: str, reserved: bool = True, **result: An
     }
 
 
+def rule(selector: Any, effect: str = "NoSchedule") -> dict[str, Any]:
+    return {
+        "apiVersion": "resource.k8s.io/v1alpha3",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "rule"},
+        "spec": {"deviceSelector": selector, "taint": {"key": "thermal", "effect": effect}},
+    }
+
+
 NODES = [node("n1"), node("n2")]
 SLICES = [piece("n1", devices(4)), piece("n2", devices(4))]
 
@@ -67,8 +76,13 @@ def seen(
     pool: NodePool = POOL,
     given: dict[tuple[str, str], int] | None = None,
     of: tuple[Device, ...] = (GPU,),
+    rules: list[Any] = [],  # noqa: B006 - it stays empty
+    reports: dict[tuple[str, str], list[str]] | None = None,
 ) -> Observation | Unclear:
-    cluster = Cluster(facts_of(nodes), facts_of(slices), facts_of(claims), Counter(given or {}))
+    held = Counter(given or {})
+    cluster = Cluster(
+        facts_of(nodes), facts_of(slices), facts_of(claims), held, facts_of(rules), reports or {}
+    )
     return observe(pool, of, cluster)
 
 
@@ -132,6 +146,58 @@ TERMS = [
         {"slices": [SLICES[0], piece("n2", devices(4, taints=[{**TAINT, "effect": "None"}]))]},
         Observation(2, 0, ((0,), (0,))),
         id="a taint of no effect, or of one that is not known",
+    ),
+    pytest.param(
+        {"rules": [rule({"driver": DRIVER, "pool": "n2", "device": "gpu-1"}), rule({"device": "gpu-9"})]},
+        Observation(2, 0, ((0,), (1,)), {(Loss.DEVICE_TAINTED, "gpu", "thermal"): 1}),
+        id="a rule that taints one device, and one that matches none",
+    ),
+    pytest.param(
+        {"rules": [rule({"device": "gpu-1"}, "NoExecute")]},
+        Observation(2, 0, ((1,), (1,)), {(Loss.DEVICE_TAINTED, "gpu", "thermal"): 2}),
+        id="a rule for a name of devices, on every node",
+    ),
+    pytest.param(
+        {
+            "rules": [rule({}), rule({"driver": "other"}, "NoExecute")],
+            "slices": [SLICES[0], piece("n2", devices(4, taints=[TAINT]))],
+        },
+        Observation(
+            2,
+            0,
+            ((4,), (4,)),
+            {(Loss.DEVICE_TAINTED, "gpu", "thermal"): 7, (Loss.DEVICE_TAINTED, "gpu", "gpu-error"): 1},
+        ),
+        id="a rule for all devices: each is lost once, by the taint of its slice first",
+    ),
+    pytest.param(
+        {"rules": [rule(None)]},
+        Observation(2, 0, ((4,), (4,)), {(Loss.DEVICE_TAINTED, "gpu", "thermal"): 8}),
+        id="a rule without a selector: kube-scheduler taints every device",
+    ),
+    pytest.param(
+        {"rules": [rule({}, "None"), rule({}, "Later"), rule({"pool": ["n1"]})]},
+        Observation(2, 0, ((0,), (0,))),
+        id="a dry run, an effect that is not known, and a selector that is malformed",
+    ),
+    pytest.param(
+        {
+            "claims": [claim("team/own", "n1", "gpu-0", "gpu-1"), claim("team/other", "n2", "gpu-0")],
+            "given": {("a", "team"): 3},
+            "reports": {("team", "own"): [f"{DRIVER}/n1/gpu-1"], ("team", "gone"): [f"{DRIVER}/n2/gpu-0"]},
+        },
+        Observation(2, 0, ((0,), (1,)), {(Loss.DEVICE_UNHEALTHY, "gpu", ""): 1}),
+        id="an unhealthy device of a replica (KEP-4680), and one of a pod that holds nothing",
+    ),
+    pytest.param(
+        {
+            "claims": [claim("team/own", "n1", "gpu-0")],
+            "slices": [piece("n1", devices(4, taints=[TAINT])), SLICES[1]],
+            "given": {("a", "team"): 1},
+            "reports": {("team", "own"): [f"{DRIVER}/n1/gpu-0"]},
+        },
+        Observation(2, 0, ((0,), (1,)), {(Loss.DEVICE_TAINTED, "gpu", "gpu-error"): 1}),
+        id="an unhealthy device that its driver taints too is lost once",
     ),
     pytest.param(
         {"slices": [SLICES[0], piece("n2", devices(3))]},

@@ -53,11 +53,21 @@ class Server:
     def __init__(self) -> None:
         self.watch = Watch()
         self.forbidden: set[str] = set()
+        self.serves_rules = True
+        self.watched = 0
         self.asked: list[str] = []
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         plural = request.url.path.rsplit("/", 1)[-1]
         self.asked.append(str(request.url.query))
+        self.watched += "watch" in request.url.params
+        if plural == "apis":
+            return httpx2.Response(200, json={"kind": "APIGroupList", "groups": []})
+        if "v1alpha3" in request.url.path and not self.serves_rules:
+            return httpx2.Response(404, json={"kind": "Status", "code": 404, "message": "not found"})
+        if plural == "v1alpha3":
+            rules = {"name": "devicetaintrules", "kind": "DeviceTaintRule", "namespaced": False}
+            return httpx2.Response(200, json={"kind": "APIResourceList", "resources": [rules]})
         if plural in self.forbidden:
             body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": f"{plural} is forbidden"}
             return httpx2.Response(403, json=body)
@@ -139,3 +149,35 @@ async def test_a_missing_permission_is_unknown_and_is_told_once(
     await asyncio.sleep(20)
     assert watches.find(resources.RESOURCE_SLICES) == ()
     assert told == ["ResourceSlice"] * 2
+
+
+async def test_a_kind_that_a_cluster_lacks_is_empty_and_is_found_once_it_is_there(
+    watches: CapacityWatches, server: Server, told: list[str]
+) -> None:
+    """Only alpha clusters have DeviceTaintRules: the others are asked rarely, and nothing is stale."""
+    server.serves_rules = False
+    first = watches.find(resources.DEVICE_TAINT_RULES)
+    assert isinstance(first, Unknown)
+    assert first.loading
+    await asyncio.sleep(280)
+    assert watches.find(resources.DEVICE_TAINT_RULES) == ()
+    assert (told, len(server.asked), server.watched) == (["DeviceTaintRule"], 2, 0)
+    server.serves_rules = True
+    await asyncio.sleep(60)
+    assert watches.find(resources.DEVICE_TAINT_RULES) == ()
+    assert server.watched == 1
+
+
+async def test_an_optional_kind_that_may_not_be_read_says_so_at_once_and_once(
+    watches: CapacityWatches, server: Server, told: list[str]
+) -> None:
+    server.forbidden = {"devicetaintrules"}
+    watches.find(resources.DEVICE_TAINT_RULES)
+    await asyncio.sleep(1000)
+    assert watches.find(resources.DEVICE_TAINT_RULES) == Unknown(
+        "devicetaintrules is forbidden", forbidden=True
+    )
+    assert told == ["DeviceTaintRule"]
+    server.forbidden = set()
+    await asyncio.sleep(300)
+    assert watches.find(resources.DEVICE_TAINT_RULES) == ()

@@ -14,7 +14,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.controllers.clusters.data_path import DataPath, gateway_addresses
 from modelplane.controllers.failover import Failover
 from modelplane.controllers.interests import OwnerKey
-from modelplane.failover import Evidence, State, Watched
+from modelplane.failover import Evidence, State, Watched, Witness
 from modelplane.kube import errors
 from support.telemetry import cluster, deployment, item, ready
 
@@ -124,6 +124,44 @@ async def test_a_cluster_is_lost_once_neither_its_server_nor_its_replicas_answer
     assert bench.of(ModelDeployment) == Watched(lost={"a": cause})
     assert bench.told[-1] == OwnerKey("ModelDeployment", "ml-team", "qwen")
     assert OwnerKey("InferenceCluster", "", "a") in bench.told
+
+
+class Stopped:
+    """Heartbeats, of which that of cluster ``a`` has stopped."""
+
+    def __init__(self, _client: Any) -> None:
+        self.watched = False
+
+    def begin(self) -> None:
+        self.watched = True
+
+    async def end(self) -> None:
+        self.watched = False
+
+    def of(self, name: str) -> Witness:
+        return Witness(Evidence.BAD, "its heartbeat has stopped") if name == "a" else Witness()
+
+
+@pytest.mark.virtual_time
+async def test_a_heartbeat_that_stopped_is_the_second_witness_behind_a_load_balancer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The load balancer accepts connections for a cluster that is down."""
+    monkeypatch.setattr("modelplane.controllers.failover.Heartbeats", Stopped)
+    bench = Bench()
+    heartbeats = cast("Stopped", bench.loop._heartbeats)
+    async with listening() as address:
+        bench.addresses["a"] = [address]
+        await bench.look(1)
+        assert heartbeats.watched
+        assert bench.loop.states == {"a": State.SUSPECT, "b": State.REACHABLE, "c": State.REACHABLE}
+        bench.silence("a")
+        await bench.look(4)
+        assert bench.loop.states["a"] is State.LOST
+        assert "its heartbeat has stopped" in (bench.of(ModelDeployment) or Watched()).lost["a"]
+    del bench.wanted["spec"]["failover"]
+    await bench.look(1)
+    assert not heartbeats.watched
 
 
 @pytest.mark.virtual_time

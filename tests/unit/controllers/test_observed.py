@@ -183,6 +183,55 @@ def test_the_figures_of_a_fleet_are_those_of_the_scheduler() -> None:
     assert 0 < len(pools) < 60, "pools of both kinds"
 
 
+def test_quotas_are_told_with_who_waits_for_them() -> None:
+    quota = item(
+        "DeviceQuota",
+        "blue",
+        spec={
+            "namespaces": ["ml-team", "idle"],
+            "classes": [
+                {"className": "h100", "nominalQuota": 8},
+                {"className": "l4", "deviceName": "nic", "nominalQuota": 2},
+                {"className": "new", "nominalQuota": 4},
+            ],
+        },
+        status={
+            "classes": [
+                {"className": "h100", "deviceName": "gpu", "used": 10, "borrowed": 2, "capacity": 16},
+                {"className": "l4", "deviceName": "nic", "used": 1, "borrowed": 0, "capacity": 4},
+                {"className": "old", "deviceName": "gpu", "used": 3, "borrowed": 3, "capacity": 4},
+            ]
+        },
+    )
+    deployments = [
+        deployment("a", 4, ready("False", "QuotaExceeded", "ReplicasScheduled"), total=1),
+        deployment("b", 2, ready("False", "QuotaUnknown", "ReplicasScheduled")),
+        deployment("c", 5, ready("False", "InsufficientCapacity", "ReplicasScheduled")),
+    ]
+    objects = {"DeviceQuota": [quota], "ModelDeployment": deployments}
+    assert told("modelplane_quota_devices", **objects) == {
+        ("blue", "h100", "gpu", "nominal"): 8,
+        ("blue", "h100", "gpu", "used"): 10,
+        ("blue", "h100", "gpu", "borrowed"): 2,
+        ("blue", "l4", "nic", "nominal"): 2,
+        ("blue", "l4", "nic", "used"): 1,
+        ("blue", "l4", "nic", "borrowed"): 0,
+        ("blue", "old", "gpu", "used"): 3,
+        ("blue", "old", "gpu", "borrowed"): 3,
+    }
+    assert told("modelplane_quota_waiting_replicas", **objects) == {
+        ("blue", "ml-team"): 5,
+        ("blue", "idle"): 0,
+    }
+
+
+def test_unhealthy_devices_are_counted_by_replica() -> None:
+    ill = replica("x", "east", "a")
+    ill["status"] = {"unhealthyDevices": [{"pod": "p", "device": "1"}, {"pod": "p", "device": "2"}]}
+    found = hardware("modelplane_unhealthy_devices", [], [ill, replica("y", "east", "a")])
+    assert found == {(ill["metadata"]["namespace"], "x", "east"): 2}
+
+
 def test_what_is_lost_of_a_pool_is_told_by_cause_and_not_by_whose_it_is() -> None:
     lost = [
         {"reason": "HeldByOthers", "name": "gpu", "count": 1, "detail": "batch/x"},

@@ -35,6 +35,14 @@ STANDBY = deployment("qwen-int4", 3)
 STANDBY["spec"]["standbyFor"] = {"name": "qwen"}
 QWEN = deployment("qwen", 2, ready("False", "CanaryAborted", "Progressing"), total=1)
 QWEN["status"]["replicas"]["spot"] = 1
+UNHEALTHY = replica("qwen-1", "east", "h200")
+UNHEALTHY["status"]["unhealthyDevices"] = [{"pod": "qwen-1-0", "device": "gpu-0"}]
+QUOTA = item(
+    "DeviceQuota",
+    "blue",
+    spec={"namespaces": ["ml-team"], "classes": [{"className": "h200", "nominalQuota": 8}]},
+    status={"classes": [{"className": "h200", "deviceName": "gpu", "used": 8, "borrowed": 0}]},
+)
 STATE = State(
     queues={"decisions": Queue(0, 1), "work": Queue(3, 4)},
     reachable={"east": True},
@@ -50,7 +58,8 @@ STATE = State(
             QWEN,
             STANDBY,
         ],
-        "ModelReplica": [replica("qwen-1", "east", "h200")],
+        "DeviceQuota": [QUOTA],
+        "ModelReplica": [UNHEALTHY],
     },
 )
 

@@ -1,27 +1,38 @@
-"""Watches on what capacity is observed from: Nodes, ResourceSlices and ResourceClaims of a cluster.
+"""Watches on what capacity is observed from: nodes, devices, claims and taint rules of a cluster.
 
 There is one watch for each kind, from the first time that a composition requires it. Copies have facts only
 (``compose.capacity_facts``), and a change that leaves the facts as they are, such as the heartbeat of a node,
 is no change. Changes are gathered for a second, because pods come and go together.
+
+A cluster need not have the kinds of ``OPTIONAL``, and an earlier registration did not grant to read them. A
+server that lacks or forbids one is asked again after minutes, not all the time.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
 from typing import Final
 
 from modelplane.api import labels
 from modelplane.compose.capacity_facts import project
 from modelplane.compose.composition import Unknown
-from modelplane.kube import resources
+from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource
 
-KINDS: Final = (resources.NODES, resources.RESOURCE_SLICES, resources.RESOURCE_CLAIMS)
+_log = logging.getLogger(__name__)
+
+OPTIONAL: Final = (resources.DEVICE_TAINT_RULES,)
+KINDS: Final = (resources.NODES, resources.RESOURCE_SLICES, resources.RESOURCE_CLAIMS, *OPTIONAL)
 
 _GATHERED_S: Final = 1.0
 _PATIENCE_S: Final = 15.0
 """Silence of a watch after which its objects count as unknown."""
+_ASKED_AGAIN_S: Final = 300.0
+"""Delay before another attempt to read a kind that the server lacks or forbids."""
 
 
 class CapacityWatches:
@@ -34,12 +45,16 @@ class CapacityWatches:
         self._informers: dict[Resource, Informer] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._timers: dict[Resource, asyncio.TimerHandle] = {}
+        self._absent: dict[Resource, tuple[Object, ...] | Unknown] = {}
+        """The answer for each optional kind that the server lacks (none) or forbids (the cause)."""
 
     def find(self, resource: Resource) -> tuple[Object, ...] | Unknown:
         """Return the objects of a kind, or the cause if they are unknown; begin to watch it if need be."""
         informer = self._informers.get(resource)
         if informer is None:
             informer = self._begin(resource)
+        if resource in self._absent:
+            return self._absent[resource]
         silent = informer.problem and self._now() - informer.problem_since > _PATIENCE_S
         if silent or not informer.synced:
             return Unknown(informer.problem or "they are still being read", loading=not informer.problem)
@@ -62,8 +77,36 @@ class CapacityWatches:
             on_change=lambda _item: self._tell(resource, _GATHERED_S),
             on_answer=lambda informer: self._answered(resource, informer),
         )
-        self._tasks.append(asyncio.create_task(informer.run(), name=f"capacity: {resource.plural}"))
+        before_list = partial(self._until_served, resource) if resource in OPTIONAL else None
+        running = informer.run(before_list)
+        self._tasks.append(asyncio.create_task(running, name=f"capacity: {resource.plural}"))
         return informer
+
+    async def _until_served(self, resource: Resource) -> bool:
+        """Wait until the server has an optional kind and lets it be read."""
+        while (absent := await self._absence(resource)) is not None:
+            if self._absent.get(resource) != absent:
+                self._absent[resource] = absent
+                self._tell(resource, 0.0)
+            await asyncio.sleep(_ASKED_AGAIN_S)
+        if self._absent.pop(resource, None) is not None:
+            self._tell(resource, _GATHERED_S)
+        return True
+
+    async def _absence(self, resource: Resource) -> tuple[Object, ...] | Unknown | None:
+        """Return the answer for a kind that the server lacks or forbids; None if it can be read."""
+        try:
+            if not await self._client.serves(resource):
+                return ()
+            await self._client.list(resource, metadata_only=True)
+        except errors.Forbidden as error:
+            _log.debug("cannot list %s: %s", resource.plural, error)
+            return Unknown(str(error), forbidden=True)
+        except errors.ApiError as error:
+            if error.code != HTTPStatus.NOT_FOUND:
+                raise
+            return ()
+        return None
 
     def _answered(self, resource: Resource, informer: Informer) -> None:
         self._tell(resource, _PATIENCE_S + _GATHERED_S if informer.synced and informer.problem else 0.0)
