@@ -5,12 +5,11 @@ the result. A replica is removed in two steps: first it is told to withdraw its 
 send it no more requests, and then it is deleted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from modelplane import scheduler
-from modelplane.api import labels, money
+from modelplane.api import labels
 from modelplane.api.decode import encode
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, Object, kind_name
@@ -25,6 +24,7 @@ from modelplane.compose import (
     canary_replicas,
     failover,
     fleet,
+    placement_status,
     preferred,
     priorities,
     quotas,
@@ -42,9 +42,9 @@ from modelplane.compose.composition import (
     keep_all,
 )
 from modelplane.compose.conditions import READY, Condition, false, true
-from modelplane.compose.readiness import condition_of, holds, when_condition
+from modelplane.compose.readiness import condition_of, when_condition
 from modelplane.compose.revisions import is_revision, revisions
-from modelplane.compose.rollout import Rollout, is_draining, is_surge, limits, plan, serves, surge_replicas
+from modelplane.compose.rollout import Rollout, is_draining, is_surge, limits, plan, surge_replicas
 from modelplane.compose.rollout_progress import progress
 from modelplane.compose.standby import standby
 from modelplane.compose.wanted_replicas import Wanted, replica_key, wanted_replicas
@@ -147,7 +147,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
     wanted = wanted_replicas(request, placement, trial)
     wanted = canary_replicas.marked(wanted, trial, request.observed)
     surge = {replica_key(each.cluster, each.index) for each in placement.assignments if each.surge}
-    missing = _missing(request, placement)
+    missing = placement_status.missing(request, placement)
     first = canary_replicas.first(trial, request.observed)
     rollout = plan(wanted, request.observed, limits(deployment), surge, missing, first)
     rollout = canary_replicas.narrowed(rollout, trial, request.observed, wanted)
@@ -156,15 +156,15 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
         *_children(request, placement, wanted, rollout, trial),
         *revisions(deployment, request.observed),
     )
-    scheduled = _scheduled(request, placement)
-    ready, ready_condition = _ready(request, placement, rollout)
+    scheduled = placement_status.scheduled(request, placement)
+    ready, ready_condition = placement_status.ready_replicas(request, placement, rollout)
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
     return Composition(
         children=children,
         status={
-            "replicas": _counts(staying, ready, len(rollout.updated)),
+            "replicas": placement_status.counts(staying, ready, len(rollout.updated)),
             "selector": _selector(deployment),
-            **_cost(placement),
+            **placement_status.cost(placement),
             **failover.status(request),
             **reached.status,
         },
@@ -188,26 +188,10 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
     )
 
 
-def _counts(staying: Sequence[scheduler.Assignment], ready: int, updated: int) -> dict[str, int]:
-    counts = {"total": len(staying), "ready": ready, "updated": updated}
-    on_spot = sum(bool(each.spot_pools) for each in staying)
-    return {**counts, "spot": on_spot} if on_spot else counts
-
-
 def _displaced(placement: scheduler.Placement) -> tuple[Reference, ...]:
     """Return the deployments whose replicas are to leave for one that is missing."""
     names = {(each.namespace, each.deployment_name) for each in placement.displaces}
     return tuple(Reference(kind_name(ModelDeployment), namespace, name) for namespace, name in sorted(names))
-
-
-def _cost(placement: scheduler.Placement) -> dict[str, Any]:
-    """Return the cost of all replicas; nothing without prices."""
-    if not placement.currency:
-        return {}
-    status: dict[str, Any] = {"currency": placement.currency, "perHour": money.amount_of(placement.price)}
-    if placement.unpriced:
-        status["unpricedReplicas"] = placement.unpriced
-    return {"cost": status}
 
 
 def _selector(deployment: ModelDeployment) -> str:
@@ -328,83 +312,3 @@ def _told(replica: Object, *, draining: bool) -> Object:
         "metadata": metadata,
         "spec": {**replica["spec"], "draining": draining},
     }
-
-
-def _scheduled(request: Request[ModelDeployment], placement: scheduler.Placement) -> Condition:
-    type_ = Type.REPLICAS_SCHEDULED
-    wanted = request.owner.spec.replicas
-    staying = [each for each in placement.assignments if not each.leaving and not each.surge]
-    if wanted and not placement.diagnosis.clusters:
-        return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
-    problem = placement.diagnosis.sentence()
-    if len(staying) < wanted:
-        return false(type_, quotas.reason(placement.diagnosis), problem)
-    if wanted and not any(replica_key(a.cluster, a.index) in request.observed for a in staying):
-        return false(type_, Reason.SCHEDULING, f"{len(staying)} of {wanted} replicas are being created")
-    on = ", ".join(sorted({assignment.cluster for assignment in staying}))
-    message = f"{len(staying)} of {wanted} replicas placed" + (f", on {on}" if on else "")
-    return true(type_, Reason.REPLICAS_CREATED, f"{message}; {problem}" if problem else message)
-
-
-def _ready(
-    request: Request[ModelDeployment], placement: scheduler.Placement, rollout: Rollout
-) -> tuple[int, Condition]:
-    type_ = Type.REPLICAS_READY
-    wanted = request.owner.spec.replicas
-    staying = [assignment for assignment in placement.assignments if not assignment.leaving]
-    keys = [replica_key(each.cluster, each.index) for each in staying]
-    observed = [request.observed.get(key) for key in keys]
-    behind = sum(key in request.observed and key not in rollout.updated for key in keys)
-    silent = fleet.unreachable(
-        request.found("clusters"), request.observed.values(), {each.cluster for each in staying}
-    )
-    known = [replica for each, replica in zip(staying, observed, strict=True) if each.cluster not in silent]
-    ready = sum(
-        1 for replica in known if replica is not None and holds(replica, READY) and not is_draining(replica)
-    )
-    message = f"{ready} of {wanted} replicas ready"
-    if serving := _serving_until_replaced(request, placement):
-        message += f", and {serving} more until replaced"
-    if ready >= wanted and not behind:
-        return ready, true(type_, Reason.ALL_REPLICAS_READY, message)
-    if not staying and not serving:
-        return 0, false(type_, Reason.NO_REPLICAS_SCHEDULED, "no replica is placed")
-    if silent:
-        name, cause = min(silent.items())
-        message += f'; cannot observe the replicas on cluster "{name}", which may still serve: {cause}'
-        return ready, false(type_, Reason.CLUSTER_UNREACHABLE, message)
-    if rollout.waiting:
-        message += f"; {len(rollout.waiting)} waiting to be updated"
-    elif behind:
-        message += f"; {behind} not updated yet"
-    trouble = next(
-        (
-            f'replica "{replica["metadata"]["name"]}": {condition_of(replica, "ModelReady")["message"]}'
-            for replica in observed
-            if replica is not None
-            and not holds(replica, READY)
-            and condition_of(replica, "ModelReady").get("message")
-        ),
-        "",
-    )
-    reason = Reason.UPDATING if behind else Reason.MODEL_STARTING
-    return ready, false(type_, reason, f"{message}; {trouble}" if trouble else message)
-
-
-def _missing(request: Request[ModelDeployment], placement: scheduler.Placement) -> int:
-    """Return how many replicas leave, do not serve, and have no replacement yet."""
-    leaving = sum(each.leaving for each in placement.assignments)
-    there = sum(not (each.leaving or each.surge) for each in placement.assignments)
-    wanting = min(leaving, request.owner.spec.replicas - there)
-    return max(0, wanting - _serving_until_replaced(request, placement))
-
-
-def _serving_until_replaced(request: Request[ModelDeployment], placement: scheduler.Placement) -> int:
-    outside = fleet.outside(request.found("clusters"), request.owner.replica_template().regions)
-    lost = request.watched.lost if request.watched else {}
-    leaving = (
-        request.observed.get(replica_key(each.cluster, each.index))
-        for each in placement.assignments
-        if each.leaving and each.cluster not in outside and each.cluster not in lost
-    )
-    return sum(replica is not None and serves(replica) for replica in leaving)

@@ -84,3 +84,16 @@ def test_a_query_is_one_and_names_labels_that_there_are(query: str) -> None:
 def test_what_is_no_query_is_refused() -> None:
     with pytest.raises(ValueError, match="expected type matrix"):
         parsed("rate(modelplane_replicas)")
+
+
+def test_no_panel_of_the_board_hides_another() -> None:
+    board = json.loads((ROOT / "package" / "grafana" / "modelplane.json").read_text())
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    places = [panel["gridPos"] for panel in board["panels"]]
+    cells = [
+        (x, y)
+        for at in places
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
+    assert len(set(cells)) == len(cells)
