@@ -93,7 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if cargo := shutil.which("cargo"):
             subprocess.run([cargo, "fetch", "--quiet"], cwd=gateway_module.SOURCES, check=False)
         if go := shutil.which("go"):
-            for module in ("oracle", "ratelimit"):
+            for module in ("oracle", "oracle/kstatus", "ratelimit", "registry"):
                 subprocess.run([go, "mod", "download"], cwd=Path(__file__).parent / module, check=True)
 
 

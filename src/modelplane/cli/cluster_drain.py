@@ -166,11 +166,11 @@ def _plan(live: Live, name: str, pool: str) -> "Plan":
     from modelplane.offline.fleet import Unplannable
 
     resources = (
-        fleet_resources.DEVICE_QUOTAS,
         fleet_resources.INFERENCE_CLUSTERS,
         fleet_resources.MODEL_CACHES,
         fleet_resources.MODEL_DEPLOYMENTS,
         fleet_resources.MODEL_REPLICAS,
+        fleet_resources.DEVICE_QUOTAS,
     )
 
     try:
