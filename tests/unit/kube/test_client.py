@@ -40,12 +40,13 @@ async def test_only_so_many_requests_are_under_way_and_the_others_wait_without_a
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
         under_way -= 1
         return httpx2.Response(200, json=POD)
 
     http = httpx2.AsyncClient(base_url="http://server", transport=httpx2.MockTransport(answer))
-    client = Client(http, "tester", timeout_s=0.2)
+    # In seven rounds, the last ones wait for longer than this.
+    client = Client(http, "tester", timeout_s=1)
     await asyncio.gather(*(client.apply(POD) for _ in range(200)))
     assert most == 32
 
