@@ -81,12 +81,10 @@ def _live_fleet(live: Live) -> "tuple[Object, ...]":
 
 def _planned(there: "tuple[Object, ...]", given: "tuple[Object, ...]", *, live: bool) -> "Plan":
     from modelplane.offline import placements
-    from modelplane.offline.fleet import Unplannable, assemble
+    from modelplane.offline.fleet import Unplannable
 
-    wanted = {_identity(item) for item in given if _is_deployment(item)}
     try:
-        files = assemble(there, given, live=live)
-        return placements.plan(files, [item for item in files.deployments if _identity(item) in wanted])
+        return placements.plan_manifests(there, given, live=live)
     except Unplannable as error:
         raise UserError(str(error)) from error
 
@@ -129,8 +127,3 @@ def _is_deployment(item: "Object") -> bool:
     from modelplane.api.model_deployment import ModelDeployment
 
     return bool(item["kind"] == kind_name(ModelDeployment))
-
-
-def _identity(item: "Object") -> tuple[str, str]:
-    metadata = item["metadata"]
-    return metadata.get("namespace") or "default", metadata["name"]

@@ -4,7 +4,7 @@ A copy of a whole Node has some 20 KB, its facts some 100 bytes. A cluster is no
 not have the form that Kubernetes gives it is left out, and texts and lists are bounded.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
+from modelplane.api.untyped import as_list, as_map, value_at
 from modelplane.compose.node_notices import NodeNotice, notice
 
 FACTS: Final = "facts"
@@ -110,29 +111,29 @@ def project(item: Object) -> dict[str, Any]:
 
 
 def _node(item: Object) -> NodeFacts:
-    conditions = _list(_at(item, "status", "conditions"))
-    pool = _at(item, "metadata", "labels", labels.POOL)
+    conditions = as_list(value_at(item, "status", "conditions"))
+    pool = value_at(item, "metadata", "labels", labels.POOL)
     return NodeFacts(
         str(item["metadata"]["name"]),
         _text(pool),
-        any(_at(each, "type") == "Ready" and _at(each, "status") == "True" for each in conditions),
-        _at(item, "spec", "unschedulable") is True,
-        _taints(_at(item, "spec", "taints")),
+        any(value_at(each, "type") == "Ready" and value_at(each, "status") == "True" for each in conditions),
+        value_at(item, "spec", "unschedulable") is True,
+        _taints(value_at(item, "spec", "taints")),
         notice(item),
     )
 
 
 def _slice(item: Object) -> SliceFacts:
-    driver = _text(_at(item, "spec", "driver"))
-    devices = [each for each in _list(_at(item, "spec", "devices")) if isinstance(each, Mapping)]
+    driver = _text(value_at(item, "spec", "driver"))
+    devices = [each for each in as_list(value_at(item, "spec", "devices")) if isinstance(each, Mapping)]
     return SliceFacts(
         driver,
-        _text(_at(item, "spec", "nodeName")),
-        _text(_at(item, "spec", "pool", "name")),
-        _number(_at(item, "spec", "pool", "generation")),
-        _number(_at(item, "spec", "pool", "resourceSliceCount")),
+        _text(value_at(item, "spec", "nodeName")),
+        _text(value_at(item, "spec", "pool", "name")),
+        _number(value_at(item, "spec", "pool", "generation")),
+        _number(value_at(item, "spec", "pool", "resourceSliceCount")),
         tuple(_device(driver, each) for each in devices[:_MOST_DEVICES]),
-        bool(_at(item, "spec", "sharedCounters"))
+        bool(value_at(item, "spec", "sharedCounters"))
         or any(each.get("consumesCounters") or each.get("allowMultipleAllocations") for each in devices),
     )
 
@@ -141,7 +142,7 @@ def _device(driver: str, item: Mapping[str, Any]) -> DeviceFacts:
     values = {
         key.removeprefix(f"{driver}/"): text
         for field in ("attributes", "capacity")
-        for key, value in list(_map(item.get(field)).items())[:_MOST_VALUES]
+        for key, value in list(as_map(item.get(field)).items())[:_MOST_VALUES]
         if (text := _value(value)) and not key.lower().endswith(_OWN)
     }
     return DeviceFacts(
@@ -160,28 +161,28 @@ def _kind(values: tuple[tuple[str, str], ...]) -> DeviceKind:
 
 
 def _claim(item: Object) -> ClaimFacts:
-    namespace = _text(_at(item, "metadata", "namespace"))
-    reserved = _list(_at(item, "status", "reservedFor"))
+    namespace = _text(value_at(item, "metadata", "namespace"))
+    reserved = as_list(value_at(item, "status", "reservedFor"))
     if not reserved:
         # Kubernetes takes the devices back from a claim that no pod uses.
         return ClaimFacts(namespace)
-    results = _list(_at(item, "status", "allocation", "devices", "results"))[:_MOST_RESULTS]
+    results = as_list(value_at(item, "status", "allocation", "devices", "results"))[:_MOST_RESULTS]
     return ClaimFacts(
         namespace,
-        _text(_at(reserved[0], "name")),
+        _text(value_at(reserved[0], "name")),
         tuple(
-            (_text(_at(each, "driver")), _text(_at(each, "pool")), _text(_at(each, "device")))
+            (_text(value_at(each, "driver")), _text(value_at(each, "pool")), _text(value_at(each, "device")))
             for each in results
-            if _at(each, "adminAccess") is not True
+            if value_at(each, "adminAccess") is not True
         ),
     )
 
 
 def _rule(item: Object) -> RuleFacts:
     # Without a selector, the scheduler of Kubernetes 1.35 taints every device (resourceslice/tracker).
-    selector = _map(_at(item, "spec", "deviceSelector"))
+    selector = as_map(value_at(item, "spec", "deviceSelector"))
     driver, pool, device = (_selected(selector.get(key)) for key in ("driver", "pool", "device"))
-    return RuleFacts(driver, pool, device, _taints([_at(item, "spec", "taint")]))
+    return RuleFacts(driver, pool, device, _taints([value_at(item, "spec", "taint")]))
 
 
 def _selected(value: object) -> str | None:
@@ -199,8 +200,8 @@ _READERS: Final = {
 
 def _taints(items: object) -> tuple[Taint, ...]:
     found = (
-        (_text(_at(each, "key")), _text(_at(each, "value")), _text(_at(each, "effect")))
-        for each in _list(items)[:_MOST_TAINTS]
+        (_text(value_at(each, "key")), _text(value_at(each, "value")), _text(value_at(each, "effect")))
+        for each in as_list(items)[:_MOST_TAINTS]
     )
     return tuple(each for each in found if each[2] in EFFECTS)
 
@@ -208,28 +209,12 @@ def _taints(items: object) -> tuple[Taint, ...]:
 def _value(item: object) -> str:
     """Return an attribute or a capacity as text; empty for one that is malformed."""
     for field in ("string", "version", "value"):
-        if isinstance(text := _at(item, field), str):
+        if isinstance(text := value_at(item, field), str):
             return text[:_LONGEST]
     for field in ("bool", "int"):
-        if isinstance(value := _at(item, field), int):
+        if isinstance(value := value_at(item, field), int):
             return str(value)
     return ""
-
-
-def _at(item: object, *path: str) -> Any:
-    for key in path:
-        if not isinstance(item, Mapping):
-            return None
-        item = item.get(key)
-    return item
-
-
-def _list(value: object) -> Sequence[Any]:
-    return value if isinstance(value, list) else ()
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _text(value: object) -> str:

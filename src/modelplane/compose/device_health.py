@@ -16,12 +16,13 @@ from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
+from modelplane.api.untyped import as_list, as_map
 from modelplane.compose.conditions import Condition, false, last_said, true
+from modelplane.compose.pods import has_ended
 
 _SHOWN: Final = 4
 _LONGEST_NAME: Final = 253
 _LONGEST_ID: Final = 512
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _REMEDY: Final = "The replica stays. Repair the {devices}, or taint {them} and delete the {pods}"
 
 
@@ -68,7 +69,7 @@ def _reported(pods: Iterable[Object]) -> Iterator[tuple[UnhealthyDevice, Health]
     """Yield each device of the pods that run with its health, by pod and device, once."""
     for pod in sorted(pods, key=lambda pod: str(pod["metadata"]["name"])):
         # The status of a pod that ended keeps the last report, and a pod that leaves is replaced.
-        if pod["metadata"].get("deletionTimestamp") or pod.get("status", {}).get("phase") in _ENDED:
+        if pod["metadata"].get("deletionTimestamp") or has_ended(pod):
             continue
         by_device: dict[str, Health] = {}
         for device, health in _of_pod(pod):
@@ -80,7 +81,7 @@ def _reported(pods: Iterable[Object]) -> Iterator[tuple[UnhealthyDevice, Health]
 
 def _of_pod(pod: Object) -> Iterator[tuple[str, Health]]:
     """Yield what the containers of a pod report; the same device may be reported by several."""
-    status = _map(pod.get("status"))
+    status = as_map(pod.get("status"))
     for field in ("containerStatuses", "initContainerStatuses"):
         for container in _maps(status.get(field)):
             for claim in _maps(container.get("allocatedResourcesStatus")):
@@ -92,8 +93,4 @@ def _of_pod(pod: Object) -> Iterator[tuple[str, Health]]:
 
 
 def _maps(value: object) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return [each for each in as_list(value) if isinstance(each, Mapping)]

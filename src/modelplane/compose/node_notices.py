@@ -4,15 +4,16 @@ A row names a taint, an annotation or a condition, and the seconds from it until
 node, and of others.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
+from modelplane.api.untyped import as_list, as_map
 
 
 class Where(StrEnum):
@@ -77,10 +78,12 @@ def notice(item: Object) -> NodeNotice | None:
 
 
 def _found(item: Object) -> Iterator[NodeNotice]:
-    metadata, spec, status = (_map(item.get(field)) for field in ("metadata", "spec", "status"))
-    annotations = _map(metadata.get("annotations"))
-    taints = {str(_map(each).get("key", "")) for each in _list(spec.get("taints"))}
-    conditions = {str(_map(each).get("type", "")): _map(each) for each in _list(status.get("conditions"))}
+    metadata, spec, status = (as_map(item.get(field)) for field in ("metadata", "spec", "status"))
+    annotations = as_map(metadata.get("annotations"))
+    taints = {str(as_map(each).get("key", "")) for each in as_list(spec.get("taints"))}
+    conditions = {
+        str(as_map(each).get("type", "")): as_map(each) for each in as_list(status.get("conditions"))
+    }
     for sign in SIGNS:
         deadline = ""
         if sign.where is Where.ANNOTATION:
@@ -95,11 +98,3 @@ def _found(item: Object) -> Iterator[NodeNotice]:
             )
         if is_there:
             yield NodeNotice(f"{sign.where} {sign.key}", sign.spot_s, sign.others_s, deadline)
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

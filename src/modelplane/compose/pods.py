@@ -27,6 +27,11 @@ _EMPTY: Final = ("For further information visit ",)
 """Beginnings of lines that follow a cause and name none (pydantic)."""
 
 
+def has_ended(pod: Object) -> bool:
+    """Return True if a pod has ended; it stays as an object, as after the shutdown of its node."""
+    return pod.get("status", {}).get("phase") in ("Failed", "Succeeded")
+
+
 def trouble(pods: Iterable[Object]) -> str:
     """Return the first problem among the pods, by name; empty if there is none."""
     for pod in sorted(pods, key=lambda pod: str(pod["metadata"]["name"])):

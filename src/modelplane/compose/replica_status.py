@@ -5,7 +5,7 @@ replaced after their node is gone.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -18,13 +18,10 @@ from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.pods import has_ended
 
 CLUSTER_KEY = "cluster"
 """Key of the requirement for the replica's InferenceCluster."""
-
-
-_ENDED: Final = ("Failed", "Succeeded")
-"""Phases of pods that stay as objects, as after the shutdown of their node."""
 
 
 def pods_of(engine: str) -> str:
@@ -70,8 +67,7 @@ def _eviction(request: Request[ModelReplica], *, serves: bool) -> ReplicaEvictio
 
 def _node_of(pod: Mapping[str, Any]) -> str:
     """Return the node that a pod runs on; empty for one that waits, or has ended."""
-    has_ended = pod.get("status", {}).get("phase") in _ENDED
-    return "" if has_ended else str(pod.get("spec", {}).get("nodeName", ""))
+    return "" if has_ended(pod) else str(pod.get("spec", {}).get("nodeName", ""))
 
 
 def _notices(request: Request[ModelReplica]) -> Mapping[str, ReplicaEviction]:

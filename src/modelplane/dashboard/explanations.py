@@ -11,6 +11,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.dashboard.snapshot import EVENT, Snapshot
 from modelplane.offline import explanation_tables, placement_tables, placements, store
+from modelplane.offline.edits import identity
 from modelplane.offline.fleet import Files, Unplannable, assemble
 from modelplane.offline.placements import Deployment
 from modelplane.offline.replica_explanation import explain_replica
@@ -47,13 +48,12 @@ class Explained:
 def explain(snapshot: Snapshot, item: Object) -> Explained:
     """Explain a ModelDeployment, ModelService or ModelReplica."""
     known = _known(_ById(snapshot))
-    identity = (item["kind"], *_identity(item))
-    if identity not in known:
+    if (named := identity(item)) not in known:
         try:
-            known[identity] = _EXPLAIN[item["kind"]](_files(snapshot), item)
+            known[named] = _EXPLAIN[item["kind"]](_files(snapshot), item)
         except Unplannable as error:
-            known[identity] = Explained(f"Cannot be explained: {error}", well=False)
-    return known[identity]
+            known[named] = Explained(f"Cannot be explained: {error}", well=False)
+    return known[named]
 
 
 def plan(snapshot: Snapshot, text: str) -> Explained:
@@ -62,12 +62,10 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
     if given.problems:
         problems = tuple(str(each) for each in given.problems[:_MOST_ROWS])
         return Explained("The manifest has errors", well=False, notes=problems)
-    wanted = {_identity(item) for item in given.objects if item["kind"] == kind_name(ModelDeployment)}
-    if not wanted:
+    if not any(item["kind"] == kind_name(ModelDeployment) for item in given.objects):
         return Explained("The manifest has no ModelDeployment to place: paste one that has one", well=False)
     try:
-        files = assemble(_objects(snapshot), given.objects, live=True)
-        result = placements.plan(files, [item for item in files.deployments if _identity(item) in wanted])
+        result = placements.plan_manifests(_objects(snapshot), given.objects, live=True)
     except Unplannable as error:
         return Explained(f"Cannot be planned: {error}", well=False)
     rows = (row for each in result.deployments for row in placement_tables.replica_rows(each))
@@ -79,11 +77,6 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
         *filter(None, map(placement_tables.cost, result.deployments)),
     )
     return Explained(placement_tables.verdict(result.deployments), result.placed, _filled(tables), notes)
-
-
-def _identity(item: Object) -> tuple[str, str]:
-    metadata = item["metadata"]
-    return metadata.get("namespace") or "default", metadata["name"]
 
 
 def _objects(snapshot: Snapshot) -> tuple[Object, ...]:

@@ -21,8 +21,8 @@ def edits(there: Iterable[Object], written: Iterable[Object]) -> list[Object]:
     An object whose spec does not change keeps its status. So does a ModelDeployment, because a rollout goes
     on from it, and a DeviceQuota. The status of other kinds follows from their spec.
     """
-    known = {_identity(each): each for each in there}
-    return [_edited(known.get(_identity(each)), each) for each in written]
+    known = {identity(each): each for each in there}
+    return [_edited(known.get(identity(each)), each) for each in written]
 
 
 def _edited(before: Object | None, after: Object) -> Object:
@@ -57,6 +57,7 @@ def _same_spec(before: Object, after: Object) -> bool:
     return bool(old == new)
 
 
-def _identity(item: Object) -> tuple[str, str, str]:
+def identity(item: Object) -> tuple[str, str, str]:
+    """Return the kind, the namespace and the name of an object; without a namespace, the default one."""
     metadata = item["metadata"]
     return item["kind"], metadata.get("namespace") or "default", metadata["name"]

@@ -10,9 +10,11 @@ from modelplane.api.listing import in_order
 from modelplane.api.meta import Object
 from modelplane.offline import pool_reports
 from modelplane.offline.diagnostics import ObjectName
+from modelplane.offline.edits import identity
 from modelplane.offline.fleet import (
     Files,
     Placed,
+    assemble,
     assumed_ready,
     missing_cache,
     other_places,
@@ -186,6 +188,13 @@ def plan(files: Files, deployments: Iterable[Object]) -> Plan:
         files = placed.files
         reports.append(_deployment(each, placed))
     return Plan(deployments=tuple(reports), **_summary(reports, files, pool_reports.pools(files)))
+
+
+def plan_manifests(there: Iterable[Object], written: Sequence[Object], *, live: bool = False) -> Plan:
+    """Place the ModelDeployments of manifests over a fleet. Raises ``Unplannable``."""
+    files = assemble(there, written, live=live)
+    wanted = set(map(identity, written))
+    return plan(files, [each for each in files.deployments if identity(each) in wanted])
 
 
 def explain(files: Files, deployment: Object) -> Explanation:

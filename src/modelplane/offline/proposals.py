@@ -9,12 +9,11 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
-from modelplane.api.meta import Object, kind_name
-from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.meta import Object
 from modelplane.offline.engine_containers import Engine, default_image
 from modelplane.offline.fleet import assemble
 from modelplane.offline.model_manifests import Wanted, manifests
-from modelplane.offline.placements import Plan, plan
+from modelplane.offline.placements import Plan, plan_manifests
 from modelplane.offline.size_report import PoolFit, pool_fits
 from modelplane.sizing.hardware import Refused, Served
 from modelplane.sizing.memory import Load
@@ -75,7 +74,7 @@ def propose(
         if written in tried:
             continue
         tried.append(written)
-        found = Proposal(*each[:3], written, _planned(given, written, live=live))
+        found = Proposal(*each[:3], written, plan_manifests(given, written, live=live))
         if found.plan.placed:
             return Proposed(found, refusals)
         first = first or found
@@ -136,14 +135,3 @@ def _readable(known: Sequence[Object]) -> Iterator[Object]:
             except InvalidObject:
                 continue
             yield each
-
-
-def _planned(given: Sequence[Object], written: Sequence[Object], *, live: bool) -> Plan:
-    files = assemble(given, written, live=live)
-    name = _identity(next(each for each in written if each["kind"] == kind_name(ModelDeployment)))
-    return plan(files, [each for each in files.deployments if _identity(each) == name])
-
-
-def _identity(item: Object) -> tuple[str, str, str]:
-    metadata = item["metadata"]
-    return item["kind"], metadata.get("namespace") or "default", metadata["name"]

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.untyped import as_list, value_at
 from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.install.registration.observed import (
     MOST_CLASSES,
     MOST_NODES,
     MOST_SLICES,
     Observed,
-    as_list,
     controllers_of,
     device_classes_of,
     gateway_of,
@@ -19,7 +19,6 @@ from modelplane.install.registration.observed import (
     is_staying,
     nodes_of,
     uid_of,
-    value_at,
     version_of,
 )
 from modelplane.install.registration.stack import GATEWAY_DEFINITION, definitions

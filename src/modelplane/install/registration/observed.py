@@ -7,13 +7,14 @@ and counted, and every list is bounded.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from modelplane.api import labels
 from modelplane.api.devices import DeviceAttribute
 from modelplane.api.fields import DNS_SUBDOMAIN, DRIVER_NAME, LABEL_VALUE, QUALIFIED_NAME, QUANTITY, SEMVER
 from modelplane.api.meta import Object
 from modelplane.api.node_pools import NodeTaint, NodeTaintEffect
+from modelplane.api.untyped import as_list, as_map, value_at
 from modelplane.cel import AttributeValue, Version
 
 MOST_NODES: Final = 5000
@@ -200,8 +201,8 @@ def gateway_of(item: Object) -> Gateway:
 
 def _listener(item: object) -> Listener:
     namespaces = value_at(item, "allowedRoutes", "namespaces")
-    selector = _map(value_at(namespaces, "selector"))
-    match_labels = _map(selector.get("matchLabels")) if not selector.get("matchExpressions") else {}
+    selector = as_map(value_at(namespaces, "selector"))
+    match_labels = as_map(selector.get("matchLabels")) if not selector.get("matchExpressions") else {}
     kinds = (value_at(each, "kind") for each in as_list(value_at(item, "allowedRoutes", "kinds")))
     return Listener(
         str(value_at(item, "protocol")),
@@ -227,8 +228,8 @@ def controllers_of(items: Sequence[Object]) -> frozenset[str]:
 
 
 def _node(name: str, item: Object, devices: tuple[Published, ...]) -> Node:
-    own = _map(value_at(item, "metadata", "labels"))
-    allocatable = _map(value_at(item, "status", "allocatable"))
+    own = as_map(value_at(item, "metadata", "labels"))
+    allocatable = as_map(value_at(item, "status", "allocatable"))
     conditions = as_list(value_at(item, "status", "conditions"))
     return Node(
         name,
@@ -293,10 +294,11 @@ def _generation(item: Object) -> int:
 def _device(driver: str, item: object) -> Published | None:
     """Return a device; None for a malformed one."""
     attributes = {
-        _bare(driver, key): _value(each) for key, each in _map(value_at(item, "attributes")).items()
+        _bare(driver, key): _value(each) for key, each in as_map(value_at(item, "attributes")).items()
     }
     capacity = {
-        _bare(driver, key): value_at(each, "value") for key, each in _map(value_at(item, "capacity")).items()
+        _bare(driver, key): value_at(each, "value")
+        for key, each in as_map(value_at(item, "capacity")).items()
     }
     if len(attributes) > _MOST_ATTRIBUTES or len(capacity) > _MOST_ATTRIBUTES:
         return None
@@ -347,21 +349,3 @@ def _is_quantity(text: str) -> bool:
 
 def _is_label(value: object) -> bool:
     return isinstance(value, str) and len(value) <= 63 and bool(_LABEL.fullmatch(value))
-
-
-def value_at(item: object, *path: str) -> Any:
-    """Return the value at a path of nested maps; None if there is none."""
-    for key in path:
-        if not isinstance(item, Mapping):
-            return None
-        item = item.get(key)
-    return item
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def as_list(value: object) -> Sequence[Any]:
-    """Return a list as it is, and an empty one for anything else."""
-    return value if isinstance(value, list) else ()
