@@ -1,7 +1,8 @@
 """A real control plane for the tests that need one, and a whole fleet for those that need that.
 
-Each is started once for all tests and stopped at the end; a test takes a
-namespace of its own and leaves nothing behind that another could trip over.
+Each is started once for all tests of a worker and stopped at the end; a test takes a
+namespace of its own and leaves nothing behind that another could trip over. A module
+that leaves parts of a fleet behind has a control plane of its own.
 """
 
 from collections.abc import AsyncIterator, Iterator

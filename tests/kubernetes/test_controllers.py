@@ -223,6 +223,12 @@ def controllers(control_plane: ControlPlane) -> AbstractAsyncContextManager[None
     return running_controllers(control_plane, proxy)
 
 
+@pytest.fixture(scope="module")
+def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
+    """One of its own, which other modules find nothing of."""
+    return own_control_plane
+
+
 @pytest.fixture
 async def bench(
     control_plane: ControlPlane, client: Client, request: pytest.FixtureRequest
@@ -410,15 +416,6 @@ async def test_a_cache_is_staged_and_leaves_nothing_when_it_is_deleted(
         await client.delete(fleet_resources.MODEL_CACHES, "model", namespace)
 
         async def let_go() -> bool:
-            for each in (await client.list(resources.PERSISTENT_VOLUME_CLAIMS, namespace)).items:
-                if "deletionTimestamp" in each["metadata"]:
-                    # The controller that protects claims in use is not among those of this control plane.
-                    await client.patch(
-                        resources.PERSISTENT_VOLUME_CLAIMS,
-                        each["metadata"]["name"],
-                        {"metadata": {"finalizers": []}},
-                        namespace,
-                    )
             return await client.get(fleet_resources.MODEL_CACHES, "model", namespace) is None
 
         await eventually(let_go)

@@ -147,6 +147,12 @@ class Bench:
         await self.until(complete)
 
 
+@pytest.fixture(scope="module")
+def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
+    """One of its own, which other modules find nothing of."""
+    return own_control_plane
+
+
 @pytest.fixture
 async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[Bench]:
     kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api()
@@ -158,11 +164,6 @@ async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[Be
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     async with _controllers(control_plane):
         yield Bench(client, control_plane)
-        await client.delete(fleet_resources.MODEL_DEPLOYMENTS, "model", NAMESPACE)
-        await client.delete(fleet_resources.INFERENCE_CLUSTERS, "rollout")
-        async with asyncio.timeout(60):
-            while (await client.list(resources.DEPLOYMENTS, NAMESPACE)).items:
-                await asyncio.sleep(0.1)
 
 
 def _controllers(control_plane: ControlPlane) -> AbstractAsyncContextManager[None]:
