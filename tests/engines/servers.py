@@ -22,7 +22,6 @@ SGLANG_ON_A_PROCESSOR = (
     "--device=cpu",
     "--attention-backend=torch_native",
     "--sampling-backend=pytorch",
-    "--grammar-backend=none",
     "--context-length=4096",
     "--max-total-tokens=8192",
     "--mem-fraction-static=0.05",

@@ -1,12 +1,14 @@
 """SGLang as Modelplane relies on it: readiness, metrics, usage, requests in progress at SIGTERM."""
 
 import itertools
+import json
 import subprocess
 import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from openai.types.chat import ChatCompletionFunctionToolParam
 
 from engines.servers import MODEL, SGLANG_ON_A_PROCESSOR, Server, free_port, serve_sglang
 from modelplane.api.containers import Container
@@ -26,11 +28,26 @@ METRICS = {
 }
 """Metrics that an endpoint picker, a dashboard or an autoscaler reads."""
 
+SCHEMA = {
+    "type": "object",
+    "properties": {"celsius": {"type": "boolean"}},
+    "required": ["celsius"],
+    "additionalProperties": False,
+}
+
+"""What a tool takes, and an answer is."""
+
+WEATHER: ChatCompletionFunctionToolParam = {
+    "type": "function",
+    "function": {"name": "weather", "parameters": SCHEMA, "strict": True},
+}
+
 
 @pytest.fixture(scope="module")
 def server(sglang: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("sglang") / "log"
-    with serve_sglang(sglang, tiny_model, free_port(), log, "--enable-metrics") as running:
+    flags = ("--enable-metrics", "--tool-call-parser=qwen25")
+    with serve_sglang(sglang, tiny_model, free_port(), log, *flags) as running:
         yield running
 
 
@@ -53,12 +70,39 @@ def test_a_stream_tells_its_usage_only_if_it_is_asked(server: Server) -> None:
     assert all(event.get("usage") is None for event in server.stream(5))
 
 
+def test_it_calls_a_tool_with_arguments_that_fit_its_schema_if_it_is_strict(server: Server) -> None:
+    answer = server.client.chat.completions.create(
+        model=MODEL,
+        messages=[{"role": "user", "content": "weather?"}],
+        tools=[WEATHER],
+        tool_choice={"type": "function", "function": {"name": "weather"}},
+        max_tokens=400,
+    )
+    [call] = answer.choices[0].message.tool_calls or []
+    assert call.type == "function"
+    assert call.function.name == "weather"
+    assert isinstance(json.loads(call.function.arguments)["celsius"], bool)
+
+
+def test_an_answer_fits_the_schema_that_it_is_asked_for(server: Server) -> None:
+    answer = server.client.chat.completions.create(
+        model=MODEL,
+        messages=[{"role": "user", "content": "weather?"}],
+        response_format={"type": "json_schema", "json_schema": {"name": "weather", "schema": SCHEMA}},
+        max_tokens=400,
+    )
+    assert isinstance(json.loads(answer.choices[0].message.content or "")["celsius"], bool)
+
+
 def test_a_stream_ends_whole_after_the_signal_without_any_flag(server: Server) -> None:
     image = Container(name="engine", image="lmsysorg/sglang:v0.5.23")
     assert draining(image) == Draining(), "it needs none"
     events = server.stream(2000, stream_options={"include_usage": True})
     assert len(list(itertools.islice(events, 20))) == 20
     server.stop()
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        server.get("/health")
+    assert list(server.stream(4)), "new requests are still answered"
     *_, end, usage = events
     assert end["choices"][0]["finish_reason"] == "length"
     assert usage["usage"]["completion_tokens"] == 2000

@@ -35,17 +35,17 @@ METRICS = {
 LOAD_FORMAT = "endpoint-load-metrics-format"
 """Header by which the gateway asks for a report of the load."""
 
+SCHEMA = {
+    "type": "object",
+    "properties": {"celsius": {"type": "boolean"}},
+    "required": ["celsius"],
+    "additionalProperties": False,
+}
+"""What a tool takes, and an answer is."""
+
 WEATHER: ChatCompletionFunctionToolParam = {
     "type": "function",
-    "function": {
-        "name": "weather",
-        "parameters": {
-            "type": "object",
-            "properties": {"celsius": {"type": "boolean"}},
-            "required": ["celsius"],
-            "additionalProperties": False,
-        },
-    },
+    "function": {"name": "weather", "parameters": SCHEMA},
 }
 
 
@@ -119,6 +119,16 @@ def test_it_calls_a_tool(server: Server) -> None:
     assert call.type == "function"
     assert call.function.name == "weather"
     assert isinstance(json.loads(call.function.arguments)["celsius"], bool)
+
+
+def test_an_answer_fits_the_schema_that_it_is_asked_for(server: Server) -> None:
+    answer = server.client.chat.completions.create(
+        model=MODEL,
+        messages=[{"role": "user", "content": "weather?"}],
+        response_format={"type": "json_schema", "json_schema": {"name": "weather", "schema": SCHEMA}},
+        max_tokens=400,
+    )
+    assert isinstance(json.loads(answer.choices[0].message.content or "")["celsius"], bool)
 
 
 def test_a_stream_ends_whole_after_the_signal_with_what_is_composed(server: Server) -> None:
