@@ -2,6 +2,7 @@
 
 import copy
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 from modelplane.api import labels
@@ -34,9 +35,11 @@ def _condition(type_: str, holds_: bool, generation: int, message: str = "") -> 
 class SteppedRollout:
     """A deployment, its children by key, and what the last reconcile reported."""
 
-    def __init__(self, replicas: int, rollout: dict[str, Any] | None, nodes: int = 4) -> None:
+    def __init__(
+        self, replicas: int, rollout: dict[str, Any] | None, nodes: int = 4, others: Sequence[str] = ()
+    ) -> None:
         clusters = (cluster("east", nodes=nodes), cluster("west", nodes=nodes))
-        files = assemble(loaded(joined(CLASS, *clusters, DEPLOYMENT)).objects)
+        files = assemble(loaded(joined(CLASS, *clusters, DEPLOYMENT, *others)).objects)
         self.owner: dict[str, Any] = copy.deepcopy(dict(files.deployments[0]))
         self.owner["metadata"]["uid"] = "u"
         self.owner["spec"]["replicas"] = replicas
