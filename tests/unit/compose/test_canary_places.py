@@ -11,7 +11,7 @@ from modelplane.canary.decision import Outcome
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.stable_template import CACHES
 from support.manifests import CLASS, cluster
-from support.rollouts import BETTER, GOOD, SteppedRollout
+from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 
 STEPS = [{"weight": 25, "durationSeconds": 60}, {"weight": 75, "durationSeconds": 60}]
 LARGE = CLASS.replace("name: l4", "name: h100").replace("23034Mi", "81559Mi")
@@ -157,6 +157,40 @@ def test_a_paused_canary_moves_none() -> None:
     edit(bench)
     bench.settle()
     assert places(bench) == OLD
+
+
+def test_a_pause_does_not_end_the_move_that_has_begun() -> None:
+    bench = settled()
+    edit(bench)
+    bench.reconcile()
+    assert places(bench) == sorted([*OLD, ("north", BETTER)])
+    bench.owner["spec"]["rollout"]["paused"] = True
+    bench.reconcile()
+    assert places(bench) == sorted([*OLD, ("north", BETTER)])
+    bench.settle()
+    assert bench.images() == [GOOD] * 3 + [BETTER]
+
+
+def test_a_replica_of_the_canary_that_never_serves_takes_no_place() -> None:
+    bench = settled()
+    bench.edit(BAD)
+    select(bench, ">= 40Gi")
+    bench.settle()
+    assert bench.weights() == [(GOOD, "")] * 4
+    bench.edit(GOOD)
+    select(bench, "< 40Gi")
+    bench.settle()
+    assert places(bench) == OLD
+
+
+def test_the_former_template_returns_to_where_it_fits() -> None:
+    bench = moved()
+    bench.decide(Outcome.ABORTED, "errors")
+    bench.edit(GOOD)
+    select(bench, "< 40Gi")
+    bench.settle()
+    assert bench.weights() == [(GOOD, "")] * 4
+    assert all(name != "north" for name, _ in places(bench))
 
 
 def test_where_nothing_counts_answers_none_moves() -> None:
