@@ -2,7 +2,7 @@
 
 import copy
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelplane.api import labels
@@ -11,7 +11,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.canary.decision import Decision, Outcome
 from modelplane.canary.state import UNDECIDED, Observed
 from modelplane.compose import model_deployment, status
-from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.readiness import holds
 from modelplane.offline.fleet import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
@@ -48,7 +48,7 @@ class SteppedRollout:
         self.children: dict[str, dict[str, Any]] = {}
         self.now = START
         self.canary: Observed | None = UNDECIDED
-        self._find = files.store.find
+        self.find: Callable[[Requirement], Any] = files.store.find
         self.composition = Composition()
         self.edit(GOOD)
 
@@ -86,7 +86,7 @@ class SteppedRollout:
     def reconcile(self, *, offline: bool = False) -> Composition:
         """Compose and write once, as the controllers do; offline there is no clock."""
         owner = decode_as(ModelDeployment, self.owner)
-        found: dict[str, Any] = {each.key: self._find(each) for each in model_deployment.requirements(owner)}
+        found: dict[str, Any] = {each.key: self.find(each) for each in model_deployment.requirements(owner)}
         found["replicas"] = tuple(self.replicas().values())
         composition = model_deployment.compose(
             Request(

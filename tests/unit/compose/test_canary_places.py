@@ -72,17 +72,17 @@ def moved(replicas: int = 4, nodes: int = 8, **rollout: Any) -> SteppedRollout:
 
 def find(bench: SteppedRollout, kind: str, name: str, change: Callable[[dict[str, Any]], object]) -> None:
     """Change an object that is read from now on."""
-    there = bench._find
+    there = bench.find
 
     def changed(requirement: Requirement) -> Any:
-        found = copy.deepcopy(there(requirement))
+        found: tuple[dict[str, Any], ...] = copy.deepcopy(there(requirement))
         for each in found:
             if (each["kind"], each["metadata"]["name"]) == (kind, name):
                 change(each)
                 each["metadata"]["resourceVersion"] = "changed"
         return tuple(each for each in found if requirement.matches(each))
 
-    bench._find = changed
+    bench.find = changed
 
 
 SPOILED: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -330,8 +330,8 @@ def test_a_stable_replica_without_a_cache_is_where_any_is() -> None:
 def test_without_its_cache_no_stable_replica_is_placed(how: str) -> None:
     bench = cached()
     if how == "unknown":
-        unknown = bench._find
-        bench._find = lambda each: Unknown("no") if each.key == CACHES else unknown(each)
+        unknown = bench.find
+        bench.find = lambda each: Unknown("no") if each.key == CACHES else unknown(each)
     else:
         find(bench, "ModelCache", "former", SPOILED[how])
     scale(bench, 8)
