@@ -14,6 +14,7 @@ from modelplane.canary.decision import Decision, Limits, Outcome, decide
 from modelplane.canary.evidence import Answers, Evidence, Sample
 from modelplane.canary.state import Observed
 from modelplane.compose.rollout import revision
+from support.manifests import CLASS, cluster
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 
 _LIMITS = Limits(Fraction(5, 100), Fraction("1.5"), 200)
@@ -76,7 +77,8 @@ _steps = st.lists(
     st.one_of(
         st.just(("reconcile", 0)),
         st.tuples(st.sampled_from(("report", "report", "report", "break")), st.integers(0, 9)),
-        st.tuples(st.just("edit"), st.integers(0, 2)),
+        st.tuples(st.just("edit"), st.integers(0, 3)),
+        st.just(("forget", 0)),
         st.tuples(st.just("scale"), st.integers(1, 5)),
         st.tuples(st.just("pause"), st.integers(0, 1)),
         st.tuples(st.just("decide"), st.sampled_from(tuple(Outcome))),
@@ -87,6 +89,10 @@ _steps = st.lists(
 )
 
 
+_MOVES = 3
+_LARGE = CLASS.replace("name: l4", "name: h100").replace("23034Mi", "81559Mi")
+
+
 def _canary(run: SteppedRollout) -> dict[str, Any]:
     return dict(run.owner["status"].get("rollout", {}).get("canary", {}))
 
@@ -95,12 +101,23 @@ def _current(run: SteppedRollout) -> str:
     return revision(decode_as(ModelDeployment, run.owner).replica_template())
 
 
+def _edit(run: SteppedRollout, number: int) -> None:
+    """Write another template; the last one fits no device that the first ones have."""
+    run.edit((GOOD, BETTER, BAD, BETTER)[number])
+    sign = ">=" if number == _MOVES else "<"
+    run.owner["spec"]["engines"][0]["members"][0]["nodeSelector"]["devices"][0]["selectors"] = [
+        {"cel": f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) {sign} 0'}
+    ]
+
+
 def _take(run: SteppedRollout, kind: str, number: Any) -> None:
     there = sorted(run.replicas())
     if kind in {"report", "break"} and there:
         run.report(there[number % len(there)], broken=kind == "break")
     elif kind == "edit":
-        run.edit((GOOD, BETTER, BAD)[number])
+        _edit(run, number)
+    elif kind == "forget":
+        run.children = run.replicas()
     elif kind == "scale":
         run.owner["spec"]["replicas"] = number
     elif kind == "pause":
@@ -121,8 +138,7 @@ def _check_new(
 ) -> None:
     """Check that replicas are placed with the new revision only as far as the canary lacks them."""
     had_older = any(each != known["revision"] for each in before.values())
-    has_template = f"revision-{known['stableRevision']}" in run.children
-    if not had_older or not has_template or known["revision"] == known["stableRevision"]:
+    if not had_older or known["revision"] == known["stableRevision"]:
         return
     placed = [key for key in after if key not in before and after[key] == known["revision"]]
     needed = known["replicas"] if known["phase"] == "Running" else 0
@@ -132,6 +148,18 @@ def _check_new(
         assert any(each != known["revision"] for each in after.values()), "there is something to compare with"
 
 
+def _check_older(
+    run: SteppedRollout, known: dict[str, Any], before: dict[str, str], served: set[str]
+) -> None:
+    """Check that no more replicas of other revisions are withdrawn than make room for the canary."""
+    older = {key for key in served if before[key] != known["revision"]}
+    needed = known["replicas"] if known["phase"] == "Running" else 0
+    staying = {
+        key for key in older & run.replicas().keys() if not run.replicas()[key]["spec"].get("draining")
+    }
+    assert len(staying) >= min(len(older), run.owner["spec"]["replicas"] - needed)
+
+
 def _reconcile(run: SteppedRollout) -> None:
     """Reconcile, and check that no replica of an older revision is updated beyond what a canary needs."""
     before, served = _revisions(run), run.serving()
@@ -139,6 +167,7 @@ def _reconcile(run: SteppedRollout) -> None:
     known, after = _canary(run), _revisions(run)
     if known.get("revision") != _current(run) or known["phase"] == "Promoted":
         return
+    _check_older(run, known, before, served)
     updated = {key for key in before if before[key] != after.get(key, before[key])}
     there = [key for key in after if after[key] == known["revision"]]
     _check_new(run, known, before, after)
@@ -161,12 +190,14 @@ def test_a_canary_updates_no_more_than_it_needs_and_a_promoted_template_heals(
 ) -> None:
     steps = [{"weight": 10, "durationSeconds": 60}, {"weight": 50, "durationSeconds": 60}]
     limits = {"maxUnavailable": unavailable, "maxSurge": surge or int(not unavailable)}
-    run = SteppedRollout(3, {**limits, "canary": {"steps": steps}})
+    large = (_LARGE, cluster("north", nodes=4, class_name="h100"))
+    run = SteppedRollout(3, {**limits, "canary": {"steps": steps}}, others=large)
+    _edit(run, 0)
     run.settle()
     for kind, number in taken:
         _take(run, kind, number)
         _reconcile(run)
-    run.edit(GOOD)
+    _edit(run, 0)
     run.owner["spec"]["rollout"]["paused"] = False
     run.owner["metadata"].setdefault("annotations", {})[labels.PROMOTED] = _current(run)
     run.settle()

@@ -2,6 +2,7 @@
 
 import copy
 import datetime as dt
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelplane.api import labels
@@ -10,7 +11,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.canary.decision import Decision, Outcome
 from modelplane.canary.state import UNDECIDED, Observed
 from modelplane.compose import model_deployment, status
-from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.readiness import holds
 from modelplane.offline.fleet import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
@@ -34,9 +35,11 @@ def _condition(type_: str, holds_: bool, generation: int, message: str = "") -> 
 class SteppedRollout:
     """A deployment, its children by key, and what the last reconcile reported."""
 
-    def __init__(self, replicas: int, rollout: dict[str, Any] | None, nodes: int = 4) -> None:
+    def __init__(
+        self, replicas: int, rollout: dict[str, Any] | None, nodes: int = 4, others: Sequence[str] = ()
+    ) -> None:
         clusters = (cluster("east", nodes=nodes), cluster("west", nodes=nodes))
-        files = assemble(loaded(joined(CLASS, *clusters, DEPLOYMENT)).objects)
+        files = assemble(loaded(joined(CLASS, *clusters, DEPLOYMENT, *others)).objects)
         self.owner: dict[str, Any] = copy.deepcopy(dict(files.deployments[0]))
         self.owner["metadata"]["uid"] = "u"
         self.owner["spec"]["replicas"] = replicas
@@ -45,7 +48,7 @@ class SteppedRollout:
         self.children: dict[str, dict[str, Any]] = {}
         self.now = START
         self.canary: Observed | None = UNDECIDED
-        self._find = files.store.find
+        self.find: Callable[[Requirement], Any] = files.store.find
         self.composition = Composition()
         self.edit(GOOD)
 
@@ -83,7 +86,7 @@ class SteppedRollout:
     def reconcile(self, *, offline: bool = False) -> Composition:
         """Compose and write once, as the controllers do; offline there is no clock."""
         owner = decode_as(ModelDeployment, self.owner)
-        found: dict[str, Any] = {each.key: self._find(each) for each in model_deployment.requirements(owner)}
+        found: dict[str, Any] = {each.key: self.find(each) for each in model_deployment.requirements(owner)}
         found["replicas"] = tuple(self.replicas().values())
         composition = model_deployment.compose(
             Request(

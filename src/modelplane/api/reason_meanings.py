@@ -466,8 +466,14 @@ DOCUMENTED = (
             _DEPLOYMENT.PREEMPTED,
             "Replicas are withdrawn, because a deployment of higher priority takes their devices.",
         ),
+        (
+            False,
+            _DEPLOYMENT.STABLE_UNPLACED,
+            "The template of the replicas beside a canary, or its ModelCache, is not there for a new one.",
+        ),
         (False, _DEPLOYMENT.SCHEDULING, "Replicas have a cluster and are being created."),
         alarming=(
+            _DEPLOYMENT.STABLE_UNPLACED,
             _DEPLOYMENT.NO_CLUSTERS,
             _DEPLOYMENT.INVALID_NODE_SELECTOR,
             _DEPLOYMENT.INSUFFICIENT_CAPACITY,
@@ -552,7 +558,13 @@ DOCUMENTED = (
             _DEPLOYMENT.CANARY_UNSUPPORTED,
             "No replica is updated: nothing counts answers, or there is one replica and no surge.",
         ),
+        (
+            False,
+            _DEPLOYMENT.STABLE_UNPLACED,
+            "No new replica gets the template of those beside a canary: it, or its ModelCache, is not there.",
+        ),
         alarming=(
+            _DEPLOYMENT.STABLE_UNPLACED,
             _DEPLOYMENT.PROGRESS_DEADLINE_EXCEEDED,
             _DEPLOYMENT.CANARY_ABORTED,
             _DEPLOYMENT.CANARY_UNSUPPORTED,

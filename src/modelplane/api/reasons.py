@@ -258,6 +258,7 @@ class ModelDeploymentReason(StrEnum):
     CANARY_HOLDS = "CanaryHolds"
     CANARY_ABORTED = "CanaryAborted"
     CANARY_UNSUPPORTED = "CanaryUnsupported"
+    STABLE_UNPLACED = "StableReplicasUnplaced"
     UNPLACED = "Unplaced"
     SATURATED = "Saturated"
     HAD_REPLICAS = "HadReplicas"

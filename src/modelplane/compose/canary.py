@@ -52,6 +52,11 @@ class Canary:
         return self.status.phase is CanaryPhase.ABORTED and self.has_older
 
     @property
+    def has_stable(self) -> bool:
+        """Return True while replicas keep the template that the new one is compared with."""
+        return self.status.phase is not CanaryPhase.PROMOTED and self.has_older
+
+    @property
     def has_begun(self) -> bool:
         """Return True while a step is in progress, whether its replicas still serve or not."""
         return self.is_running and self.status.step_start_time is not None

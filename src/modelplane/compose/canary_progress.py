@@ -32,6 +32,14 @@ def condition(owner: ModelDeployment, trial: Canary, waits: str) -> Condition | 
     return true(_TYPE, Reason.CANARY_RUNNING, f"{said}: {found}" if found else said)
 
 
+def with_unplaced(said: Condition, problem: str) -> Condition:
+    """Return the condition Progressing with why stable replicas are not placed, if there is a reason."""
+    if not problem:
+        return said
+    message = f"{said.message}. {problem}"
+    return false(_TYPE, Reason.STABLE_UNPLACED if said.holds else said.reason, message)
+
+
 def step(owner: ModelDeployment, status: CanaryStatus) -> str:
     """Return the present step and the number of steps."""
     settings = owner.spec.rollout.canary if owner.spec.rollout else None

@@ -5,7 +5,7 @@ are any, else existing ones within the limits, and of those that are placed mean
 missing (`stable_replicas`). Once it is aborted, none is updated, and those of the new revision are withdrawn.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -39,23 +39,29 @@ def _is_new(key: str, state: Canary, observed: Mapping[str, Object], wanted: Wan
 
 
 def narrowed(
-    rollout: Rollout, state: Canary | None, observed: Mapping[str, Object], wanted: Wanted
+    rollout: Rollout,
+    state: Canary | None,
+    observed: Mapping[str, Object],
+    wanted: Wanted,
+    held: Collection[str] = (),
 ) -> Rollout:
     """Return a rollout that updates no more replicas than a canary needs.
 
     ``wanted`` has the replicas that are to exist. Those of cut-short canaries come first, and then those that
-    do not serve.
+    do not serve. None in ``held`` is updated.
     """
     if state is None or state.status.phase is CanaryPhase.PROMOTED:
         return rollout
     new = {key for key in wanted if _is_new(key, state, observed, wanted)}
     older = [key for key in wanted if key in observed and key not in new]
     room = max(0, state.status.replicas - len(new)) if state.is_running and not state.unsupported else 0
-    may = sorted(set(older) - rollout.waiting, key=lambda key: (_is_stable(observed[key], state), key))
+    may = sorted(
+        set(older) - rollout.waiting - set(held), key=lambda key: (_is_stable(observed[key], state), key)
+    )
     chosen = may[:room]
     # A withdrawn replica is written again, so that it stays withdrawn.
-    held = rollout.waiting - new if state.is_withdrawn else rollout.waiting
-    return Rollout(rollout.updated, held | frozenset(older) - frozenset(chosen))
+    waiting = rollout.waiting - new if state.is_withdrawn else rollout.waiting
+    return Rollout(rollout.updated, waiting | frozenset(older) - frozenset(chosen))
 
 
 def _is_stable(replica: Object, state: Canary) -> tuple[bool, bool]:

@@ -334,14 +334,16 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
     )
 
 
-def with_template(source: scheduler.Deployment, template: ReplicaTemplate) -> scheduler.Deployment:
-    """Return a deployment that needs what another template asks for, beside its cache."""
+def with_template(
+    source: scheduler.Deployment, template: ReplicaTemplate, cache: scheduler.CacheFootprint | None
+) -> scheduler.Deployment:
+    """Return a deployment that needs what another template asks for."""
     picks = template.serving_settings.picks
-    return replace(source, engines=_engines(template.engines), picks=picks)
+    return replace(source, engines=_engines(template.engines), picks=picks, cache=cache)
 
 
 def same_needs(one: ReplicaTemplate, other: ReplicaTemplate) -> bool:
-    """Return True if replicas of two templates have the same places."""
+    """Return True if replicas of two templates have the same places, beside their caches."""
     picks = one.serving_settings.picks == other.serving_settings.picks
     return picks and _engines(one.engines) == _engines(other.engines)
 

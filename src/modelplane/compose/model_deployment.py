@@ -5,7 +5,7 @@ the result. A replica is removed in two steps: first it is told to withdraw its 
 send it no more requests, and then it is deleted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from modelplane import scheduler
@@ -14,7 +14,7 @@ from modelplane.api.decode import encode
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
-from modelplane.api.model_deployment import ModelDeployment, ReplicaCounts, ReplicaTemplate
+from modelplane.api.model_deployment import ModelDeployment, ReplicaCounts
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
@@ -24,11 +24,13 @@ from modelplane.compose import (
     canary_replicas,
     failover,
     fleet,
+    held_replicas,
     placement_status,
     preferred,
     priorities,
     quotas,
     stable_replicas,
+    stable_template,
 )
 from modelplane.compose.canary import Canary, canary
 from modelplane.compose.composition import (
@@ -58,6 +60,7 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
         Requirement("clusters", API_VERSION, kind_name(InferenceCluster), triggers=False),
         Requirement("replicas", API_VERSION, kind_name(ModelReplica), triggers=False),
         *preferred.requirements(deployment),
+        *stable_template.requirements(deployment),
         quotas.QUOTAS,
     ]
     cache = deployment.replica_template().model_cache_name
@@ -90,21 +93,44 @@ def place(request: Request[ModelDeployment]) -> scheduler.Placement:
     Raises ``SelectorError``, and ``InvalidObject`` for a replica that cannot be read.
     """
     there, deployment = situation(request)
-    limit = limits(request.owner)
     trial = canary(request)
+    held = held_replicas.held(request, trial)
+    placement = _place(request, held_replicas.holding(there, deployment, held), deployment, trial)
+    if count := held_replicas.taken(request, trial, placement):
+        fewer = held_replicas.holding(there, deployment, held[count:])
+        return _place(request, fewer, deployment, trial, held[:count])
+    return placement
+
+
+def _place(
+    request: Request[ModelDeployment],
+    snapshot: scheduler.Fleet,
+    deployment: scheduler.Deployment,
+    trial: Canary | None,
+    taken: Collection[str] = (),
+) -> scheduler.Placement:
+    """Place the replicas on a fleet in which some of them may be held, and some are taken by a canary."""
+    limit = limits(request.owner)
     excess = stable_replicas.excess(trial, request.observed)
 
     def with_stable(placement: scheduler.Placement, surge: int = 0) -> scheduler.Placement:
-        def again(template: ReplicaTemplate) -> scheduler.Placement:
-            other = replace(fleet.with_template(deployment, template), replicas=deployment.replicas + surge)
-            return scheduler.schedule(scheduler.without_marks(there, deployment, excess), other)
+        def again(stable: stable_template.Stable, there: Collection[str], more: int) -> scheduler.Placement:
+            cache = stable.cache if stable.other_cache else deployment.cache
+            other = fleet.with_template(deployment, stable.template or current, cache)
+            # Those that leave for the canary would stay with the stable template.
+            staying = len(there) + sum(name not in there for name in taken)
+            return scheduler.schedule(
+                held_replicas.holding(scheduler.without_marks(snapshot, deployment, excess), deployment),
+                replace(other, replicas=staying + more),
+            )
 
-        return stable_replicas.with_stable(placement, request.owner, trial, request.observed, again)
+        current, count = request.owner.replica_template(), deployment.replicas + surge
+        return stable_replicas.with_stable(placement, request, trial, count, again)
 
     if not limit.surge:
-        unmarked = scheduler.without_marks(there, deployment, excess)
+        unmarked = scheduler.without_marks(snapshot, deployment, excess)
         return with_stable(scheduler.schedule(unmarked, deployment))
-    marked = scheduler.with_marks(there, deployment, excess)
+    marked = scheduler.with_marks(snapshot, deployment, excess)
     placement = scheduler.schedule(marked, deployment)
     wanted = wanted_replicas(request, with_stable(placement), trial)
     names = {each.replica for each in placement.assignments}
@@ -114,8 +140,13 @@ def place(request: Request[ModelDeployment]) -> scheduler.Placement:
         if is_surge(child) and child["metadata"]["name"] not in names
     ]
     limit = replace(limit, surge=canary_replicas.limited(limit, trial, request.observed, wanted))
-    surge = surge_replicas(wanted, request.observed, limit, len(standing))
+    held = _held(placement)
+    surge = surge_replicas(wanted, request.observed, limit, len(standing), held)
     return with_stable(scheduler.with_surge(marked, deployment, placement, surge, excess), surge)
+
+
+def _held(placement: scheduler.Placement) -> frozenset[str]:
+    return frozenset(replica_key(each.cluster, each.index) for each in placement.assignments if each.held)
 
 
 def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, scheduler.Deployment]:
@@ -149,8 +180,9 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
     surge = {replica_key(each.cluster, each.index) for each in placement.assignments if each.surge}
     missing = placement_status.missing(request, placement)
     first = canary_replicas.first(trial, request.observed)
-    rollout = plan(wanted, request.observed, limits(deployment), surge, missing, first)
-    rollout = canary_replicas.narrowed(rollout, trial, request.observed, wanted)
+    held = _held(placement)
+    rollout = plan(wanted, request.observed, limits(deployment), surge, missing, first, held)
+    rollout = canary_replicas.narrowed(rollout, trial, request.observed, wanted, held)
     reached = progress(request, placement, rollout, trial)
     children = (
         *_children(request, placement, wanted, rollout, trial),

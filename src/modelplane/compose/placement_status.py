@@ -41,6 +41,9 @@ def scheduled(request: Request[ModelDeployment], placement: scheduler.Placement)
     if wanted and not placement.diagnosis.clusters:
         return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
     problem = placement.diagnosis.sentence()
+    if len(staying) < wanted and placement.stable_problem:
+        message = f"{len(staying)} of {wanted} replicas placed; {placement.stable_problem}"
+        return false(type_, Reason.STABLE_UNPLACED, message)
     if len(staying) < wanted:
         return false(type_, quotas.reason(placement.diagnosis), problem)
     if wanted and not any(replica_key(a.cluster, a.index) in request.observed for a in staying):

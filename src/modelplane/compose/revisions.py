@@ -32,6 +32,11 @@ def number_of(child: Object) -> int:
     return int(child.get("revision", 0))
 
 
+def revision_name(owner: ModelDeployment, revision_hash: str) -> str:
+    """Return the name of the ControllerRevision of a revision."""
+    return f"{owner.metadata.name}-{revision_hash}"
+
+
 def template_of(revision_hash: str, observed: Mapping[str, Object]) -> Object | None:
     """Return the fields of the template of a revision; None if there is no such revision."""
     child = observed.get(_KEY + revision_hash)
@@ -68,7 +73,7 @@ def _manifest(owner: ModelDeployment, key: str, there: Mapping[str, Object]) -> 
         "apiVersion": CONTROLLER_REVISION.api_version,
         "kind": CONTROLLER_REVISION.kind,
         "metadata": {
-            "name": f"{owner.metadata.name}-{key.removeprefix(_KEY)}",
+            "name": revision_name(owner, key.removeprefix(_KEY)),
             "namespace": owner.metadata.namespace,
             "labels": {
                 labels.DEPLOYMENT: owner.metadata.name,

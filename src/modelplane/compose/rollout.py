@@ -78,14 +78,15 @@ def plan(
     surge: Collection[str] = (),
     missing: int = 0,
     first: Collection[str] = (),
+    held: Collection[str] = (),
 ) -> Rollout:
     """Decide which replicas can be edited now, from the desired and the observed ones.
 
     ``surge`` has the keys of those that are in addition. ``missing`` more are asked for: they leave, do not
-    serve, and have no replacement yet. Those in ``first`` are edited before others.
+    serve, and have no replacement yet. Those in ``first`` are edited before others, and none in ``held``.
     """
     there = {key: observed[key] for key in sorted(desired) if key in observed}
-    same = {key for key, replica in there.items() if same_spec(desired[key], replica)}
+    same = {key for key, replica in there.items() if key not in held and same_spec(desired[key], replica)}
     in_hand = {key for key, replica in there.items() if is_updating(replica)}
     # A draining replica takes no requests, so it can be edited at once.
     serving = {key for key, replica in there.items() if serves(replica)}
@@ -93,7 +94,7 @@ def plan(
     if limits.paused:
         return Rollout(updated, frozenset(there.keys() - same))
     stale = [key for key in there if key in serving and key not in same | in_hand]
-    stale.sort(key=lambda key: key not in first)
+    stale.sort(key=lambda key: (key in held, key not in first))
     unseen = {key for key, replica in there.items() if reported_by(replica)} - same
     least = max(0, len(desired) - len(surge) + missing - limits.unavailable)
     spare = max(0, len(serving - in_hand) - least)
@@ -101,14 +102,22 @@ def plan(
 
 
 def surge_replicas(
-    desired: Mapping[str, ModelReplica], observed: Mapping[str, Object], limits: Limits, standing: int
+    desired: Mapping[str, ModelReplica],
+    observed: Mapping[str, Object],
+    limits: Limits,
+    standing: int,
+    held: Collection[str] = (),
 ) -> int:
     """Return how many surge replicas there are to be; ``standing`` exist.
 
-    ``desired`` has the replicas without them. New ones are placed only for an edit; those that exist stay
-    until every replica has it and serves.
+    ``desired`` has the replicas without them. New ones are placed only for an edit, which those in ``held``
+    lack. Those that exist stay until every replica has it and serves.
     """
-    stale = [key for key in desired if key in observed and not same_spec(desired[key], observed[key])]
+    stale = [
+        key
+        for key in desired
+        if key in observed and (key in held or not same_spec(desired[key], observed[key]))
+    ]
     unfinished = {
         key
         for key in desired

@@ -72,6 +72,7 @@ def progress(
         said = f"{said} for {canary_progress.step(owner, trial.status)}"
     of_canary = canary_progress.condition(owner, trial, waits) if trial else None
     condition = of_canary or _condition(owner, said, waits, since, complete=complete, is_late=left_s == 0)
+    condition = canary_progress.with_unplaced(condition, placement.stable_problem)
     return Progress({"rollout": _wire(counts, since)}, (condition,), left_s or None)
 
 
@@ -178,7 +179,7 @@ def _waits_for(
     if placement.surge_problem:
         yield f"capacity for a surge replica, or a larger maxUnavailable: {placement.surge_problem}"
     missing = request.owner.spec.replicas - sum(not each.surge for each in staying)
-    if missing > 0:
+    if missing > 0 and not placement.stable_problem:
         yield f"capacity for {number_of(missing, 'replica')}"
 
 

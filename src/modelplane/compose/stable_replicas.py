@@ -1,59 +1,23 @@
 """Stable replicas: those that are placed during a canary and are not part of it.
 
-They have the template of the stable revision, so that a canary keeps its share of the replicas while their
-number changes. The template is read from its ControllerRevision. Without one, or with another ModelCache,
-whose size is not read here, they have the new template as in any rollout.
+They have the template of the stable revision (`stable_template`), so that a canary keeps its share of the
+replicas while their number changes. Without it, or without its ModelCache, they are not placed: with the new
+template, the canary would be promoted by their number. Offline no revisions are read, and they are placed as
+in any rollout.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-import msgspec
-
 from modelplane import scheduler
-from modelplane.api.canary import CanaryPhase
-from modelplane.api.decode import convert
+from modelplane.api.listing import number_of
 from modelplane.api.meta import Object, kind_name
-from modelplane.api.model_deployment import ModelDeployment, ReplicaSpec, ReplicaTemplate
+from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose import fleet
 from modelplane.compose.canary import Canary, has_revision
-from modelplane.compose.revisions import template_of
-from modelplane.compose.rollout import revision, serves
-
-
-def stable_template(
-    owner: ModelDeployment, state: Canary | None, observed: Mapping[str, Object]
-) -> ReplicaTemplate | None:
-    """Return the template that a canary is compared with; None without a canary, or if it is not known."""
-    if state is None or state.status.phase is CanaryPhase.PROMOTED or not state.has_older:
-        return None
-    try:
-        stored = convert(template_of(state.status.stable_revision, observed), ReplicaSpec)
-    except msgspec.ValidationError:
-        return None
-    found = _with(owner, stored).replica_template()
-    # A revision that another wrote is no template of this deployment.
-    is_its_own = revision(found) == state.status.stable_revision
-    return (
-        found if is_its_own and found.model_cache_name == owner.replica_template().model_cache_name else None
-    )
-
-
-def _with(owner: ModelDeployment, stored: ReplicaSpec) -> ModelDeployment:
-    """Return a deployment with the fields that a revision keeps."""
-    fields = {
-        "engines": stored.engines,
-        "model_cache_ref": stored.model_cache_ref,
-        "serving": stored.serving,
-    }
-    spec, template = owner.spec, owner.spec.template
-    if template is None:
-        spec = msgspec.structs.replace(spec, **fields)
-    else:
-        inner = msgspec.structs.replace(template.spec, **fields)
-        spec = msgspec.structs.replace(spec, template=msgspec.structs.replace(template, spec=inner))
-    return msgspec.structs.replace(owner, spec=spec)
+from modelplane.compose.composition import Request
+from modelplane.compose.rollout import serves
+from modelplane.compose.stable_template import Stable, stable
 
 
 def excess(state: Canary | None, observed: Mapping[str, Object]) -> frozenset[str]:
@@ -69,47 +33,71 @@ def excess(state: Canary | None, observed: Mapping[str, Object]) -> frozenset[st
         if each["kind"] == kind_name(ModelReplica) and has_revision(each, state.status.revision)
     ]
     new.sort(key=lambda each: (not serves(each), each["metadata"]["name"]))
-    return frozenset(each["metadata"]["name"] for each in new[_needed(state) :])
+    return frozenset(each["metadata"]["name"] for each in new[needed(state) :])
 
 
 def with_stable(
     placement: scheduler.Placement,
-    owner: ModelDeployment,
+    request: Request[ModelDeployment],
     state: Canary | None,
-    observed: Mapping[str, Object],
-    again: Callable[[ReplicaTemplate], scheduler.Placement],
+    count: int,
+    again: Callable[[Stable, Collection[str], int], scheduler.Placement],
 ) -> scheduler.Placement:
     """Return a placement whose new replicas have the stable template, but for those that the canary lacks.
 
-    ``again`` places the deployment with another template, which may need other devices.
+    `count` replicas are asked for, surge replicas included. ``again`` places so many in addition to those of
+    these names, with the stable template, which needs other devices or another cache.
     """
-    new = [each for each in placement.assignments if not each.replica]
-    template = stable_template(owner, state, observed)
-    if not new or template is None or state is None:
+    if state is None or not state.has_stable:
         return placement
+    known = stable(request, state)
+    new = [each for each in placement.assignments if not each.replica]
     new.sort(key=lambda each: (not each.surge, each.cluster, each.index))
-    names = {each.replica for each in placement.assignments if not each.leaving}
+    own = [each for each in placement.assignments if each.replica]
+    names = {each.replica for each in own if not each.leaving}
     there = sum(
         each["metadata"]["name"] in names and has_revision(each, state.status.revision)
-        for each in observed.values()
+        for each in request.observed.values()
     )
-    lacking = max(0, _needed(state) - there)
+    lacking = max(0, needed(state) - there)
     trial, rest = new[:lacking], new[lacking:]
-    if not rest:
+    missing = count - len(names) - lacking
+    is_offline = request.now is None
+    if missing <= 0 or (known.problem and is_offline):
         return placement
-    own = [each for each in placement.assignments if each.replica]
-    if fleet.same_needs(template, owner.replica_template()):
-        stable, diagnosis = rest, placement.diagnosis
-    else:
+    if known.problem:
+        return replace(
+            placement,
+            assignments=_sorted([*own, *trial]),
+            displaces=placement.displaces if len(trial) < lacking else (),
+            stable_problem=_unplaced(request.owner, missing, known.problem),
+        )
+    diagnosis = placement.diagnosis
+    if not known.has_places_of(request.owner.replica_template()):
         # Those of the canary are placed first: the others follow once they are observed.
-        other = again(template)
-        stable = [] if trial else [each for each in other.assignments if not each.replica][: len(rest)]
-        diagnosis = placement.diagnosis if trial or len(stable) == len(rest) else other.diagnosis
-    placed = [*own, *trial, *(replace(each, stable=True) for each in stable)]
-    placed.sort(key=lambda each: (each.cluster, each.index, each.replica))
-    return replace(placement, assignments=tuple(placed), diagnosis=diagnosis)
+        rest = []
+        if not trial:
+            other = again(known, names, missing)
+            rest = [each for each in other.assignments if not each.replica][:missing]
+            diagnosis = other.diagnosis if len(rest) < missing else diagnosis
+            asked = request.owner.spec.replicas
+            diagnosis = replace(diagnosis, placed=min(asked, len(names) + len(rest)), wanted=asked)
+    stable_ones = (replace(each, stable=True) for each in rest)
+    return replace(placement, assignments=_sorted([*own, *trial, *stable_ones]), diagnosis=diagnosis)
 
 
-def _needed(state: Canary) -> int:
+def _sorted(assignments: Iterable[scheduler.Assignment]) -> tuple[scheduler.Assignment, ...]:
+    return tuple(sorted(assignments, key=lambda each: (each.cluster, each.index, each.replica)))
+
+
+def _unplaced(owner: ModelDeployment, missing: int, problem: str) -> str:
+    name = f"md/{owner.metadata.name} -n {owner.metadata.namespace}"
+    return (
+        f"{number_of(missing, 'replica')} with the template of the other replicas cannot be placed, because "
+        f"{problem}, or go on without a canary with `modelplane rollout promote {name}`"
+    )
+
+
+def needed(state: Canary) -> int:
     """Return how many replicas of the new revision there are to be."""
     return state.status.replicas if state.is_running and not state.unsupported else 0

@@ -6,7 +6,7 @@ import msgspec
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.decode import convert
+from modelplane.api.decode import convert, decode_as
 from modelplane.api.devices import DeviceSelector
 from modelplane.api.engines import Serving
 from modelplane.api.meta import LocalReference, ObjectMeta
@@ -25,7 +25,7 @@ from modelplane.compose import fleet
 from modelplane.compose.canary import Canary
 from modelplane.compose.composition import Request
 from modelplane.compose.rollout import is_surge, revision
-from modelplane.compose.stable_replicas import stable_template
+from modelplane.compose.stable_template import stable_template
 
 Wanted: TypeAlias = dict[str, ModelReplica]
 """The replicas that are to exist, by key."""
@@ -34,7 +34,7 @@ Wanted: TypeAlias = dict[str, ModelReplica]
 def wanted_replicas(
     request: Request[ModelDeployment], placement: scheduler.Placement, trial: Canary | None
 ) -> Wanted:
-    """Return the replicas of a placement that are not leaving."""
+    """Return the replicas of a placement that are not leaving; those that are held are as observed."""
     current = request.owner.replica_template()
     stable = stable_template(request.owner, trial, request.observed) or current
     taken = {assignment.replica for assignment in placement.assignments if assignment.replica}
@@ -45,6 +45,9 @@ def wanted_replicas(
         name = assignment.replica or _new_name(request.owner, assignment, taken)
         taken.add(name)
         key = replica_key(assignment.cluster, assignment.index)
+        if assignment.held:
+            wanted[key] = decode_as(ModelReplica, request.observed[key])
+            continue
         backend = _backend(request, key, assignment.cluster)
         was_surge = is_surge(request.observed.get(key))
         template = stable if assignment.stable else current

@@ -31,6 +31,8 @@ class Assignment:
     cost: Cost | None = None
     stable: bool = False
     """True if it is new and gets the template that a canary is compared with."""
+    held: bool = False
+    """True if it stays as it is (its `engines` are those observed): the template does not reach it yet."""
     surge: bool = False
     """True if it is in addition to the replicas that the deployment asks for, during a rollout."""
     spot_pools: tuple[str, ...] = ()
@@ -59,6 +61,8 @@ class Placement:
     """Replicas of lower priority that are to leave for a missing one, and do not leave yet."""
     surge_problem: str = ""
     """The reason for which fewer surge replicas are placed than asked for; else empty."""
+    stable_problem: str = ""
+    """The reason for which replicas with the stable template are not placed, with the remedy; else empty."""
 
     @property
     def price(self) -> int:

@@ -10,6 +10,9 @@ Retention does not check labels, the clusterSelector, the cache's footprint, rea
 capacity (unless the replica is to grow). To relabel a cluster or narrow a selector moves no serving replica;
 neither does a cluster that fails or a pool that shrinks, in what is declared or in what is observed.
 
+An edit that is tried with a part of the requests does not reach every replica. Those that are held are kept
+as they are if they do not fit the edit.
+
 Two deployments that are placed at the same time can get the same capacity. Then the newest replica that does
 not serve yields to older ones and to those that serve: it leaves, as if it did not fit.
 """
@@ -31,6 +34,7 @@ from modelplane.scheduler.verdict import Reason
 STILL_FITS: Final = (
     "already placed, and its pools still match: clusterSelector and readiness apply to new replicas only"
 )
+HELD: Final = "already placed, and an edit that it does not fit does not reach it yet"
 _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason.DEVICES_COMPETE)
 
 
@@ -38,7 +42,7 @@ _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason
 class Kept:
     """The replica stays, with these engines. `grows`: they take capacity that it does not hold yet.
 
-    `waits`: it is to leave when its turn comes.
+    `waits`: it is to leave when its turn comes. `held`: it stays as it is, because an edit does not reach it.
     """
 
     replica: Replica
@@ -46,6 +50,7 @@ class Kept:
     reason: str = STILL_FITS
     grows: bool = False
     waits: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +115,28 @@ def _decision(state: CycleState, replica: Replica) -> RetentionDecision:
 
 def _refit(state: CycleState, replica: Replica, cluster: Cluster) -> Kept | Leaving:
     pins = pinned(replica)
-    wanted = {pool for engine in state.deployment.engines for pool in pins.get(engine.name, ())}
+    names = pins if replica.held else [engine.name for engine in state.deployment.engines]
+    wanted = {pool for name in names for pool in pins.get(name, ())}
     missing = sorted(wanted - {pool.name for pool in cluster.pools})
     if missing:
         pool = f'pool {missing[0]} of InferenceCluster "{cluster.name}"'
         if cluster.ready:
             return Leaving(replica, f"{pool} is no longer published")
         # The pools of a cluster in trouble may come back with it.
-        return Kept(replica, replica.engines, f"already placed; {pool} is unknown until the cluster is ready")
+        why = f"already placed; {pool} is unknown until the cluster is ready"
+        return Kept(replica, replica.engines, why, held=replica.held)
 
     if all(engine.name in pins for engine in state.deployment.engines):
         resolved = state.placer.resolve(cluster, pins)
         if isinstance(resolved, Misfit):
-            return Leaving(replica, _why(resolved, cluster))
+            return _held(replica) if replica.held else Leaving(replica, _why(resolved, cluster))
         if not state.ledger.grows(cluster, resolved, replica.engines):
             return Kept(replica, resolved)
-    return _regrown(state, replica, cluster, pins)
+    return _held(replica) if replica.held else _regrown(state, replica, cluster, pins)
+
+
+def _held(replica: Replica) -> Kept:
+    return Kept(replica, replica.engines, HELD, held=True)
 
 
 def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) -> Kept | Leaving:

@@ -102,6 +102,7 @@ def _stay(decision: Kept, indices: Indices) -> Assignment:
         replica.name,
         retained=True,
         waits=decision.waits,
+        held=decision.held,
         reason=decision.reason,
     )
 

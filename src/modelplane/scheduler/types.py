@@ -312,6 +312,8 @@ class Replica:
     updating: bool = False
     evicted: str = ""
     evicted_at: str = ""
+    held: bool = False
+    """True if the deployment's template does not reach it yet: one that does not fit it stays as it is."""
 
     @property
     def withdrawn(self) -> bool:

@@ -119,7 +119,7 @@ def test_an_aborted_canary_gets_no_requests_and_nothing_else_is_updated(surge: i
     assert (bench.weights(), bench.said()) == ([(GOOD, "")] * (3 + surge), told)
 
 
-def test_what_is_placed_after_an_abort_without_the_stable_template_gets_no_requests() -> None:
+def test_nothing_is_placed_after_an_abort_without_the_stable_template() -> None:
     bench = trial()
     bench.decide(Outcome.ABORTED, "errors")
     kept = state(bench)["stableRevision"]
@@ -127,6 +127,10 @@ def test_what_is_placed_after_an_abort_without_the_stable_template_gets_no_reque
     bench.owner["spec"]["replicas"] = 6
     bench.settle()
     assert bench.weights() == [(GOOD, "")] * 3
+    assert len(bench.replicas()) == 4
+    status, reason, message = bench.said()
+    assert (status, reason) == ("False", "CanaryAborted")
+    assert "2 replicas with the template of the other replicas cannot be placed" in message
 
 
 def test_an_old_replica_that_fails_after_an_abort_keeps_its_template() -> None:

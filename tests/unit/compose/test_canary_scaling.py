@@ -107,7 +107,7 @@ def test_a_stable_template_that_needs_other_devices_is_placed_for_those() -> Non
 
 
 @pytest.mark.parametrize("how", ["missing", "of another template", "unreadable"])
-def test_a_stable_revision_that_cannot_be_trusted_is_not_used(how: str) -> None:
+def test_without_a_stable_revision_that_can_be_trusted_no_stable_replica_is_placed(how: str) -> None:
     bench = trial()
     (key,) = (
         key
@@ -126,7 +126,19 @@ def test_a_stable_revision_that_cannot_be_trusted_is_not_used(how: str) -> None:
         container["image"] = "engine:forged"
         bench.children[key] = forged
     found = scale(bench, 6)
-    assert found == [(GOOD, "")] * 3 + [(BETTER, "25")] * 3, "the template of the spec, as in any rollout"
+    assert found == [(GOOD, "")] * 3 + [(BETTER, "25")] * 2, "only what the canary lacks"
+    status, reason, message = bench.said()
+    assert (status, reason) == ("False", "StableReplicasUnplaced")
+    stable = bench.owner["status"]["rollout"]["canary"]["stableRevision"]
+    assert message.endswith(
+        "1 replica with the template of the other replicas cannot be placed, because there is no "
+        f'ControllerRevision "qwen-{stable}" with the template of revision {stable}, which other replicas '
+        "have: write that template to the deployment again, or go on without a canary with `modelplane "
+        "rollout promote md/qwen -n ml-team`"
+    )
+    told = {each["type"]: each for each in bench.owner["status"]["conditions"]}["ReplicasScheduled"]
+    assert told["reason"] == "StableReplicasUnplaced"
+    assert told["message"].startswith("5 of 6 replicas placed; 1 replica with the template")
 
 
 def test_after_the_last_step_the_stable_replicas_are_updated_too() -> None:

@@ -491,6 +491,67 @@ def test_replicas_that_move(
 
 
 @pytest.mark.parametrize(
+    ("clusters", "existing", "want", "expected"),
+    [
+        pytest.param(
+            "a: l4 x1 | b: h200 x1",
+            "q1@a/0 l4 ready held",
+            "1: 100Gi",
+            ["q1@a/0 l4"],
+            id="one that does not fit stays, and has no replacement",
+        ),
+        pytest.param(
+            "a: l4 x1 | b: l4 x2",
+            "q1@a/0 l4 ready held",
+            "1: 20Gi x2",
+            ["q1@a/0 l4"],
+            id="one that would need more devices stays as it is",
+        ),
+        pytest.param(
+            "a: l4 x2",
+            "q1@a/0 l4 ready held",
+            "2: 20Gi x2",
+            ["q1@a/0 l4"],
+            id="what it would need more is not taken",
+        ),
+        pytest.param(
+            "a: l4 x1 | b: h200 x1",
+            "q1@a/0 other:l4 ready held",
+            "1: 100Gi",
+            ["q1@a/0 other:l4"],
+            id="one with other engines stays as it is",
+        ),
+        pytest.param(
+            "a: l4 x2",
+            "q1@a/0 l4 ready held",
+            "2: 20Gi",
+            ["q1@a/0 l4", "a/1 l4"],
+            id="one that fits counts like any other",
+        ),
+        pytest.param(
+            "a: h200 x1",
+            "q1@a/0 l4 held",
+            "1: 20Gi",
+            ["a/1 h200", "q1@a/0 l4 leaving"],
+            id="one whose pool is gone leaves",
+        ),
+        pytest.param(
+            "a: l4 x1 !!drain | b: h200 x1",
+            "q1@a/0 l4 ready held",
+            "1: 100Gi",
+            ["b/0 h200"],
+            id="a NoExecute taint evicts it",
+        ),
+    ],
+)
+def test_replicas_that_are_held(
+    say: Any, clusters: str, existing: str, want: str, expected: list[str]
+) -> None:
+    placement = schedule(say.fleet(clusters, existing), say.deployment(want))
+    assert sorted(say.shown(placement)) == sorted(expected)
+
+
+@pytest.mark.parametrize(
     ("existing", "replicas", "left"),
     [
         pytest.param(
