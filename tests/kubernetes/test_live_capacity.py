@@ -219,7 +219,7 @@ async def test_a_rule_without_a_selector_taints_every_device(client):
     team = await namespace_of(client, "team")
     async with Nodes(client, "unselected", 1) as world:
         await taint_by_rule(client, "unselected", None)
-        names = []
+        names: list[str] = []
 
         async def decided():
             [pod] = (await client.list(resources.PODS, team)).items
