@@ -9,6 +9,7 @@ import pytest
 
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
+from modelplane.compose.readiness import is_true
 from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -17,7 +18,7 @@ from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.kserve import SERVICES, KServe
-from support.serving_bench import Bench, fleet_of, of
+from support.serving_bench import Bench, eventually, fleet_of, of
 from support.third_party_crds import definitions
 
 pytestmark = [
@@ -45,6 +46,16 @@ class KServeBench(Bench):
     def __init__(self, client: Client, kserve: KServe) -> None:
         super().__init__(client, TEAM)
         self.kserve = kserve
+
+    async def until_served(self) -> None:
+        """Report every pod as ready, also one that comes in the place of another, until the model serves."""
+
+        async def is_ready() -> bool:
+            await self.serve()
+            [deployment] = await self.found(fleet_resources.MODEL_DEPLOYMENTS)
+            return is_true(deployment, "Ready")
+
+        await eventually(is_ready)
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +88,14 @@ async def test_the_life_of_a_deployment(control_plane: ControlPlane, bench: KSer
     bench.kserve.works = False
     await bench.client.apply(_deployment())
     [service] = await bench.count(SERVICES, 1)
-    said = await bench.condition(fleet_resources.MODEL_REPLICAS, "ModelReady", "False")
-    assert "check that it runs on the cluster" in said or "being created" in said
+
+    async def is_told() -> bool:
+        said = await bench.condition(fleet_resources.MODEL_REPLICAS, "ModelReady", "False")
+        return "check that it runs on the cluster" in said or "being created" in said
+
+    await eventually(is_told)
     bench.kserve.works = True
-    await bench.serve()
-    await bench.condition(fleet_resources.MODEL_DEPLOYMENTS, "Ready", "True")
+    await bench.until_served()
     [endpoint] = await bench.found(fleet_resources.MODEL_ENDPOINTS)
     [route] = await bench.found(resources.HTTP_ROUTES)
     [backend] = route["spec"]["rules"][0]["backendRefs"]
@@ -93,12 +107,19 @@ async def test_the_life_of_a_deployment(control_plane: ControlPlane, bench: KSer
     await bench.serve(ready=False)
     await bench.condition(fleet_resources.MODEL_REPLICAS, "ModelReady", "False")
     await bench.count(fleet_resources.MODEL_ENDPOINTS, 0)
-    await bench.serve()
-    await bench.condition(fleet_resources.MODEL_DEPLOYMENTS, "Ready", "True")
+    await bench.until_served()
 
     kubeconfig = control_plane.home.controller_kubeconfig.read_bytes()
     for manifest in fleet_of(kubeconfig, "Modelplane"):
         await bench.client.apply(manifest)
+
+    async def backend_is_seen() -> bool:
+        cluster = await bench.client.get(fleet_resources.INFERENCE_CLUSTERS, "kserve")
+        assert cluster is not None
+        return bool(cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"])
+
+    # Else the deployment may be seen first, and its new replica be one of KServe's.
+    await eventually(backend_is_seen)
     await bench.client.apply(_deployment(replicas=2))
     # The new replica has a Deployment of Modelplane's, beside that of KServe.
     await bench.count(resources.DEPLOYMENTS, 2)

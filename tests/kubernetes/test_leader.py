@@ -421,6 +421,7 @@ async def test_controllers_end_when_crossplane_takes_the_kinds_over(bench: Bench
     leader, standby = await bench.pair()
     await bench.deploy("ours")
     await bench.complete()
+    await bench.at_rest(leader)
     name = "modeldeployments.modelplane.ai"
     owner = {
         "apiVersion": "apiextensions.crossplane.io/v2",

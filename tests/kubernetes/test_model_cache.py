@@ -19,6 +19,7 @@ from modelplane.kubelet.records import AgentDirectory
 from modelplane.kubelet.volumes import volumes
 from modelplane.local.home import Home
 from support import hub, weights_server
+from support.files import holding
 from support.fleets import Fleet
 from support.hub import Hub
 from support.patience import PATIENCE_S
@@ -110,9 +111,16 @@ def failed(fleet: Fleet, name: str) -> str:
     return told[1]
 
 
-def conditions(fleet: Fleet, name: str) -> dict[str, tuple[str, str]]:
-    status = found(fleet, "modelcache", name)["status"]
-    return {each["type"]: (each["status"], each["reason"]) for each in status["conditions"]}
+def until_said(fleet: Fleet, name: str, **expected: tuple[str, str]) -> dict[str, tuple[str, str]]:
+    """Return the conditions of a cache once it has some: what is known of clusters may be written first."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        conditions = found(fleet, "modelcache", name)["status"]["conditions"]
+        told = {each["type"]: (each["status"], each["reason"]) for each in conditions}
+        if told.items() >= expected.items():
+            return told
+        assert time.monotonic() < deadline, told
+        time.sleep(0.2)
 
 
 def folders(fleet: Fleet) -> list[Path]:
@@ -145,7 +153,7 @@ def test_the_weights_are_staged_whole_though_a_connection_broke(
     (again,) = [asked.range for asked in weights.asked if asked.path.startswith("/content/") and asked.range]
     assert 40_000_000 < int(again.strip("bytes=-")) <= 50_000_000, "it went on where the connection broke"
     assert found(fleet, "modelcache", "gemma")["status"]["summary"] == {"ready": "1/1"}
-    assert conditions(fleet, "gemma") == {
+    assert until_said(fleet, "gemma", Ready=("True", "Available"), ArtifactReady=("True", "Staged")) == {
         "ClustersMatched": ("True", "Matched"),
         "ArtifactReady": ("True", "Staged"),
         "Synced": ("True", "ReconcileSuccess"),
@@ -234,18 +242,13 @@ def test_a_gated_repository_needs_its_token_and_then_is_staged(fleet: Fleet) -> 
     assert failed(fleet, "gated") == (
         "team/gated is gated: the token must belong to an account that was granted access"
     )
-    assert conditions(fleet, "gated")["ArtifactReady"] == ("False", "Failed")
+    until_said(fleet, "gated", ArtifactReady=("False", "Failed"))
     about = {"apiVersion": "v1", "metadata": {"name": "hub", "namespace": TEAM}}
     secret = about | {"kind": "Secret", "data": {"HF_TOKEN": base64.b64encode(TOKEN.encode()).decode()}}
     apply(fleet, secret, cache("gated", "team/gated", authSecret={"name": "hub"}))
     ready(fleet, "gated")
-    held = [path for path in fleet.home.agent.rglob("*") if path.is_file() and TOKEN in _text(path)]
-    assert held == [], "the token is nowhere on disk"
+    assert holding(fleet.home.agent, TOKEN.encode()) == [], "the token is nowhere on disk"
     gone(fleet, "gated")
-
-
-def _text(path: Path) -> str:
-    return path.read_bytes().decode(errors="replace")
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,21 @@ class Pairing:
             while self.fleet.stat("sds.gateway-identity.update_success") < times:
                 await asyncio.sleep(0.02)
 
+    async def until_serves(self, authority: Pair) -> None:
+        """Wait until the cluster has a certificate of an authority."""
+        context = ssl.create_default_context(cadata=authority.chain)
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection(
+                        "127.0.0.1", self.cluster.port, ssl=context, server_hostname=NAME
+                    )
+                except (ssl.SSLError, ConnectionError):
+                    await asyncio.sleep(0.02)
+                else:
+                    writer.close()
+                    return
+
     async def answer(self) -> tuple[int, str]:
         async with self.fleet.client.get(self.fleet.url("/ml/qwen/x")) as response:
             return response.status, await response.text()
@@ -179,6 +194,7 @@ async def test_renewal_and_a_new_authority_end_no_stream(pairing: Pairing) -> No
     pairing.identify(_identity(new, trusts=both))
     await pairing.until_read(2)
     pairing.close_to_others(_pair(new, NAME, serves=True), new.chain)
+    await pairing.until_serves(new)
     pairing.identify(_identity(new))
     await pairing.until_read(3)
     # More at a time than one connection carries, so that new ones are opened.

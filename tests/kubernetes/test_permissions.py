@@ -72,7 +72,7 @@ def server(binary: Path, folder: Path) -> Iterator[Server]:
     setup.set_up(home)
     lifecycle.start(home, program, CONTROL_PLANE)
     try:
-        asyncio.run(lifecycle.until_running(home, CONTROL_PLANE, 60, lambda _record: None))
+        asyncio.run(lifecycle.until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None))
         yield Server(ControlPlane(home, binary), log)
     finally:
         lifecycle.stop(home)

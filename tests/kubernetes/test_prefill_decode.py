@@ -13,6 +13,7 @@ import pytest
 from modelplane.local.home import Home
 from support.fleets import Fleet
 from support.gateway_module import library
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -42,7 +43,7 @@ def client(divided: Fleet) -> openai.OpenAI:
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline, what
         time.sleep(0.2)
@@ -74,8 +75,14 @@ def picker_of(fleet: Fleet) -> psutil.Process | None:
 
 def test_a_request_is_prefilled_then_decoded_and_streamed(divided: Fleet, client: openai.OpenAI) -> None:
     assert say(client)
-    logs = divided.kubectl("logs", *IN_TEAM, "-l", "llm-d.ai/role=decode", "-c", "pd-sidecar")
-    steps = [line for line in logs.splitlines() if ": prefill at " in line or ": decode at " in line]
+    steps: list[str] = []
+
+    def logged() -> bool:
+        logs = divided.kubectl("logs", *IN_TEAM, "-l", "llm-d.ai/role=decode", "-c", "pd-sidecar")
+        steps[:] = [line for line in logs.splitlines() if ": prefill at " in line or ": decode at " in line]
+        return len(steps) >= 2
+
+    until(logged, "the sidecar tells what it did")
     identities = [line.split(": ")[1] for line in steps[-2:]]
     assert identities[0] == identities[1]
     assert [": prefill at " in steps[-2], ": decode at " in steps[-1]] == [True, True]
@@ -98,5 +105,5 @@ def test_a_killed_picker_is_replaced_and_costs_no_service(divided: Fleet, client
         lambda: (found := picker_of(divided)) is not None and found.pid != before.pid,
         "the picker is started again",
     )
-    divided.kubectl("wait", "--for=condition=Ready", "mr", "--all", *IN_TEAM, "--timeout=120s")
+    divided.kubectl("wait", "--for=condition=Ready", "mr", "--all", *IN_TEAM, "--timeout=180s")
     until(answers, "the pool answers with its new picker")

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 
 import pytest
 from click.testing import CliRunner
@@ -14,13 +14,14 @@ from modelplane.cli.main import main
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.compose.workload_kinds import CONTROLLER_REVISION
 from modelplane.controllers import fleet_resources
-from modelplane.kube import resources
+from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import applying, cluster_objects, permissions
 from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 
 # Where controllers stop while they connect, httpcore2 leaves a connection whose TLS handshake is cancelled to
 # the garbage collector.
@@ -104,14 +105,15 @@ class Bench:
             }
             name = pod["metadata"]["name"]
             if condition_of(pod, "Ready").get("status") != str(serves):
-                await self.client.patch(
-                    resources.PODS,
-                    name,
-                    {"status": status},
-                    NAMESPACE,
-                    kind="strategic",
-                    subresource="status",
-                )
+                with suppress(errors.NotFound):  # one that the rollout has replaced meanwhile
+                    await self.client.patch(
+                        resources.PODS,
+                        name,
+                        {"status": status},
+                        NAMESPACE,
+                        kind="strategic",
+                        subresource="status",
+                    )
 
     async def images(self) -> list[str]:
         """Return the images of the replicas, sorted, and note how many serve."""
@@ -133,7 +135,7 @@ class Bench:
 
     async def until(self, check: Callable[[], Awaitable[bool]]) -> None:
         """Run the kubelet until something holds."""
-        async with asyncio.timeout(180):
+        async with asyncio.timeout(PATIENCE_S):
             while not await check():
                 await self.run_pods()
                 await asyncio.sleep(0.1)
@@ -191,9 +193,16 @@ async def test_an_edit_is_paused_stopped_and_undone(bench: Bench) -> None:
         return await bench.images() == [BETTER] * 4 + [BAD] * 2 and (await _serving(bench)) == 4
 
     await bench.until(stopped)
-    code, printed = await bench.rollout("status", "md/model")
-    assert (code, printed.partition(", waits for replica ")[0]) == (2, "2 of 6 replicas updated")
-    assert 'on cluster "rollout"' in printed
+    code, printed = 0, ""
+
+    async def told() -> bool:
+        nonlocal code, printed
+        code, printed = await bench.rollout("status", "md/model")
+        return printed.startswith("2 of 6 replicas updated, waits for replica ")
+
+    await bench.until(told)
+    assert (code, 'on cluster "rollout"' in printed) == (2, True)
+    assert await stopped()
     assert bench.least_serving >= 4
 
     code, printed = await bench.rollout("history", "md/model")

@@ -6,13 +6,14 @@ The test plays the parts of the gateway's controller and of the nodes.
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
 from modelplane.api.serving_stack import ServingStack, stack_name
-from modelplane.compose.readiness import condition_of
+from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.helm.process import Program
@@ -210,9 +211,15 @@ async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_f
             )
             for manifest in _model():
                 await client.apply(manifest)
-            await bench.run_pods()
-            await bench.accept_routes()
-            await bench.said(fleet_resources.MODEL_DEPLOYMENTS, "model", "Ready", "'True'")
+
+            async def serves() -> bool:
+                with suppress(errors.NotFound):  # one that has been replaced meanwhile
+                    await bench.run_pods()
+                    await bench.accept_routes()
+                found = await client.get(fleet_resources.MODEL_DEPLOYMENTS, "model", TEAM)
+                return is_true(found or {}, "Ready")
+
+            await _until(serves)
             [endpoint] = await bench.listed(fleet_resources.MODEL_ENDPOINTS, TEAM)
             url = endpoint["spec"]["url"]
             assert url.startswith("http://127.0.0.1/ml-team/model-"), "it leads to the gateway of the cluster"

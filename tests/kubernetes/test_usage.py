@@ -25,7 +25,8 @@ CHAT = "/ml/qwen/v1/chat/completions"
 
 
 def records(directory: Path) -> list[UsageRecord]:
-    found = [record_of(line) for line in usage_files.lines(directory)]
+    # The last line may be in the middle of being written.
+    found = [record_of(line) for line in usage_files.lines(directory) if line.endswith(b"\n")]
     assert None not in found
     return [each for each in found if each]
 

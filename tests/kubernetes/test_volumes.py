@@ -21,6 +21,7 @@ from modelplane.kubelet.runtime.shim import TIMESTAMP_WIDTH, identity
 from modelplane.kubelet.volumes import storage_class, volumes
 from modelplane.local import permissions
 from support import ordinary_user
+from support.files import holding
 from support.fleets import ControlPlane
 from support.node_agent import Agent, is_running, pod, python, running, status_of, until
 
@@ -188,9 +189,9 @@ async def test_what_secrets_hold_is_its_owners_alone_and_goes_before_the_pod(age
     await agent.create(manifest)
     found = await agent.pod("secretive", is_running)
     directory = agent.directory.pod(found["metadata"]["uid"])
-    holding = [path for path in agent.home.root.rglob("*") if path.is_file() and b"hush" in path.read_bytes()]
     # That of the API server is etcd's, which is as private.
-    ours = [path for path in holding if not path.is_relative_to(agent.home.etcd)]
+    found_in = holding(agent.home.root, b"hush")
+    ours = [path for path in found_in if not path.is_relative_to(agent.home.etcd)]
     assert ours == [volumes.of_pod(directory).files("s") / "token"]
     private = [stat.S_IMODE(path.stat().st_mode) for path in (ours[0], ours[0].parent, agent.directory.path)]
     assert private == [0o600, 0o700, 0o700]

@@ -12,6 +12,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from modelplane.local.applying import until_established
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -28,10 +29,19 @@ def kubeconfig(control_plane):
     definition = yaml.safe_load(CRD.read_text(encoding="utf-8"))
     name = definition["metadata"]["name"]
 
+    async def until_not_leaving(client):
+        """Wait for the end of one that another module has deleted, which can still be applied."""
+        async with asyncio.timeout(PATIENCE_S):
+            while found := await client.get(CUSTOM_RESOURCE_DEFINITIONS, name):
+                if "deletionTimestamp" not in found["metadata"]:
+                    return
+                await asyncio.sleep(0.05)
+
     async def install():
         async with Client.from_kubeconfig(
             str(control_plane.kubeconfig), known=fleet_resources.known
         ) as client:
+            await until_not_leaving(client)
             await client.apply(definition)
             await until_established(client, [name])
 

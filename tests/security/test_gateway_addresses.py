@@ -12,6 +12,7 @@ from modelplane.gateway.destinations import Destinations, networks
 from modelplane.gateway.table import Backend
 from support.envoys import Engine, Gateway, engines, running_envoy, service
 from support.name_server import name_server
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -26,7 +27,7 @@ def named(engine: Engine) -> Backend:
 
 async def settled(gateway: Gateway, status: int) -> None:
     """Wait until an answer of the name server is in force."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_S):
         while await gateway.status("/ml/qwen/x") != status:
             await asyncio.sleep(0.1)
 

@@ -22,6 +22,7 @@ from modelplane.gateway.models import ModelFile, ServiceEntry
 from modelplane.gateway.table import Backend, Front
 from support.envoys import Gateway, running_envoy, service
 from support.gateway_module import Model, running_model
+from support.patience import PATIENCE_S
 from support.raw_http import Fields, post_http2, statuses
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
@@ -422,12 +423,12 @@ async def test_slow_bodies_hold_no_more_than_the_streams_of_their_key(target: Ta
     held = [await asyncio.open_connection("127.0.0.1", target.gateway.port) for _ in range(STREAMS)]
     for _, writer in held:
         writer.write(opening)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while await target.send(post()) != [429]:
             await asyncio.sleep(0.02)
     assert await target.send(post(key="sk-other")) == [200]
     for _, writer in held:
         writer.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while await target.send(post()) != [200]:
             await asyncio.sleep(0.02)

@@ -123,6 +123,6 @@ async def test_a_persona_does_what_its_role_says_and_nothing_else(client: Client
         return await _allowed(client, persona) == ALLOWED[persona]
 
     try:
-        await eventually(is_so, timeout_s=10)
+        await eventually(is_so)
     except TimeoutError:
         assert await _allowed(client, persona) == ALLOWED[persona]

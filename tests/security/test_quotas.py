@@ -13,6 +13,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import errors
 from modelplane.kube.resources import Resource
 from support.attacked import Attacked
+from support.patience import PATIENCE_S
 
 TEAM = "ml-team"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "quotas" / "resource-quota.yaml"
@@ -34,7 +35,7 @@ async def limit(fleet: Attacked, **lower: int) -> None:
     limited = quota()
     limited["spec"]["hard"] |= {f"count/{kind}.{GROUP}": str(most) for kind, most in lower.items()}
     await fleet.client.apply(limited)
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE_S):
         # Kubernetes looks for new kinds to count every 30 seconds, and until then refuses their objects.
         while not limited["spec"]["hard"].keys() <= await _counted(fleet):
             await asyncio.sleep(0.2)

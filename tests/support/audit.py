@@ -48,7 +48,9 @@ def audited(binary: Path, folder: Path) -> tuple[Path, Path]:
 
 def asked(log: Path) -> Iterator[Asked]:
     """Yield what accounts asked for of objects; one that made an object by a patch has created it too."""
-    for line in log.read_text().splitlines():
+    # The last line may be in the middle of being written.
+    written, _, _ = log.read_text().rpartition("\n")
+    for line in written.splitlines():
         event = json.loads(line)
         about = event.get("objectRef")
         if about is None or "resource" not in about:

@@ -16,6 +16,7 @@ import httpx2
 from aiohttp import web
 
 from support.envoys import free_ports
+from support.patience import PATIENCE_S
 
 HOST = "models.example"
 """Host of the certificates."""
@@ -104,7 +105,7 @@ class Load:
             body = {"model": name, "stream": stream, "messages": [{"role": "user", "content": "word " * 50}]}
             kind = f"{client.version}{', stream' if stream else ''}{', left' if leaves else ''}"
             try:
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(PATIENCE_S):
                     status, text = await client.post(path, body, key, leaves=leaves)
             except Exception as error:  # noqa: BLE001 - whatever went wrong, it was no answer
                 self.failures.append(f"{kind} {path} {name}: {type(error).__name__}: {error}")
@@ -177,7 +178,7 @@ class Http2:
     @asynccontextmanager
     async def connected(cls, load: Load) -> AsyncIterator["Http2"]:
         async with httpx2.AsyncClient(
-            http2=True, http1=False, verify=trusting(load.authority), trust_env=False, timeout=30
+            http2=True, http1=False, verify=trusting(load.authority), trust_env=False, timeout=PATIENCE_S
         ) as client:
             yield cls(load, client)
 
