@@ -60,7 +60,7 @@ class Engine:
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         try:
-            for number in range(EVENTS):
+            for number in itertools.count() if "endless" in request.query else range(EVENTS):
                 await response.write(f"data: {number}\n\n".encode())
                 await asyncio.sleep(EVENT_S)
         except (ConnectionError, asyncio.CancelledError):
