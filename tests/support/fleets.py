@@ -12,6 +12,7 @@ from pathlib import Path
 from modelplane.local import lifecycle, setup
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
+from support.patience import PATIENCE_S
 
 PROCESSES = (
     "supervisor",
@@ -45,7 +46,7 @@ def control_plane_of(home: Home, binary: Path) -> Iterator[ControlPlane]:
     setup.set_up(home)
     lifecycle.start(home, binary, CONTROL_PLANE)
     try:
-        asyncio.run(lifecycle.until_running(home, CONTROL_PLANE, 60, lambda _record: None))
+        asyncio.run(lifecycle.until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None))
         yield ControlPlane(home, binary)
     finally:
         lifecycle.stop(home)

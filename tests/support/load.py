@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import openai
 from openai.types.chat import ChatCompletionUserMessageParam
 
+from support.patience import PATIENCE_S
+
 QUESTION: list[ChatCompletionUserMessageParam] = [
     {"role": "user", "content": "What is the capital of France?"}
 ]
@@ -77,7 +79,7 @@ class Load:
 
     def until_answered(self, more: int) -> None:
         """Wait until some more requests have been answered."""
-        goal, deadline = self.answers + more, time.monotonic() + 120
+        goal, deadline = self.answers + more, time.monotonic() + PATIENCE_S
         while self.answers < goal:
             assert time.monotonic() < deadline, self.failures
             time.sleep(0.05)

@@ -83,7 +83,7 @@ class Agent:
         """End the agent's process, and nothing else."""
         if self._process is not None and self._process.poll() is None:
             os.kill(self._process.pid, number)
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=PATIENCE_S)
         self._process = None
 
     async def create(self, manifest: Object) -> Object:
@@ -137,7 +137,7 @@ class Agent:
             [str(self.binary), "kubectl", f"--kubeconfig={self.home.kubeconfig}", *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         return done.stdout + done.stderr

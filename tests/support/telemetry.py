@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from modelplane.controllers.observed import State, samples
 from modelplane.telemetry import metrics, server
 from modelplane.telemetry.metric_definitions import METRICS, Program, Sample
+from support.patience import PATIENCE_S
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 """Values, by name and labels."""
@@ -109,7 +110,7 @@ def deployment(name: str, replicas: int, *conditions: Mapping[str, Any], **count
 def fetch(address: str, path: str = "/metrics", **headers: str) -> tuple[int, Message, bytes]:
     request = urllib.request.Request(f"http://{address}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return answer.status, answer.headers, answer.read()
     except urllib.error.HTTPError as refusal:
         with refusal:
