@@ -33,7 +33,8 @@ from support import kinds
 from support.controllers import running_controllers
 from support.envoys import Gateway, running_envoy
 from support.fleets import ControlPlane, control_plane_of
-from support.node_agent import IMAGE, running, until
+from support.node_agent import IMAGE, is_ready, running, until
+from support.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.kubernetes,
@@ -174,19 +175,27 @@ class Drill:
                 await client.apply(manifest)
 
     async def until_ready(self) -> None:
-        """Wait until the model is ready and its service answers."""
+        """Wait until the model is ready, with every pod, and its service answers."""
         async with self.client() as client:
 
             async def ready() -> bool:
                 found = await client.get(fleet_resources.MODEL_SERVICES, "model", NAMESPACE)
                 return found is not None and holds(found, "Ready")
 
-            await until(ready, 60)
+            await until(ready)
+
+        async def all_serve() -> bool:
+            # A service is ready with the first of its replicas.
+            pods = (await self.on_member.list(resources.PODS, NAMESPACE)).items
+            ours = [each for each in pods if each["metadata"]["name"].startswith("model-")]
+            return len(ours) == 2 and all(map(is_ready, ours))
+
+        await until(all_serve)
 
         async def answers() -> bool:
             return await self.gateway.status(PATH) == 200
 
-        await until(answers, 60)
+        await until(answers)
 
     async def until_adopted(self) -> None:
         """Wait until each object on the inference cluster has the uid that its owner has now."""
@@ -202,7 +211,7 @@ class Drill:
             ours = [each for each in found if each["metadata"]["name"].startswith("model-")]
             return {each["metadata"]["labels"][labels.OWNER_UID] for each in ours} == uids
 
-        await until(adopted, 60)
+        await until(adopted)
 
     async def on_cluster(self, deployment: str = "model") -> dict[tuple[str, str], str]:
         """Return the uids of a deployment on the inference cluster, and the start of each process."""
@@ -238,7 +247,7 @@ class Drill:
         async def running() -> bool:
             return "Pod" in {kind for kind, _ in await self.on_cluster(deployment)}
 
-        await until(running, 60)
+        await until(running)
 
     async def until_gone(self, deployment: str) -> None:
         """Wait until nothing of a deployment is left on the inference cluster."""
@@ -246,7 +255,7 @@ class Drill:
         async def gone() -> bool:
             return not await self.on_cluster(deployment)
 
-        await until(gone, 60)
+        await until(gone)
 
     async def destroy(self) -> None:
         """Delete everything that the control plane has stored, and start it empty."""
@@ -255,7 +264,7 @@ class Drill:
         shutil.rmtree(home.etcd)
         home.create()
         await asyncio.to_thread(lifecycle.start, home, self.plane.binary, CONTROL_PLANE)
-        await lifecycle.until_running(home, CONTROL_PLANE, 60, lambda _record: None)
+        await lifecycle.until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import yaml
 from modelplane.install.identity import namespace
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -28,7 +29,7 @@ def helm(kubernetes_binary, tmp_path_factory):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert (done.returncode == 0) is check, done.stdout + done.stderr

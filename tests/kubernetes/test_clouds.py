@@ -121,8 +121,12 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
             await client.apply(class_of(Cloud(cloud)))
             await client.apply(cluster_of(Cloud(cloud)))
         await _eventually(lambda: all_are("ProviderNotInstalled", "Provisioned", internal=True))
-        said = await _said(client, "EKS", "ClusterReady")
-        assert "xpkg.crossplane.io/crossplane-contrib/provider-aws-" in said["message"]
+
+        async def named() -> bool:
+            message = (await _said(client, "EKS", "ClusterReady")).get("message", "")
+            return "xpkg.crossplane.io/crossplane-contrib/provider-aws-" in message
+
+        await _eventually(named)
         assert await _managed_kinds_installed(client) == []
         for origin in ORIGINS:
             await kinds.install(client, definitions(f"provider-upjet-{origin}"))

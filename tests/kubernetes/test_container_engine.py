@@ -5,6 +5,7 @@ The engine is the stand-in, unless a real one is named (see ``support.container_
 
 import asyncio
 import signal
+import time
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -22,6 +23,7 @@ from support.container_engines import NAME, agent_of, container, needs_faults, n
 from support.fake_docker import IMAGE, FakeDocker
 from support.fleets import ControlPlane
 from support.node_agent import Agent, is_ready, is_running, pod, status_of, until
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -84,7 +86,7 @@ async def test_a_pod_runs_in_a_container_answers_and_is_removed(agent: Agent) ->
         livenessProbe={"tcpSocket": {"port": 8000}, "periodSeconds": 1},
     )
     await agent.create(pod("served", serving))
-    ready = await agent.pod("served", is_ready, 30)
+    ready = await agent.pod("served", is_ready)
     assert status_of(ready)["containerID"].startswith(f"{NAME}://")
     assert status_of(ready)["image"] == IMAGE
     assert status_of(ready)["imageID"] != ""
@@ -94,11 +96,11 @@ async def test_a_pod_runs_in_a_container_answers_and_is_removed(agent: Agent) ->
     await agent.gone("served")
     with pytest.raises(urllib.error.URLError):
         await asyncio.to_thread(answer, f"http://{address}:8000/")
-    await agent.forgotten(ready, 10)
+    await agent.forgotten(ready)
 
 
 def answer(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=5) as response:
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as response:
         words: bytes = response.read()
     return words.decode()
 
@@ -107,7 +109,7 @@ async def test_a_container_that_ends_is_started_again_and_its_last_log_kept(agen
     source = "print('the last words'); raise SystemExit(3)"
     failing = container(source, terminationMessagePolicy="FallbackToLogsOnError")
     await agent.create(pod("failing", failing))
-    found = await agent.pod("failing", lambda each: waiting(each).get("reason") == "CrashLoopBackOff", 30)
+    found = await agent.pod("failing", lambda each: waiting(each).get("reason") == "CrashLoopBackOff")
     assert waiting(found)["message"] == (
         "back-off 10s restarting the container, which ended with exit code 3: the last words"
     )
@@ -117,17 +119,38 @@ async def test_a_container_that_ends_is_started_again_and_its_last_log_kept(agen
     assert await kubectl == "the last words\n"
 
 
-async def test_the_log_of_a_container_is_followed_to_its_end(agent: Agent) -> None:
-    source = "import time\nfor number in range(5): print('line', number)\ntime.sleep(6)\nprint('last')"
-    await agent.create(pod("talking", container(source), restartPolicy="Never"))
-    await agent.pod("talking", is_running, 30)
+async def test_the_log_of_a_container_is_followed_to_its_end(agent: Agent, tmp_path: Path) -> None:
+    source = (
+        "import pathlib, time\nfor number in range(5): print('line', number)\n"
+        "while not pathlib.Path('/told/end').exists(): time.sleep(0.05)\nprint('last')"
+    )
+    talking = container(source, volumeMounts=[{"name": "told", "mountPath": "/told"}])
+    volume = {"name": "told", "hostPath": {"path": str(tmp_path)}}
+    await agent.create(pod("talking", talking, restartPolicy="Never", volumes=[volume]))
+    await agent.pod("talking", is_running)
 
     async def has_spoken() -> bool:
         return "line 4" in await asyncio.to_thread(agent.kubectl, "logs", "talking")
 
     await until(has_spoken)
-    followed = await asyncio.to_thread(agent.kubectl, "logs", "-f", "--tail=1", "talking")
-    assert followed == "line 4\nlast\n"
+    following = await asyncio.create_subprocess_exec(
+        *(
+            agent.binary,
+            "kubectl",
+            f"--kubeconfig={agent.home.kubeconfig}",
+            "logs",
+            "-f",
+            "--tail=1",
+            "talking",
+        ),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert following.stdout is not None
+    async with asyncio.timeout(PATIENCE_S):
+        assert await following.stdout.readline() == b"line 4\n"
+        (tmp_path / "end").touch()
+        assert await following.stdout.read() == b"last\n"
+        assert await following.wait() == 0
     assert agent.kubectl("logs", "talking", "--tail=2") == "line 4\nlast\n"
     stamped = agent.kubectl("logs", "talking", "--timestamps", "--tail=1")
     assert (stamped[:2], stamped[-6:]) == ("20", " last\n")
@@ -140,12 +163,12 @@ async def test_the_log_of_a_container_is_followed_to_its_end(agent: Agent) -> No
 async def test_an_agent_that_was_killed_takes_its_containers_over_again(agent: Agent) -> None:
     await agent.create(pod("adopted", container(SLEEP)))
     await agent.create(pod("orphaned", container(SLEEP)))
-    before = await agent.pod("adopted", is_ready, 30)
-    orphan = await agent.pod("orphaned", is_ready, 30)
+    before = await agent.pod("adopted", is_ready)
+    orphan = await agent.pod("orphaned", is_ready)
     agent.end(signal.SIGKILL)
     await agent.client.delete(resources.PODS, "orphaned", "default", grace_period_s=0)
     await agent.start()
-    await agent.forgotten(orphan, 30)
+    await agent.forgotten(orphan)
     after = await agent.pod("adopted", is_ready)
     assert status_of(after) == status_of(before)
     await agent.client.delete(resources.PODS, "adopted", "default")
@@ -157,9 +180,17 @@ async def test_a_stubborn_container_is_killed_after_its_grace(agent: Agent) -> N
         "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('up')\ntime.sleep(1000)"
     )
     await agent.create(pod("stubborn", container(source), terminationGracePeriodSeconds=2))
-    await agent.pod("stubborn", is_running, 30)
+    await agent.pod("stubborn", is_running)
+
+    async def is_up() -> bool:
+        return await asyncio.to_thread(agent.kubectl, "logs", "stubborn") == "up\n"
+
+    await until(is_up)
+    began = time.monotonic()
     await agent.client.delete(resources.PODS, "stubborn", "default")
-    assert 2 <= await agent.gone("stubborn") <= 12
+    await agent.gone("stubborn")
+    # Less than without a grace of its own.
+    assert 2 <= time.monotonic() - began < 30
 
 
 async def test_what_a_container_may_not_be_is_refused(agent: Agent) -> None:
@@ -178,12 +209,17 @@ async def test_a_pull_is_told_of_while_it_lasts_and_when_it_fails(agent: Agent, 
     condition = {each["type"]: each.get("reason") for each in seen["status"]["conditions"]}
     assert condition["PodReadyToStartContainers"] == "Pulling"
     await agent.pod("pulling", is_running)
-    await agent.create(pod("unpulled", container(SLEEP, image="example.com/none:1")))
+    unpulled = pod("unpulled", container(SLEEP, image="example.com/none:1"))
+    # Whoever waited for its end would wait for longer than this test.
+    unpulled["spec"]["terminationGracePeriodSeconds"] = 10 * PATIENCE_S
+    await agent.create(unpulled)
     for reason in ("ErrImagePull", "ImagePullBackOff"):
         found = await agent.pod("unpulled", lambda each, reason=reason: waiting(each).get("reason") == reason)
         assert "manifest for example.com/none:1 not found" in waiting(found)["message"]
+    pulls = engine.calls("pull")
     await agent.client.delete(resources.PODS, "unpulled", "default")
-    assert await agent.gone("unpulled") < 3
+    await agent.gone("unpulled")
+    assert engine.calls("pull") == pulls, "it is not waited for the next try"
 
 
 @needs_faults
@@ -226,7 +262,7 @@ async def test_an_engine_that_goes_away_takes_no_pod_along(agent: Agent, engine:
     assert kept is not None
     assert status_of(kept) == status_of(before)
     engine.fault()
-    await agent.pod("later", is_running, 30)
+    await agent.pod("later", is_running)
     assert status_of(await agent.pod("kept", is_ready)) == status_of(before)
 
 
@@ -245,7 +281,7 @@ async def test_a_pod_whose_engine_is_away_is_deleted_when_it_is_back(
     await until(was_to_be_killed)
     assert await agent.client.get(resources.PODS, "leaving", "default") is not None
     engine.fault()
-    await agent.gone("leaving", 30)
+    await agent.gone("leaving")
     await until(lambda: nothing_left(agent))
     assert engine.containers() == {}
 

@@ -16,7 +16,7 @@ import pytest
 
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
-from modelplane.compose.readiness import condition_of, holds
+from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources, ownership
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -394,10 +394,11 @@ async def test_a_cache_is_staged_and_leaves_nothing_when_it_is_deleted(
         await eventually(without_token)
         await client.apply({**token, "stringData": {"HF_TOKEN": "secret"}})
 
-        async def pod() -> bool:
-            return bool((await client.list(resources.PODS, namespace)).items)
+        async def staging() -> bool:
+            both = (resources.PERSISTENT_VOLUME_CLAIMS, resources.PODS)
+            return all([(await client.list(each, namespace)).items for each in both])
 
-        await eventually(pod)
+        await eventually(staging)
         [claim] = (await client.list(resources.PERSISTENT_VOLUME_CLAIMS, namespace)).items
         await bench.report(resources.PERSISTENT_VOLUME_CLAIMS, claim, {"phase": "Bound"})
         [attempt] = (await client.list(resources.PODS, namespace)).items
@@ -441,7 +442,7 @@ async def test_scaling_down_withdraws_the_endpoint_and_then_the_replica(
             return counts == [1] * len(CHILDREN)
 
         await eventually(one_of_each)
-        assert holds(await bench.get(fleet_resources.MODEL_DEPLOYMENTS), "Ready")
+        await bench.condition(fleet_resources.MODEL_DEPLOYMENTS, "Ready", "True")
 
 
 async def test_a_deleted_deployment_leaves_nothing(control_plane: ControlPlane, bench: Bench) -> None:

@@ -21,6 +21,7 @@ from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from support import pod_templates
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -150,11 +151,9 @@ def kubeconfig(control_plane):
             await client.apply(namespace)
             for kind in KINDS:
                 await client.apply(crd(kind))
-            for _ in range(600):
-                if all("Established" in _true(found) for found in await _definitions(client)):
-                    return
-                await asyncio.sleep(0.05)
-            pytest.fail("the kinds were not established within 30 s")
+            async with asyncio.timeout(PATIENCE_S):
+                while not all("Established" in _true(found) for found in await _definitions(client)):
+                    await asyncio.sleep(0.05)
 
     asyncio.run(install())
     return str(control_plane.kubeconfig)

@@ -32,6 +32,7 @@ from support.certificates import authority, server_pair
 from support.fleets import ControlPlane
 from support.gateway_module import library
 from support.kinds import install
+from support.patience import PATIENCE_S
 from support.service_accounts import kubeconfig
 
 pytestmark = pytest.mark.kubernetes
@@ -190,8 +191,8 @@ async def test_nothing_is_published_unless_crossplane_owns_the_kinds(bench: Benc
     await reported(bench.client, problem="")
     await _owned_by_crossplane(bench.client, owned=False)
     try:
-        assert await asyncio.wait_for(bench.controller.process.wait(), 30) == 3
+        assert await asyncio.wait_for(bench.controller.process.wait(), PATIENCE_S) == 3
         another = await publisher(bench.plane, bench._commands, tmp_path)
-        assert await asyncio.wait_for(another.process.wait(), 60) == 3
+        assert await asyncio.wait_for(another.process.wait(), PATIENCE_S) == 3
     finally:
         await _owned_by_crossplane(bench.client)

@@ -33,6 +33,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object, Resource
 from modelplane.local.applying import until_established
 from support.packages import VERSION
+from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
@@ -78,6 +79,11 @@ def kubeconfig(control_plane) -> Iterator[str]:
         ) as client:
             for name in names:
                 await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
+            # The next module may install them again: it must not find what is about to go.
+            async with asyncio.timeout(PATIENCE_S):
+                for name in names:
+                    while await client.get(CUSTOM_RESOURCE_DEFINITIONS, name):
+                        await asyncio.sleep(0.05)
 
     with pytest.MonkeyPatch.context() as patch:
         served = [resource for each in found for resource in _served(each)]
@@ -179,10 +185,10 @@ def test_the_function_of_the_image_says_that_it_serves(inside):
     )
     try:
         with grpc.insecure_channel(address) as channel:
-            grpc.channel_ready_future(channel).result(timeout=30)
+            grpc.channel_ready_future(channel).result(timeout=PATIENCE_S)
             answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
     finally:
         running.terminate()
-        _, errors = running.communicate(timeout=30)
+        _, errors = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 0, errors

@@ -15,6 +15,7 @@ from modelplane.kubelet.engines.llm_d.choice import Choice
 from modelplane.kubelet.engines.llm_d.endpoint_picker import answers
 from modelplane.kubelet.pods import grpc_check
 from support.envoys import Engine, Gateway, engines, free_ports, running_envoy
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -130,11 +131,11 @@ async def health(answer: bytes) -> AsyncIterator[int]:
     ],
 )
 async def test_a_grpc_probe_asks_a_real_server(answer: bytes, problem: str) -> None:
-    async with health(answer) as port, asyncio.timeout(60):
+    async with health(answer) as port, asyncio.timeout(PATIENCE_S):
         action = {"port": port, "service": "inference-extension"}
         assert await grpc_check.problem(action, "127.0.0.1") == problem
 
 
 async def test_a_grpc_probe_of_another_server_fails() -> None:
-    async with engines("http") as (http,), asyncio.timeout(60):
+    async with engines("http") as (http,), asyncio.timeout(PATIENCE_S):
         assert await grpc_check.problem({"port": http.port}, "127.0.0.1") != ""

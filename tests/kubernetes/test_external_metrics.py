@@ -5,6 +5,7 @@ import base64
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ from modelplane.api.model_service import ModelService
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import external_metrics, fleet_resources
 from modelplane.gateway.load import Load, Reading
+from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import Object
+from modelplane.kube.resources import Object, Resource
 from modelplane.local import applying, pki
 from modelplane.local.certificate_files import Pki
 from modelplane.local.home import Home
 from support.fleets import ControlPlane, control_plane_of
+from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
@@ -175,7 +178,7 @@ async def until(client: Client, manifest: Object, holds: Callable[[Object], bool
     namespace = manifest["metadata"].get("namespace")
     found: Object | None = None
     try:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE_S):
             while not (found and holds(found)):
                 found = await client.get(resource, manifest["metadata"]["name"], namespace)
                 await asyncio.sleep(0.2)
@@ -183,14 +186,27 @@ async def until(client: Client, manifest: Object, holds: Callable[[Object], bool
         pytest.fail(f"it is {found}")
 
 
+async def discovered(client: Client, manifest: Object) -> Resource | None:
+    """Return the resource of a kind that is established: the server lists it a moment later."""
+    try:
+        return await client.resource_of(manifest)
+    except errors.ApiError as error:
+        if error.code != HTTPStatus.NOT_FOUND:
+            raise
+        return None
+
+
 async def keda(client: Client) -> Object:
     """Return the ScaledObject of the page as the API server has it, with KEDA's own definition."""
     [definition] = [each for each in definitions("keda") if each["spec"]["names"]["kind"] == "ScaledObject"]
     await applying.apply_together(client, [definition])
     await applying.until_established(client, [definition["metadata"]["name"]])
-    await client.apply(shown_scaled_object())
     shown = shown_scaled_object()
-    found = await client.get(await client.resource_of(shown), shown["metadata"]["name"], "default")
+    async with asyncio.timeout(PATIENCE_S):
+        while not (resource := await discovered(client, shown)):
+            await asyncio.sleep(0.05)
+    await client.apply(shown)
+    found = await client.get(resource, shown["metadata"]["name"], "default")
     assert found is not None
     assert found["spec"] == shown["spec"], "the API server has dropped no field"
     return found

@@ -210,7 +210,8 @@ def test_whoever_is_not_the_provider_is_told_nothing(
 
 
 def refusal(address: str) -> str:
-    with pytest.raises(openai.InternalServerError) as raised:
+    # Not found is what the gateway knows nothing of yet.
+    with pytest.raises((openai.InternalServerError, openai.NotFoundError)) as raised:
         asked(address)
     return raised.value.code or ""
 
@@ -244,7 +245,7 @@ def test_another_url_is_used_at_once_and_a_stream_from_the_one_before_goes_on(
     until(lambda: asked(address), "before")
     before.go_on.clear()
     with told(address) as pieces:
-        assert before.begun.wait(10)
+        assert before.begun.wait(PATIENCE_S)
         endpoint(fleet, "moved", f"https://{after.authority}/v1")
         until(lambda: asked(address), "after")
         assert {asked(address) for _ in range(20)} == {"after"}
@@ -291,7 +292,7 @@ def test_a_provider_gets_the_credential_that_its_owner_permits_and_nothing_else_
     assert paid.keys == {"Bearer sk-2"}
     fleet.kubectl("delete", "secret", "paid", "-n", TEAM)
     until(lambda: {asked(address) for _ in range(24)}, {"gemma"})
-    assert 'there is no Secret "paid"' in condition(fleet, "paid", "CredentialReady")
+    until(lambda: 'there is no Secret "paid"' in condition(fleet, "paid", "CredentialReady"), True)
     assert (paid.keys, thief.targets) == ({"Bearer sk-2"}, [])
     credential(fleet, "sk-3", paid.authority)
     endpoint(fleet, "paid", f"http://{paid.authority}/v1", **with_credential)

@@ -26,6 +26,7 @@ from modelplane.local import lifecycle, setup
 from modelplane.local.applying import until_established
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
+from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
@@ -97,7 +98,7 @@ def kubeconfig(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
     lifecycle.start(home, kubernetes_binary, CONTROL_PLANE)
 
     async def install() -> None:
-        await lifecycle.until_running(home, CONTROL_PLANE, 60, lambda _record: None)
+        await lifecycle.until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None)
         crds = _definitions()
         async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
             for name in NAMESPACES:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -26,6 +25,7 @@ from modelplane.local import lifecycle
 from modelplane.local.processes import CONTROL_PLANE
 from modelplane.proxy import ledger_objects
 from modelplane.proxy.publication import Read, read
+from support.envoys import free_ports
 from support.fleets import ControlPlane
 from support.gateway_module import running_model
 from support.kinds import install
@@ -40,12 +40,6 @@ SERVICE = "modelplane-gateway"
 ADDRESS = f"{SERVICE}.{SYSTEM}.svc"
 GATEWAY = {"backend": "Envoy", "allowedDestinations": ["127.0.0.1"]}
 """The engines of these tests are on loopback, which a gateway in a cluster refuses."""
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
@@ -68,7 +62,7 @@ class Command:
     async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         with suppress(ProcessLookupError):
             self.process.send_signal(number)
-        return await asyncio.wait_for(self.process.wait(), 20)
+        return await asyncio.wait_for(self.process.wait(), PATIENCE_S)
 
 
 class Commands:
@@ -106,8 +100,8 @@ class Pod:
         self._kubeconfig = kubeconfig
         self._directory = directory
         self._session = session
-        self.port = free_port()
-        self._health = free_port()
+        self.port = next(free_ports())
+        self._health = next(free_ports())
         self._where = ("--dir", str(directory), "--port", str(self.port), "--address", "127.0.0.1")
 
     async def start_envoy(self, **environment: str) -> None:
@@ -186,7 +180,7 @@ class Bench:
     async def words(self, *arguments: str) -> str:
         """Run a command against the control plane to its end; return what it printed."""
         command = await self._commands.start(*arguments, "--kubeconfig", str(self.plane.kubeconfig))
-        assert await asyncio.wait_for(command.process.wait(), 60) == 0, command.log
+        assert await asyncio.wait_for(command.process.wait(), PATIENCE_S) == 0, command.log
         return command.log
 
     async def start_controller(self) -> None:
@@ -299,7 +293,7 @@ async def engine(name: str) -> AsyncIterator[int]:
     application.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
-    port = free_port()
+    port = next(free_ports())
     await web.TCPSite(runner, "127.0.0.1", port).start()
     try:
         yield port
@@ -563,9 +557,9 @@ async def test_controllers_that_restart_publish_nothing(bench: Bench) -> None:
         await bench.service("kept", a)
         pod = await bench.pod("pod")
         await pod.serves("/team/kept/", "a")
-    before = await bench.published()
     [controller] = (each for each in bench._commands._started if "controller" in each._log.name)
     assert await controller.end() == 0
+    before = await bench.published()
     again = await bench._commands.start(
         "controller", "--kubeconfig", str(bench.plane.kubeconfig), "--gateway-service", SERVICE
     )
@@ -596,7 +590,7 @@ async def test_requests_go_on_while_the_api_server_is_away_whatever_is_restarted
         await pod.serves("/team/lasting/", "a")
         await eventually(pod.ready)
         lifecycle.start(bench.plane.home, bench.plane.binary, CONTROL_PLANE)
-        await lifecycle.until_running(bench.plane.home, CONTROL_PLANE, 60, lambda _record: None)
+        await lifecycle.until_running(bench.plane.home, CONTROL_PLANE, PATIENCE_S, lambda _record: None)
         await bench.service("lasting", b)
         async with asyncio.timeout(PATIENCE_S):
             while await pod.get("/team/lasting/") != (200, "b"):
@@ -619,7 +613,7 @@ async def test_a_pod_that_is_to_end_is_not_ready_first_and_lets_nobody_down(benc
         await eventually(draining)
         # A load balancer may not have noticed yet.
         assert await pod.get("/team/drained/") == (200, "a")
-        assert await asyncio.wait_for(pod.companion.process.wait(), 20) == 0
+        assert await asyncio.wait_for(pod.companion.process.wait(), PATIENCE_S) == 0
         assert await slow == (200, "." * 40)
 
 

@@ -488,7 +488,7 @@ def validated(directory: Path, module: Module) -> tuple[int, str]:
         env={"ENVOY_DYNAMIC_MODULES_SEARCH_PATH": str(module.library.parent)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     return done.returncode, done.stdout + done.stderr

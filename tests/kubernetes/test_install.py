@@ -59,7 +59,7 @@ def cluster(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -
     running = (*CONTROL_PLANE, "agent", "envoy")
     lifecycle.start(home, kubernetes_binary, running)
     try:
-        asyncio.run(lifecycle.until_running(home, running, 60, lambda _record: None))
+        asyncio.run(lifecycle.until_running(home, running, PATIENCE_S, lambda _record: None))
         yield shell(ControlPlane(home, kubernetes_binary), folder, "CONTROL", "GPU")
     finally:
         lifecycle.stop(home)
@@ -188,21 +188,21 @@ def test_the_first_answer_comes_through_the_gateway(cluster: Shell, fleet: int) 
     assert address == "http://127.0.0.1/ml-team/first-answer"
     asyncio.run(_open_the_way(cluster))
     here = address.replace("127.0.0.1", f"127.0.0.1:{fleet}")
-    client = openai.OpenAI(base_url=f"{here}/v1", api_key="none", max_retries=0, timeout=60)
     deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            answer = client.chat.completions.create(
-                model="gemma",
-                messages=[{"role": "user", "content": "The capital of France is"}],
-                max_tokens=12,
-            )
-        except openai.OpenAIError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-        else:
-            break
+    with openai.OpenAI(base_url=f"{here}/v1", api_key="none", max_retries=0, timeout=60) as client:
+        while True:
+            try:
+                answer = client.chat.completions.create(
+                    model="gemma",
+                    messages=[{"role": "user", "content": "The capital of France is"}],
+                    max_tokens=12,
+                )
+            except openai.OpenAIError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+            else:
+                break
     assert (answer.choices[0].message.content or "").strip()
 
 
@@ -310,7 +310,7 @@ def test_nothing_is_uninstalled_while_there_are_models(cluster: Shell) -> None:
 
 @pytest.mark.usefixtures("fleet")
 def test_uninstalling_with_the_models_leaves_only_what_others_made(cluster: Shell) -> None:
-    said = cluster.run("modelplane uninstall --delete-models --timeout 120")
+    said = cluster.run("modelplane uninstall --delete-models --timeout 180")
     assert "models: 3 deleted" in said
     assert f"kinds: {len(COMPOSED)} deleted" in said
     [kept] = [line for line in said.splitlines() if "namespace modelplane-system: kept, because of" in line]

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from support.patience import PATIENCE_S
+
 CRD = """\
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -149,7 +151,7 @@ class Repository:
             return None
         if folder == "slow":
             self.held.set()
-            self.let_go.wait(60)
+            self.let_go.wait(PATIENCE_S)
         if name == "index.yaml":
             return "text/yaml", self._index()
         body = self._archives.get(name)

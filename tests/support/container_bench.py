@@ -25,6 +25,7 @@ from modelplane.kubelet.runtime.containers.container_runtime import PodContainer
 from modelplane.kubelet.runtime.launch import NotYet
 from modelplane.kubelet.runtime.protocol import Runtime
 from support.fake_docker import IMAGE, FakeDocker
+from support.patience import PATIENCE_S
 
 SLEEP = "import time; print('up', flush=True); time.sleep(100)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True)); {SLEEP}"
@@ -111,7 +112,7 @@ def sleeping(source: str = SLEEP, **fields: Any) -> Object:
 
 
 async def wait_for(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not holds():
             await asyncio.sleep(0.02)
 

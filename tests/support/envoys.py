@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import ssl
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ class Engine:
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         try:
-            for number in range(EVENTS):
+            for number in itertools.count() if "endless" in request.query else range(EVENTS):
                 await response.write(f"data: {number}\n\n".encode())
                 await asyncio.sleep(EVENT_S)
         except (ConnectionError, asyncio.CancelledError):
@@ -163,11 +164,24 @@ class Gateway:
                     yield line.decode().strip()
 
 
+_RESERVED: deque[int] = deque()
+_MOST_RESERVED = 128
+
+
 def free_ports() -> Iterator[int]:
+    """Yield ports that nobody else gets: the last of them stay reserved for whoever reuses the address.
+
+    A socket that is bound and does not listen keeps the kernel from giving its port away, and refuses
+    connections, but with SO_REUSEADDR, which every server sets, another one listens beside it (socket(7)).
+    """
     while True:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
+        reserved = socket.socket()
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        port: int = reserved.getsockname()[1]
+        _RESERVED.append(reserved.detach())
+        if len(_RESERVED) > _MOST_RESERVED:
+            os.close(_RESERVED.popleft())
         yield port
 
 

@@ -257,7 +257,7 @@ class _Program:
             },
         }
         with self._locked():
-            if any(_read(path)["Name"] == name for path in self._records()):
+            if any(_read(path).get("Name") == name for path in self._records()):
                 _fail(f'Error response from daemon: Conflict. The container name "{name}" is in use')
             (self.state / "containers" / identity).mkdir()
             self._save(container)
@@ -412,8 +412,8 @@ class _Program:
     def _list(self, arguments: list[str]) -> None:
         key, _, value = arguments[-1].removeprefix("label=").partition("=")
         for path in self._records():
-            container = _read(path)
-            if container["Config"]["Labels"].get(key) == value:
+            container = _read(path)  # empty if it was removed meanwhile
+            if container and container["Config"]["Labels"].get(key) == value:
                 print(container["Id"])
 
 

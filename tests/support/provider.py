@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from support.patience import PATIENCE_S
+
 PIECES = ("Paris", " is", " the", " capital")
 
 
@@ -102,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
         for number, piece in enumerate(PIECES):
             if number:
                 provider.begun.set()
-                provider.go_on.wait(30)
+                provider.go_on.wait(PATIENCE_S)
             choice = {"index": 0, "delta": {"content": piece}, "finish_reason": None}
             chunk = {
                 "id": "1",

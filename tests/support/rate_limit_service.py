@@ -74,7 +74,8 @@ class Service:
                 self.program, env=os.environ | settings, stdout=log, stderr=log
             )
         async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE_S):
-            while not await self._answers(client):
+            # It answers on the one port a moment before or after it does on the other.
+            while not (await self._answers(client) and await _accepts(self.port)):
                 await asyncio.sleep(0.05)
 
     async def _answers(self, client: aiohttp.ClientSession) -> bool:

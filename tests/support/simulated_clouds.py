@@ -21,6 +21,7 @@ from modelplane.controllers.fleet_resources import of_row
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
+from support.patience import PATIENCE_S
 
 FINALIZER = "finalizer.managedresource.crossplane.io"
 SYSTEM = "modelplane-system"
@@ -53,7 +54,7 @@ class SimulatedClouds:
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
-        self._thread.join(30)
+        self._thread.join(PATIENCE_S)
 
     async def _run(self) -> None:
         async with Client.from_kubeconfig(self.kubeconfig, known=fleet_resources.known) as client:

@@ -122,7 +122,7 @@ def fleet(
         try:
             started.modelplane("up", "--clusters", "2")
             started.kubectl("apply", "-f", str(folder / "manifests.yaml"))
-            until_ready(started, 120)
+            until_ready(started)
             yield started
         finally:
             started.modelplane("down")
@@ -198,11 +198,11 @@ def files(fleet: Fleet) -> set[str]:
     }
 
 
-def until_ready(fleet: Fleet, timeout_s: int = 60) -> None:
+def until_ready(fleet: Fleet) -> None:
     """Wait until everything is Ready, and what is composed is as it should be."""
     for condition in ("Synced", "Ready"):
         wait = ("wait", f"--for=condition={condition}", "ic,ig,md,mr,ms,me,modelcache", "--all", "-A")
-        waited = fleet.kubectl(*wait, f"--timeout={timeout_s}s", check=False)
+        waited = fleet.kubectl(*wait, f"--timeout={PATIENCE_S}s", check=False)
         assert "timed out" not in waited, fleet.kubectl("describe", "md,mr,modelcache", "-A")
 
 

@@ -132,8 +132,10 @@ class GatewayController(Runnable):
             return
         self._touched.set()
         while True:
+            # Not wait_for, which in Python 3.11 forgets a cancellation that comes with the event.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._touched.wait(), self._settings.certificates.look_again_s)
+                async with asyncio.timeout(self._settings.certificates.look_again_s):
+                    await self._touched.wait()
             await asyncio.sleep(_SETTLE_S)
             self._touched.clear()
             # Routes that are not composed yet would be removed by the first write, and only by that one.

@@ -13,8 +13,9 @@ import grpc
 import psutil
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
+from support.patience import PATIENCE_S
+
 _ANY_SIZE = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
-_PATIENCE_S = 20
 METHOD = "/apiextensions.fn.proto.v1.FunctionRunnerService/RunFunction"
 """The one call of the protocol."""
 
@@ -72,14 +73,14 @@ class FunctionProcess:
         self._disconnect()
         self._channel = self.connect(self._credentials)
         try:
-            grpc.channel_ready_future(self._channel).result(timeout=_PATIENCE_S)
+            grpc.channel_ready_future(self._channel).result(timeout=PATIENCE_S)
         except grpc.FutureTimeoutError:
             self.stop()
             raise AssertionError(f"the function does not answer: {self.log}") from None
 
     def ends(self) -> int:
         """Start the process where it cannot run; return its exit status."""
-        return self._spawn().wait(timeout=_PATIENCE_S)
+        return self._spawn().wait(timeout=PATIENCE_S)
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "modelplane.cli.main", "function", "--address", self.address]
@@ -104,7 +105,7 @@ class FunctionProcess:
         if self._process is not None:
             if self._process.poll() is None:
                 os.kill(self._process.pid, number)
-            self._process.wait(timeout=_PATIENCE_S)
+            self._process.wait(timeout=PATIENCE_S)
             self._process = None
 
     def restart(self) -> None:
@@ -127,7 +128,7 @@ class FunctionProcess:
 
 
 def call(
-    channel: grpc.Channel, request: fnv1.RunFunctionRequest, timeout_s: float = 20
+    channel: grpc.Channel, request: fnv1.RunFunctionRequest, timeout_s: float = PATIENCE_S
 ) -> fnv1.RunFunctionResponse:
     """Call the function over a connection."""
     method = channel.unary_unary(

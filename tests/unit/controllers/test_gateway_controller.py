@@ -162,6 +162,26 @@ def _routes(name: str) -> Composition:
     return Composition(routes=(Route(f"n/{name}", f"/n/{name}/", unavailable="nothing serves"),))
 
 
+SECURED = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "InferenceGateway",
+    "metadata": {"name": "default", "uid": "g"},
+    "spec": {"backend": "Envoy", "tls": {"certificateRefs": [{"name": "front"}]}},
+}
+
+
+def _certificate(folder: Path) -> dict[str, Any]:
+    """Return the Secret that the gateway refers to."""
+    authority(folder)
+    chain, key = server_pair(folder, "models.example")
+    data = {"tls.crt": chain, "tls.key": key}
+    return {
+        "type": "kubernetes.io/tls",
+        "metadata": {"name": "front"},
+        "data": {name: base64.b64encode(pem.encode()).decode() for name, pem in data.items()},
+    }
+
+
 async def test_the_routes_are_those_of_the_compositions(bench: Bench) -> None:
     bench.has("b", _routes("b"))
     bench.has("a", _routes("a"))
@@ -370,25 +390,12 @@ async def test_a_gateway_whose_certificate_is_missing_is_closed_and_opens_once_i
     bench: Bench, tmp_path: Path
 ) -> None:
     bench.in_front_of(Elsewhere(bench))
-    bench.inference_gateway = {
-        "apiVersion": "modelplane.ai/v1alpha1",
-        "kind": "InferenceGateway",
-        "metadata": {"name": "default", "uid": "g"},
-        "spec": {"backend": "Envoy", "tls": {"certificateRefs": [{"name": "front"}]}},
-    }
+    bench.inference_gateway = SECURED
     async with _running(bench):
         await bench.look()
         assert "it does not exist" in bench.gateway.address.problem
         assert "tls/front.json" not in bench.written
-        authority(tmp_path)
-        chain, key = server_pair(tmp_path, "models.example")
-        data = {"tls.crt": chain, "tls.key": key}
-        secret = {
-            "type": "kubernetes.io/tls",
-            "metadata": {"name": "front"},
-            "data": {name: base64.b64encode(pem.encode()).decode() for name, pem in data.items()},
-        }
-        bench.secrets["front"] = secret
+        secret = bench.secrets["front"] = _certificate(tmp_path)
         writes = bench.writes
         bench.gateway.secret_changed({"metadata": {"name": "other"}})
         await asyncio.sleep(1)
@@ -397,6 +404,26 @@ async def test_a_gateway_whose_certificate_is_missing_is_closed_and_opens_once_i
         await asyncio.sleep(1)
         assert "tls/front.json" in bench.written
     assert bench.gateway.address == GatewayAddress(problem="no address yet")
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_it_ends_when_it_is_cancelled_however_soon_after_a_change(
+    bench: Bench, tmp_path: Path, turns: int
+) -> None:
+    bench.inference_gateway = SECURED
+    bench.secrets["front"] = _certificate(tmp_path)
+    task = asyncio.create_task(bench.gateway.run())
+    try:
+        await bench.look()
+        bench.gateway.touch()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=60)
+        assert done == {task}
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_the_first_configuration_waits_for_the_secrets_that_routes_name(bench: Bench) -> None:
