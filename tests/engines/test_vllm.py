@@ -5,6 +5,7 @@ import itertools
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -141,18 +142,17 @@ def test_a_stream_ends_whole_after_the_signal_with_what_is_composed(server: Serv
     assert server.process.wait(timeout=60) == 0
 
 
-def test_without_it_a_stream_is_broken(vllm: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_without_it_streams_are_broken(vllm: Path, tiny_model: Path, tmp_path: Path) -> None:
     """The reason for the flag; once this fails, vLLM finishes its requests by itself."""
     with serve(vllm, tiny_model, free_port(), tmp_path / "log") as server:
-        events = server.stream(3000, return_token_ids=True)
-        before = list(itertools.islice(events, 20))
-        assert len(before) == 20
+        # Many, because one may have been computed to its end before the signal.
+        streams = [server.stream(3000, return_token_ids=True) for _ in range(16)]
+        tokens = [tokens_of([next(each)]) for each in streams]
         server.stop()
-        try:
-            after = list(events)
-        except (OSError, http.client.HTTPException):
-            return
-        assert tokens_of(before) + tokens_of(after) < 3000
+        for place, each in enumerate(streams):
+            with suppress(OSError, http.client.HTTPException):
+                tokens[place] += tokens_of(each)
+        assert min(tokens) < 3000
 
 
 def test_a_flag_that_it_does_not_know_is_named_in_the_last_lines(vllm: Path, tiny_model: Path) -> None:
