@@ -195,12 +195,12 @@ def test_a_deployment_serves_from_the_cache(fleet: Fleet, staged: Path) -> None:
     try:
         fleet.kubectl("wait", "--for=condition=Ready", "ms/cached", "-n", TEAM, "--timeout=180s")
         address = fleet.kubectl("get", "ms", "cached", "-n", TEAM, "-o", "jsonpath={.status.address}")
-        client = openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=60)
-        answer = client.chat.completions.create(
-            model="gemma",
-            messages=[{"role": "user", "content": "What is the capital of France?"}],
-            max_tokens=12,
-        )
+        with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=60) as client:
+            answer = client.chat.completions.create(
+                model="gemma",
+                messages=[{"role": "user", "content": "What is the capital of France?"}],
+                max_tokens=12,
+            )
         assert (answer.choices[0].message.content or "").strip()
         (engine,) = [
             pid

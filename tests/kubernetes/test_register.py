@@ -185,10 +185,10 @@ def test_one_command_leads_from_a_kubeconfig_to_an_answer(fleet: Fleet, tmp_path
     fleet.kubectl("wait", *ready)
     service = json.loads(fleet.kubectl("get", "ms", "first-answer", "-n", "ml-team", "-o", "json"))
     base = f"{service['status']['address']}/v1"
-    client = openai.OpenAI(base_url=base, api_key="none", max_retries=5, timeout=60)
-    answer = client.chat.completions.create(
-        model="gemma", messages=[{"role": "user", "content": "The capital of France is"}], max_tokens=12
-    )
+    with openai.OpenAI(base_url=base, api_key="none", max_retries=5, timeout=60) as client:
+        answer = client.chat.completions.create(
+            model="gemma", messages=[{"role": "user", "content": "The capital of France is"}], max_tokens=12
+        )
     assert answer.choices[0].message.content
     before = _state(fleet)
     assert 'Cluster "gpu-1" is registered already: nothing was changed' in _register(fleet, "--apply")

@@ -28,7 +28,7 @@ from modelplane.scheduler.filters.taints import evicting
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.placer import Pins
-from modelplane.scheduler.types import Cluster, PlacedEngine, Replica
+from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason
 
 STILL_FITS: Final = (
@@ -124,7 +124,7 @@ def _refit(state: CycleState, replica: Replica, cluster: Cluster) -> Kept | Leav
             return Leaving(replica, f"{pool} is no longer published")
         # The pools of a cluster in trouble may come back with it.
         why = f"already placed; {pool} is unknown until the cluster is ready"
-        return Kept(replica, replica.engines, why, held=replica.held)
+        return Kept(replica, replica.engines, why, held=replica.held or not _covers(pins, state.deployment))
 
     if all(engine.name in pins for engine in state.deployment.engines):
         resolved = state.placer.resolve(cluster, pins)
@@ -133,6 +133,11 @@ def _refit(state: CycleState, replica: Replica, cluster: Cluster) -> Kept | Leav
         if not state.ledger.grows(cluster, resolved, replica.engines):
             return Kept(replica, resolved)
     return _held(replica) if replica.held else _regrown(state, replica, cluster, pins)
+
+
+def _covers(pins: Pins, deployment: Deployment) -> bool:
+    """Return True if a replica with these pools has one for each pod that a deployment's engines ask for."""
+    return all(len(pins.get(engine.name, ())) == len(engine.members) for engine in deployment.engines)
 
 
 def _held(replica: Replica) -> Kept:

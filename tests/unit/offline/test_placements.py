@@ -94,20 +94,33 @@ def test_a_replica_outside_the_cluster_selector_stays_and_says_that_this_is_not_
     )
 
 
-def test_a_replica_whose_pool_an_unready_cluster_does_not_publish_stays_and_says_so():
-    fleet = running(files(1))
-    unready = """\
+UNREADY = """\
 status:
   gpuPools: []
   conditions:
     - {type: Ready, status: "False", reason: R, message: broken, lastTransitionTime: "2026-01-01T00:00:00Z"}
 """
-    fleet = assemble((*fleet.store, *loaded(cluster("west", extra=unready)).objects))
+
+
+def test_a_replica_whose_pool_an_unready_cluster_does_not_publish_stays_and_says_so():
+    fleet = running(files(1))
+    fleet = assemble((*fleet.store, *loaded(cluster("west", extra=UNREADY)).objects))
     [replica] = placements.explain(fleet, fleet.deployments[0]).deployment.replicas
     assert (replica.state, replica.reason) == (
         "stays",
         'already placed; pool pool of InferenceCluster "west" is unknown until the cluster is ready',
     )
+
+
+def test_an_edit_of_its_engines_does_not_reach_a_replica_whose_pool_is_unknown():
+    fleet = running(files(1))
+    _, _, engines = DEPLOYMENT.partition("    - name: qwen")
+    another = f"    - name: other{engines}"
+    edited = loaded(f"{DEPLOYMENT}{another}").objects
+    fleet = assemble((*fleet.store, *loaded(cluster("west", extra=UNREADY)).objects, *edited))
+    done = place(fleet, fleet.deployments[0])
+    [replica] = [each for each in done.files.store if each["kind"] == "ModelReplica"]
+    assert [each["name"] for each in replica["spec"]["engines"]] == ["qwen"]
 
 
 def test_replicas_that_are_removed_say_where_they_were_and_why():
