@@ -1,15 +1,14 @@
 """SGLang as Modelplane relies on it: readiness, metrics, usage, requests in progress at SIGTERM."""
 
 import itertools
-import json
 import subprocess
 import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from openai.types.chat import ChatCompletionFunctionToolParam
 
+from engines.schemas import STRICT_WEATHER, assert_answers_by_schema, assert_calls
 from engines.servers import MODEL, SGLANG_ON_A_PROCESSOR, Server, free_port, serve_sglang
 from modelplane.api.containers import Container
 from modelplane.compose.backends.draining import Draining, draining
@@ -27,20 +26,6 @@ METRICS = {
     "sglang:e2e_request_latency_seconds_bucket",
 }
 """Metrics that an endpoint picker, a dashboard or an autoscaler reads."""
-
-SCHEMA = {
-    "type": "object",
-    "properties": {"celsius": {"type": "boolean"}},
-    "required": ["celsius"],
-    "additionalProperties": False,
-}
-
-"""What a tool takes, and an answer is."""
-
-WEATHER: ChatCompletionFunctionToolParam = {
-    "type": "function",
-    "function": {"name": "weather", "parameters": SCHEMA, "strict": True},
-}
 
 
 @pytest.fixture(scope="module")
@@ -71,27 +56,11 @@ def test_a_stream_tells_its_usage_only_if_it_is_asked(server: Server) -> None:
 
 
 def test_it_calls_a_tool_with_arguments_that_fit_its_schema_if_it_is_strict(server: Server) -> None:
-    answer = server.client.chat.completions.create(
-        model=MODEL,
-        messages=[{"role": "user", "content": "weather?"}],
-        tools=[WEATHER],
-        tool_choice={"type": "function", "function": {"name": "weather"}},
-        max_tokens=400,
-    )
-    [call] = answer.choices[0].message.tool_calls or []
-    assert call.type == "function"
-    assert call.function.name == "weather"
-    assert isinstance(json.loads(call.function.arguments)["celsius"], bool)
+    assert_calls(server, STRICT_WEATHER)
 
 
 def test_an_answer_fits_the_schema_that_it_is_asked_for(server: Server) -> None:
-    answer = server.client.chat.completions.create(
-        model=MODEL,
-        messages=[{"role": "user", "content": "weather?"}],
-        response_format={"type": "json_schema", "json_schema": {"name": "weather", "schema": SCHEMA}},
-        max_tokens=400,
-    )
-    assert isinstance(json.loads(answer.choices[0].message.content or "")["celsius"], bool)
+    assert_answers_by_schema(server)
 
 
 def test_a_stream_ends_whole_after_the_signal_without_any_flag(server: Server) -> None:

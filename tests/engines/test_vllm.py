@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from openai.types.chat import ChatCompletionFunctionToolParam
 
+from engines.schemas import WEATHER, assert_answers_by_schema, assert_calls
 from engines.servers import MODEL, Server, free_port, serve, tokens_of
 from modelplane.api.containers import Container
 from modelplane.compose.backends.draining import draining
@@ -35,19 +35,6 @@ METRICS = {
 
 LOAD_FORMAT = "endpoint-load-metrics-format"
 """Header by which the gateway asks for a report of the load."""
-
-SCHEMA = {
-    "type": "object",
-    "properties": {"celsius": {"type": "boolean"}},
-    "required": ["celsius"],
-    "additionalProperties": False,
-}
-"""What a tool takes, and an answer is."""
-
-WEATHER: ChatCompletionFunctionToolParam = {
-    "type": "function",
-    "function": {"name": "weather", "parameters": SCHEMA},
-}
 
 
 @pytest.fixture(scope="module")
@@ -109,27 +96,11 @@ def test_a_stream_tells_its_usage_only_if_it_is_asked(server: Server) -> None:
 
 
 def test_it_calls_a_tool(server: Server) -> None:
-    answer = server.client.chat.completions.create(
-        model=MODEL,
-        messages=[{"role": "user", "content": "weather?"}],
-        tools=[WEATHER],
-        tool_choice={"type": "function", "function": {"name": "weather"}},
-        max_tokens=200,
-    )
-    [call] = answer.choices[0].message.tool_calls or []
-    assert call.type == "function"
-    assert call.function.name == "weather"
-    assert isinstance(json.loads(call.function.arguments)["celsius"], bool)
+    assert_calls(server, WEATHER)
 
 
 def test_an_answer_fits_the_schema_that_it_is_asked_for(server: Server) -> None:
-    answer = server.client.chat.completions.create(
-        model=MODEL,
-        messages=[{"role": "user", "content": "weather?"}],
-        response_format={"type": "json_schema", "json_schema": {"name": "weather", "schema": SCHEMA}},
-        max_tokens=400,
-    )
-    assert isinstance(json.loads(answer.choices[0].message.content or "")["celsius"], bool)
+    assert_answers_by_schema(server)
 
 
 def test_a_stream_ends_whole_after_the_signal_with_what_is_composed(server: Server) -> None:

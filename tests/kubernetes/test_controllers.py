@@ -26,6 +26,7 @@ from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
+from support.pod_reports import report
 
 # Where controllers stop while they connect, httpcore2 leaves a connection whose TLS handshake is cancelled to
 # the garbage collector.
@@ -124,19 +125,8 @@ class Bench:
             return bool((await self.client.list(resources.PODS, self.namespace)).items)
 
         await eventually(some_pod)
-        status = {
-            "phase": "Running",
-            "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
-        }
         for pod in (await self.client.list(resources.PODS, self.namespace)).items:
-            await self.client.patch(
-                resources.PODS,
-                pod["metadata"]["name"],
-                {"status": status},
-                self.namespace,
-                kind="strategic",
-                subresource="status",
-            )
+            await report(self.client, pod, ready=ready)
 
     async def report(self, resource: resources.Resource, item: Object, status: Object) -> None:
         """Write a status, as whoever provides the volume or runs the pod would."""

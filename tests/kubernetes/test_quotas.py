@@ -3,7 +3,6 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +12,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.cli.main import main
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.controllers import fleet_resources
-from modelplane.kube import errors, resources
+from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import applying, cluster_objects, permissions
@@ -21,6 +20,7 @@ from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
+from support.pod_reports import report
 
 # Where controllers stop while they connect, httpcore2 leaves a connection whose TLS handshake is cancelled to
 # the garbage collector.
@@ -93,19 +93,10 @@ class Bench:
 
     async def run_pods(self) -> None:
         """Report every pod once, as a kubelet would."""
-        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         for team in (CHAT, BATCH):
             for pod in (await self.client.list(resources.PODS, team)).items:
                 if condition_of(pod, "Ready").get("status") != "True":
-                    with suppress(errors.NotFound):  # one that has been drained meanwhile
-                        await self.client.patch(
-                            resources.PODS,
-                            pod["metadata"]["name"],
-                            {"status": status},
-                            team,
-                            kind="strategic",
-                            subresource="status",
-                        )
+                    await report(self.client, pod)
 
     async def serving(self, team: str) -> int:
         """Return how many replicas of a team serve and are to stay."""

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +14,7 @@ from modelplane.cli.main import main
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.compose.workload_kinds import CONTROLLER_REVISION
 from modelplane.controllers import fleet_resources
-from modelplane.kube import errors, resources
+from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import applying, cluster_objects, permissions
@@ -22,6 +22,7 @@ from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
+from support.pod_reports import report
 
 # Where controllers stop while they connect, httpcore2 leaves a connection whose TLS handshake is cancelled to
 # the garbage collector.
@@ -99,21 +100,8 @@ class Bench:
         """Report every pod once, as a kubelet would."""
         for pod in (await self.client.list(resources.PODS, NAMESPACE)).items:
             serves = pod["spec"]["containers"][0]["image"] != BAD
-            status = {
-                "phase": "Running" if serves else "Pending",
-                "conditions": [{"type": "Ready", "status": str(serves)}],
-            }
-            name = pod["metadata"]["name"]
             if condition_of(pod, "Ready").get("status") != str(serves):
-                with suppress(errors.NotFound):  # one that the rollout has replaced meanwhile
-                    await self.client.patch(
-                        resources.PODS,
-                        name,
-                        {"status": status},
-                        NAMESPACE,
-                        kind="strategic",
-                        subresource="status",
-                    )
+                await report(self.client, pod, ready=serves, phase="Running" if serves else "Pending")
 
     async def images(self) -> list[str]:
         """Return the images of the replicas, sorted, and note how many serve."""

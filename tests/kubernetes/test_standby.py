@@ -3,7 +3,6 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 
 import pytest
 
@@ -11,7 +10,7 @@ from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
-from modelplane.kube import errors, resources
+from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import applying, cluster_objects, permissions
@@ -19,6 +18,7 @@ from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
+from support.pod_reports import report
 
 # Where controllers stop while they connect, httpcore2 leaves a connection whose TLS handshake is cancelled to
 # the garbage collector.
@@ -96,16 +96,7 @@ class Bench:
         """Let every pod run, and count the replicas that serve."""
         for pod in (await self.client.list(resources.PODS, NAMESPACE)).items:
             if condition_of(pod, "Ready").get("status") != "True":
-                status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-                with suppress(errors.NotFound):  # one that has left meanwhile
-                    await self.client.patch(
-                        resources.PODS,
-                        pod["metadata"]["name"],
-                        {"status": status},
-                        NAMESPACE,
-                        kind="strategic",
-                        subresource="status",
-                    )
+                await report(self.client, pod)
         replicas = (await self.client.list(fleet_resources.MODEL_REPLICAS, NAMESPACE)).items
         self.serving = {FIRST: 0, SECOND: 0}
         for each in replicas:

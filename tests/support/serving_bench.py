@@ -6,13 +6,13 @@ No kubelet runs: pods are ready when a test says so.
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
 from modelplane.compose.readiness import condition_of
-from modelplane.kube import errors, resources
+from modelplane.kube import resources
 from modelplane.kube.client import Client
 from support.patience import PATIENCE_S
+from support.pod_reports import report
 
 
 async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
@@ -92,17 +92,8 @@ class Bench:
             return bool(await self.found(resources.PODS))
 
         await eventually(some_pod)
-        conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
         for pod in await self.found(resources.PODS):
-            with suppress(errors.NotFound):  # one that a rollout has replaced meanwhile
-                await self.client.patch(
-                    resources.PODS,
-                    pod["metadata"]["name"],
-                    {"status": {"phase": "Running", "conditions": conditions}},
-                    self.team,
-                    kind="strategic",
-                    subresource="status",
-                )
+            await report(self.client, pod, ready=ready)
 
     async def condition(self, resource: resources.Resource, type_: str, status: str) -> str:
         """Wait until a condition of the first object of a kind has a status; return its message."""
