@@ -6,6 +6,7 @@ No node exists here, so a pod serves when the test says so.
 import asyncio
 import base64
 import gc
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -17,7 +18,9 @@ import pytest
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.compose.readiness import condition_of
-from modelplane.controllers import fleet_resources, ownership
+from modelplane.controllers import finalizer, fleet_resources, ownership
+from modelplane.controllers.clusters import connections, health
+from modelplane.controllers.writer import delete
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -43,6 +46,10 @@ CHILDREN = (
     resources.HTTP_ROUTES,
     resources.RESOURCE_CLAIM_TEMPLATES,
 )
+
+EVENTS = resources.Resource("events.k8s.io", "v1", "Event", "events")
+GRACE_S = 4.0
+"""Time after which a deleted cluster is given up here, in place of five minutes."""
 
 
 class Bench:
@@ -445,6 +452,66 @@ async def test_a_deleted_deployment_leaves_nothing(control_plane: ControlPlane, 
             return not left
 
         await eventually(nothing)
+
+
+@pytest.mark.parametrize("first", ["InferenceCluster", "ModelDeployment", "Namespace"])
+async def test_without_its_kubeconfig_a_deleted_cluster_is_given_up_after_its_time_and_with_an_event(
+    control_plane: ControlPlane, bench: Bench, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Controllers that restart without the Secret know nothing of the cluster, whose engine runs on."""
+    for module in (connections, finalizer, health):
+        monkeypatch.setattr(module, "LOST_S", GRACE_S)
+    client, namespace = bench.client, bench.namespace
+    async with controllers(control_plane):
+        await bench.served()
+    [replica] = (await client.list(fleet_resources.MODEL_REPLICAS, namespace)).items
+    await client.delete(resources.SECRETS, "test-kubeconfig", "modelplane-system")
+    deletions = [
+        (fleet_resources.INFERENCE_CLUSTERS, "test", None),
+        (fleet_resources.MODEL_DEPLOYMENTS, "model", namespace),
+    ]
+    if first == "Namespace":
+        deletions = [(resources.NAMESPACES, namespace, None), *deletions[:1]]
+    elif first == "ModelDeployment":
+        deletions.reverse()
+
+    async def held() -> bool:
+        found = await client.get(fleet_resources.INFERENCE_CLUSTERS, "test")
+        assert found is not None, "released without its time"
+        message = condition_of(found, "Ready").get("message", "")
+        return "ModelReplica" in message and "it cannot be reached (there is no Secret" in message
+
+    async def released() -> bool:
+        found = [
+            await client.get(fleet_resources.INFERENCE_CLUSTERS, "test"),
+            *(await client.list(fleet_resources.MODEL_REPLICAS, namespace)).items,
+        ]
+        return not any(found)
+
+    async with controllers(control_plane):
+        for resource, name, place in deletions:
+            await client.delete(resource, name, place)
+        await eventually(held)
+        cluster = await client.get(fleet_resources.INFERENCE_CLUSTERS, "test")
+    # Killed in the middle: what it had waited does not shorten the time.
+    async with controllers(control_plane):
+        began = time.monotonic()
+        await eventually(released)
+        assert time.monotonic() - began >= GRACE_S
+    warnings = [
+        event
+        for event in (await client.list(EVENTS, "default")).items
+        if cluster
+        and event["regarding"].get("uid") == cluster["metadata"]["uid"]
+        and event["reason"] == "Abandoned"
+    ]
+    assert warnings
+    for event in warnings:
+        assert event["type"] == "Warning"
+        assert f'ModelReplica "{namespace}/{replica["metadata"]["name"]}"' in event["note"]
+    if first != "Namespace":
+        [engine] = (await client.list(resources.DEPLOYMENTS, namespace)).items
+        await delete(client, engine)
 
 
 async def test_an_object_that_somebody_changed_is_put_right(

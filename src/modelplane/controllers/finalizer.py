@@ -2,13 +2,14 @@
 
 Children on the control plane are deleted first, so that an endpoint is gone before its engines stop.
 
-A cluster that cannot be reached holds its owners, because their workloads may still run there. Deleting the
-InferenceCluster abandons them: at once if nothing needs the cluster, otherwise after it has been unreachable
-for minutes.
+A cluster that cannot be reached holds its owners, because their workloads may still run there. It makes no
+difference whether it does not answer or whether there is no credential for it. Only a person gives it up, by
+deleting the InferenceCluster: at once if nothing needs the cluster, otherwise minutes after the deletion and
+after the last answer. Events of the InferenceCluster and of its owners tell what may still run there.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from modelplane.api import labels
 from modelplane.api.inference_cluster import InferenceCluster
@@ -25,11 +26,13 @@ from modelplane.controllers.children import ChildIndex, identity
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.health import LOST_S
+from modelplane.controllers.decisions import Decision
+from modelplane.controllers.events import Recorder
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.helm.releases import Releases
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import delete
-from modelplane.kube import errors, resources
+from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
@@ -37,6 +40,8 @@ from modelplane.kube.resources import Object
 _log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_S = 5.0
+
+_MINUTES = f"{LOST_S / 60:.0f} minutes"
 
 _OURS = frozenset({ownership.FINALIZER, ownership.IN_USE})
 
@@ -59,6 +64,7 @@ class Finalizer:
         self._children = children
         self._releases = releases
         self._reporter = reporter
+        self._recorder = Recorder(client)
 
     @staticmethod
     def requirements(owner: Object) -> tuple[Requirement, ...]:
@@ -77,18 +83,27 @@ class Finalizer:
             return None
         # A child that needs its owner is deleted once nothing else does, and holds it until then.
         users = [str(guard) for guard in self._guards(owner) if not self._is_child(owner, guard)]
-        waiting = users or await self._left(owner)
-        if waiting:
-            message = f"waiting for {listing(waiting)} to go{self._patience(owner)}"
+        given_up, abandoned = self._given_up(owner), self._abandoned(owner)
+        if users and not given_up:
+            message = f"waiting for {listing(users)} to go{self._patience(owner)}"
             await self._reporter.deleting(owner, message)
             return _LOOK_AGAIN_S
+        if left := await self._left(owner, abandoned):
+            await self._reporter.deleting(owner, f"waiting for {listing(left)} to go")
+            return _LOOK_AGAIN_S
+        # Events first: a process that ends here repeats them, and releases nothing in silence.
+        if users:
+            on_it = f"{listing(users)} on it, whose objects there may still run"
+            await self._warn(owner, f"given up with {on_it} ({given_up})")
+        for cluster, cause in abandoned.items():
+            await self._warn_of(owner, cluster, cause)
         await self._release(owner)
         return None
 
     def _guards(self, owner: Object) -> tuple[Guard, ...]:
-        """Return the objects that need an owner; none if its cluster is lost."""
+        """Return the objects that need an owner."""
         target = guards.Dependency(owner["kind"], *key_of(owner))
-        users = guards.users_of(
+        return guards.users_of(
             target,
             (
                 item
@@ -97,13 +112,6 @@ class Finalizer:
                 if requirement.matches(item)
             ),
         )
-        problem = self._clusters.lost(target.name) if COMPOSERS[target.kind].connects else ""
-        if problem and users:
-            _log.warning(
-                "cluster %s is deleted with %s on it: %s", target.name, listing(map(str, users)), problem
-            )
-            return ()
-        return users
 
     def _is_child(self, owner: Object, guard: Guard) -> bool:
         named = (guard.kind, guard.namespace, guard.name)
@@ -111,15 +119,50 @@ class Finalizer:
 
     def _patience(self, owner: Object) -> str:
         """Return when the deletion of an unreachable cluster stops waiting."""
-        connection = self._clusters.get(owner["metadata"]["name"])
-        if not COMPOSERS[owner["kind"]].connects or connection is None or connection.loading:
+        name = owner["metadata"]["name"]
+        connection, problem = self._clusters.get(name), self._clusters.problem(name)
+        is_loading = connection is not None and connection.loading
+        if not COMPOSERS[owner["kind"]].connects or not problem or is_loading:
             return ""
-        if not connection.problem:
-            return ""
-        minutes = f"{LOST_S / 60:.0f} minutes"
-        return f"; it cannot be reached ({connection.problem}), and after {minutes} they are given up"
+        return f"; it cannot be reached ({problem}), and after {_MINUTES} they are given up"
 
-    async def _left(self, owner: Object) -> list[str]:
+    def _given_up(self, cluster: Object) -> str:
+        """Return why a cluster is given up: no answer for minutes, also after its deletion; else empty."""
+        if not COMPOSERS[cluster["kind"]].connects:
+            return ""
+        # Also before its deletion: the minutes without a connection begin with the first question.
+        cause = self._clusters.lost(cluster["metadata"]["name"])
+        deleted = cluster["metadata"].get("deletionTimestamp")
+        if not deleted or timestamps.age_s(deleted) <= LOST_S:
+            return ""
+        return cause
+
+    def _abandoned(self, owner: Object) -> dict[str, str]:
+        """Return the clusters with an owner's objects that hold it no more, and the cause for each."""
+        found: dict[str, str] = {}
+        for name in dict.fromkeys((*recorded(owner), *filter(None, ownership.helm_releases(owner)))):
+            connection = self._clusters.get(name)
+            if connection is not None and not connection.problem:
+                continue
+            cluster = self._informers[kind_name(InferenceCluster)].get(name)
+            cause = "the InferenceCluster is deleted" if cluster is None else self._given_up(cluster)
+            if cause:
+                found[name] = cause
+        return found
+
+    async def _warn_of(self, owner: Object, name: str, cause: str) -> None:
+        """Record that an owner is released while its objects on a cluster may still run."""
+        label = f"{labels.OWNER_UID}={owner['metadata']['uid']}"
+        left = f'its objects on InferenceCluster "{name}", which have the label {label}, may still run'
+        await self._warn(owner, f"released, but {left} ({cause})")
+        if (cluster := self._informers[kind_name(InferenceCluster)].get(name)) is not None:
+            await self._warn(cluster, f'{owner["kind"]} "{key_of(owner)}" is released, but {left} ({cause})')
+
+    async def _warn(self, about: Object, note: str) -> None:
+        _log.warning('%s "%s": %s', about["kind"], key_of(about), note)
+        await self._recorder.tell(about, Decision("Abandoned", "Deleting", note), warning=True)
+
+    async def _left(self, owner: Object, abandoned: Collection[str]) -> list[str]:
         """Delete the remaining children, here and on the recorded clusters, and return them."""
         children = self._children.of(owner["metadata"]["uid"])
         for child in children:
@@ -130,13 +173,9 @@ class Finalizer:
             connection = self._clusters.get(name)
             if connection is not None and not connection.problem:
                 reached.append(connection)
-            elif self._informers[kind_name(InferenceCluster)].get(name) is not None:
+            elif name not in abandoned:
                 problem = self._clusters.problem(name)
                 left.append(f'what is on "{name}", which cannot be reached ({problem}),')
-            else:
-                _log.warning(
-                    "%s is released, and its objects on cluster %s are abandoned", key_of(owner), name
-                )
         for connection in reached:
             left += await self._delete(connection, adoption.children_of(owner, connection.children))
         if left:
@@ -148,17 +187,8 @@ class Finalizer:
             except errors.KubernetesError as error:
                 left.append(f'what is on "{connection.name}" ({error})')
         # Last: the charts' controllers finish the deletion of the objects above.
-        return left or self._left_releases(owner)
-
-    def _left_releases(self, owner: Object) -> list[str]:
-        """Uninstall the remaining Helm releases, and return them."""
-        left: list[str] = []
-        for name in ownership.helm_releases(owner):
-            if not name or self._informers[kind_name(InferenceCluster)].get(name) is not None:
-                left += self._releases.left(owner, name)
-            else:
-                _log.warning("%s: its Helm releases on cluster %s are abandoned", key_of(owner), name)
-        return left
+        installed = (name for name in ownership.helm_releases(owner) if name not in abandoned)
+        return left or [each for name in installed for each in self._releases.left(owner, name)]
 
     @staticmethod
     async def _delete(connection: Connection, children: Iterable[Object]) -> list[str]:

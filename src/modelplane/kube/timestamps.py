@@ -37,6 +37,11 @@ def parse(text: str) -> datetime:
     return moment.astimezone(UTC)
 
 
+def age_s(text: str) -> float:
+    """Return the seconds since the time in a text; ``ValueError`` if there is none."""
+    return (datetime.now(UTC) - parse(text)).total_seconds()
+
+
 def to_seconds(text: str) -> str:
     """Return a recorded time without the fraction of its second."""
     return parse(text).strftime(_SECONDS)

@@ -244,10 +244,24 @@ async def test_a_cluster_that_goes_away_is_reported(clusters: Clusters, east: An
     assert found.cause == "refused"
     silent = timestamps.parse(timestamps.now()) - timestamps.parse(found.since)
     assert 360 <= silent.total_seconds() <= 370
-    assert (clusters.lost("east"), clusters.lost("west")) == (
-        "refused",
-        'there is no InferenceCluster "west"',
-    )
+    assert clusters.lost("east") == "refused"
+
+
+@pytest.mark.parametrize("report", ["", "there is no Secret"])
+async def test_a_cluster_without_a_connection_is_lost_after_minutes_not_at_once(
+    clusters: Clusters, report: str
+) -> None:
+    """Absence of a credential is no loss: the cluster may be well. A new process knows no more."""
+    if report:
+        clusters.report("west", report)
+    await asyncio.sleep(600)
+    assert clusters.lost("west") == "", "nobody was waiting for it"
+    await asyncio.sleep(300)
+    assert clusters.lost("west") == ""
+    await asyncio.sleep(1)
+    assert clusters.lost("west") == (report or 'there is no InferenceCluster "west"')
+    clusters.disconnect("west")
+    assert clusters.lost("west") == "", "a new InferenceCluster of the name has its own minutes"
 
 
 def _job(name: str) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.reporter import Reporter
-from modelplane.kube import resources
+from modelplane.kube import resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from support.helm import no_releases
@@ -22,6 +23,11 @@ CLASS = "/apis/modelplane.ai/v1alpha1/inferenceclasses/l4"
 CACHE = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelcaches/weights"
 ENDPOINT = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelendpoints/r"
 SERVICE = "/api/v1/namespaces/n/services/s"
+STACK = "/apis/infrastructure.modelplane.ai/v1alpha1/namespaces/modelplane-system/servingstacks/east-stack"
+LEFT = (
+    'its objects on InferenceCluster "east", which have the label modelplane.ai/owner-uid=uid-r, '
+    "may still run"
+)
 
 
 def _object(kind: str, name: str, namespace: str = "", **content: Any) -> dict[str, Any]:
@@ -63,15 +69,27 @@ class Bench:
         reporter = Reporter(client, self.informers)
         self.releases = no_releases(clusters)
         self._finalizer = Finalizer(client, self.informers, clusters, children, self.releases, reporter)
+        self.warnings: list[tuple[str, str]] = []
+        """Of the last attempt: the object that each is about, and its note."""
 
     async def finalize(self, owner: dict[str, Any]) -> str:
         """Return what the owner waits for, or nothing when it was let go."""
         self.plane.writes.clear()
         await self._finalizer.finalize(owner)
-        [(_, path, _, body)] = [write for write in self.plane.writes if write[0] != "DELETE"]
-        if path in (REPLICA, CLUSTER, CLASS, CACHE):
+        written = [write for write in self.plane.writes if write[0] != "DELETE"]
+        events = [body for _, path, _, body in written if path.endswith("/events")]
+        assert {(each["type"], each["reason"]) for each in events} <= {("Warning", "Abandoned")}
+        self.warnings = [(each["regarding"]["name"], each["note"]) for each in events]
+        *before, (_, path, _, body) = written
+        assert len(before) == len(events), "what happened is recorded before an owner is let go"
+        if path in (REPLICA, CLUSTER, CLASS, CACHE, STACK):
             assert body["metadata"]["finalizers"] == []
             return ""
+        # The scripted server answers a status without the metadata that it keeps.
+        informer = self.informers[owner["kind"]]
+        if informer.get(owner["metadata"]["name"], owner["metadata"].get("namespace", "")):
+            informer._drop(owner)
+            informer.remember(owner)
         [condition] = body["status"]["conditions"]
         assert (condition["type"], condition["status"], condition["reason"]) == ("Ready", "False", "Deleting")
         return str(condition["message"])
@@ -161,6 +179,7 @@ async def test_a_cluster_that_a_person_deleted_holds_nobody(bench: Bench) -> Non
     assert "cannot be reached" in await bench.finalize(_replica())
     bench.informers["InferenceCluster"]._drop(_object("InferenceCluster", "east"))
     assert await bench.finalize(_replica()) == ""
+    assert bench.warnings == [("r", f"released, but {LEFT} (the InferenceCluster is deleted)")]
 
 
 async def test_a_cluster_waits_for_its_replicas(
@@ -190,9 +209,7 @@ async def test_a_cluster_lets_its_replicas_go_first_and_then_its_serving_stack(
     assert bench.plane.wrote("DELETE") == []
     bench.informers["ModelReplica"]._drop(_replica())
     assert await bench.finalize(cluster) == 'waiting for ServingStack "east-stack" to go'
-    assert bench.plane.wrote("DELETE") == [
-        "/apis/infrastructure.modelplane.ai/v1alpha1/namespaces/modelplane-system/servingstacks/east-stack"
-    ]
+    assert bench.plane.wrote("DELETE") == [STACK]
     bench.informers["ServingStack"]._drop(stack)
     assert await bench.finalize(cluster) == ""
 
@@ -212,6 +229,136 @@ async def test_a_cluster_that_is_lost_is_given_up_with_its_replicas_but_not_befo
     ), "an API server may be restarting"
     gateway.problem_since -= 300
     assert await bench.finalize(cluster) == ""
+    [(about, note)] = bench.warnings
+    assert about == "east"
+    assert note == ('given up with ModelReplica "n/r" on it, whose objects there may still run (refused)'), (
+        "the event tells what may still run there"
+    )
+
+
+async def test_a_cluster_that_has_been_silent_for_long_is_given_up_minutes_after_its_deletion(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    connection = await connected(clusters, "east", east)
+    gateway = connection.informer(resources.GATEWAYS)
+    gateway.problem, gateway.problem_since = "Unauthorized", asyncio.get_running_loop().time() - 3600
+    bench.informers["ModelReplica"].remember(_replica())
+    cluster = _object("InferenceCluster", "east")
+    cluster["metadata"] |= {"deletionTimestamp": timestamps.ago(10), "resourceVersion": "6"}
+    bench.informers["InferenceCluster"].remember(cluster)
+    assert "after 5 minutes they are given up" in await bench.finalize(cluster)
+    assert "which cannot be reached" in await bench.finalize(_replica())
+    assert bench.warnings == []
+
+
+def _no_secret(clusters: Clusters) -> None:
+    clusters.connect("east", None, "kubeconfig", "the Secret")
+
+
+def _garbled(clusters: Clusters) -> None:
+    clusters.connect("east", {"data": {"kubeconfig": "%"}}, "kubeconfig", "the Secret")
+
+
+def _refused(clusters: Clusters) -> None:
+    clusters.refuse("east", "the Secret is in another namespace")
+
+
+def _unread(clusters: Clusters) -> None:
+    clusters.report("east", "cannot read spec.cluster")
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    "without",
+    [
+        pytest.param(_no_secret, id="the Secret is deleted"),
+        pytest.param(_garbled, id="the Secret is garbled"),
+        pytest.param(_refused, id="the InferenceCluster names another Secret"),
+        pytest.param(_unread, id="the InferenceCluster cannot be read"),
+        pytest.param(lambda _: None, id="nothing was looked at yet"),
+    ],
+)
+@pytest.mark.parametrize("cluster_first", [True, False])
+async def test_a_cluster_without_a_credential_is_given_up_after_minutes_as_one_that_is_silent(
+    bench: Bench, clusters: Clusters, without: Callable[[Clusters], None], cluster_first: bool
+) -> None:
+    """Absence is no proof: the engines run on. Both objects are being deleted, in either order."""
+    without(clusters)
+    bench.informers["ModelReplica"].remember(_replica())
+    cluster = _object("InferenceCluster", "east")
+    for _ in range(29):
+        for owner in (cluster, _replica()) if cluster_first else (_replica(), cluster):
+            assert (await bench.finalize(owner)).startswith("waiting for")
+            assert bench.warnings == []
+        without(clusters)
+        await asyncio.sleep(10)
+    assert "and after 5 minutes they are given up" in await bench.finalize(cluster)
+    await asyncio.sleep(20)
+    cause = clusters.problem("east")
+    assert await bench.finalize(_replica()) == ""
+    assert bench.warnings == [
+        ("r", f"released, but {LEFT} ({cause})"),
+        ("east", f'ModelReplica "n/r" is released, but {LEFT} ({cause})'),
+    ]
+    assert await bench.finalize(cluster) == ""
+    on_it = 'given up with ModelReplica "n/r" on it, whose objects there may still run'
+    assert bench.warnings == [("east", f"{on_it} ({cause})")]
+
+
+@pytest.mark.virtual_time
+async def test_a_cluster_without_a_credential_that_nobody_deleted_holds_its_replicas_for_ever(
+    bench: Bench, clusters: Clusters
+) -> None:
+    _no_secret(clusters)
+    cluster = _object("InferenceCluster", "east")
+    del cluster["metadata"]["deletionTimestamp"]
+    cluster["metadata"]["resourceVersion"] = "6"
+    bench.informers["InferenceCluster"].remember(cluster)
+    for _ in range(10):
+        assert "which cannot be reached (there is no the Secret" in await bench.finalize(_replica())
+        await asyncio.sleep(3600)
+
+
+@pytest.mark.virtual_time
+async def test_the_minutes_without_a_credential_begin_again_after_a_connection(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    _no_secret(clusters)
+    bench.informers["ModelReplica"].remember(_replica())
+    cluster = _object("InferenceCluster", "east")
+    assert (await bench.finalize(cluster)).startswith("waiting for")
+    await asyncio.sleep(290)
+    await connected(clusters, "east", east)
+    assert (await bench.finalize(cluster)).startswith("waiting for")
+    clusters.refuse("east", "the Secret is in another namespace")
+    await asyncio.sleep(290)
+    assert (await bench.finalize(cluster)).startswith("waiting for")
+    await asyncio.sleep(290)
+    assert (await bench.finalize(cluster)).startswith("waiting for"), "the first question was 290 s ago"
+    await asyncio.sleep(11)
+    assert await bench.finalize(cluster) == ""
+
+
+@pytest.mark.virtual_time
+async def test_a_cluster_that_is_given_up_takes_its_serving_stack_with_it(
+    bench: Bench, clusters: Clusters
+) -> None:
+    _no_secret(clusters)
+    stack = _object("ServingStack", "east-stack", "modelplane-system", spec={"clusterName": "east"})
+    reference = {"kind": "InferenceCluster", "name": "east", "uid": "uid-east", "controller": True}
+    stack |= {
+        "apiVersion": "infrastructure.modelplane.ai/v1alpha1",
+        "status": {"clusters": ["east"]},
+    }
+    stack["metadata"] |= {
+        "ownerReferences": [reference],
+        "annotations": {labels.HELM_RELEASES: "east/lws/lws"},
+    }
+    bench.informers["ServingStack"].remember(stack)
+    assert "which cannot be reached" in await bench.finalize(stack)
+    await asyncio.sleep(301)
+    assert await bench.finalize(stack) == ""
+    assert [about for about, _ in bench.warnings] == ["east-stack", "east"]
 
 
 async def test_a_class_waits_for_the_clusters_whose_pools_name_it(bench: Bench) -> None:

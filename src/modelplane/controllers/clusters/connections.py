@@ -11,6 +11,7 @@ from modelplane.compose.guards import recorded
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.access import Access, Supplied
 from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.health import LOST_S
 from modelplane.controllers.clusters.watches import Changed
 from modelplane.kube import errors, kubeconfig_secret, timestamps
 from modelplane.kube.client import Client
@@ -44,6 +45,8 @@ class Clusters:
         self._connections: dict[str, Connection] = {}
         self._accesses: dict[str, Access] = {}
         self._problems: dict[str, str] = {}
+        self._without: dict[str, float] = {}
+        """When each cluster without a connection was first found without one, on the event loop's clock."""
         self._expiring: dict[str, str] = {}
         self._installers: dict[str, str] = {}
         self._turn = asyncio.Semaphore(_OPENED_AT_A_TIME)
@@ -89,9 +92,15 @@ class Clusters:
         return Credential(timestamps.at(lifetime.expires), self._expiring.get(name, ""), installer)
 
     def lost(self, name: str) -> str:
-        """Return the cause if a cluster has been silent for minutes or has no connection; else empty."""
+        """Return the cause if a cluster has been silent, or without a connection, for minutes; else empty.
+
+        Nothing is remembered of an earlier process: the minutes begin again with each.
+        """
         connection = self._connections.get(name)
-        return self.problem(name) if connection is None else connection.lost
+        if connection is not None:
+            return connection.lost
+        now = asyncio.get_running_loop().time()
+        return self.problem(name) if now - self._without.setdefault(name, now) > LOST_S else ""
 
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         """Return the objects that a requirement names on its cluster, or the cause if they are unknown."""
@@ -141,6 +150,7 @@ class Clusters:
             name, client, self._on_change, self._on_problem, routes=self._routes, credential=access.where
         )
         self._connections[name] = connection
+        self._without.pop(name, None)
         _keep(asyncio.create_task(self._open(connection)), self._opening)
         _log.info("connected to cluster %s", name, extra=fields(cluster=name))
 
@@ -198,6 +208,7 @@ class Clusters:
 
     def disconnect(self, name: str) -> None:
         """Drop a cluster's connection and its copies."""
+        self._without.pop(name, None)
         self._accesses.pop(name, None)
         self._problems.pop(name, None)
         self._expiring.pop(name, None)
