@@ -12,7 +12,7 @@ from modelplane.scheduler import amounts
 from modelplane.scheduler.filters.cordon import closed
 from modelplane.scheduler.filters.devices import Served, devices
 from modelplane.scheduler.filters.spot import spot
-from modelplane.scheduler.identity_map import numbering
+from modelplane.scheduler.identity_map import IdentityMap, numbering
 from modelplane.scheduler.market import Market
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection, traits
@@ -63,17 +63,24 @@ class OptionFinder:
         self._budget = budget
         self._served: dict[tuple[Member, int], Served | Rejected] = {}
         self._found: dict[object, tuple[EngineOptions, ...]] = {}
+        self._seen: dict[bool, IdentityMap[Sequence[Pool], tuple[EngineOptions, ...]]] = {
+            moving: IdentityMap() for moving in (False, True)
+        }
         self._hardware = numbering(_hardware_signature)
 
     def options(self, pools: Sequence[Pool], *, moving: bool) -> tuple[EngineOptions, ...]:
         """Return the options of each engine; `moving` asks for those of a new replica."""
+        seen = self._seen[moving]
+        found = seen.get(pools)
+        if found is not None:
+            return found
         key = (moving, self.kinds(pools))
         found = self._found.get(key)
         if found is None:
             found = self._found[key] = tuple(
                 self._engine_options(engine, pools, moving=moving) for engine in self._engines
             )
-        return found
+        return seen.setdefault(pools, found)
 
     def kinds(self, pools: Sequence[Pool]) -> tuple[Hashable, ...]:
         """Return the properties that distinguish pools, without name and free capacity."""
