@@ -15,7 +15,7 @@ from modelplane.scheduler.filters.spot import spot
 from modelplane.scheduler.identity_map import IdentityMap, numbering
 from modelplane.scheduler.market import Market
 from modelplane.scheduler.search_budget import SearchBudget
-from modelplane.scheduler.selection import Selection, traits
+from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import (
     Deployment,
     Device,
@@ -66,7 +66,7 @@ class OptionFinder:
         self._seen: dict[bool, IdentityMap[Sequence[Pool], tuple[EngineOptions, ...]]] = {
             moving: IdentityMap() for moving in (False, True)
         }
-        self._hardware = numbering(_hardware_signature)
+        self._hardware = numbering(self._hardware_signature)
 
     def options(self, pools: Sequence[Pool], *, moving: bool) -> tuple[EngineOptions, ...]:
         """Return the options of each engine; `moving` asks for those of a new replica."""
@@ -100,6 +100,11 @@ class OptionFinder:
             )
             for pool in pools
         )
+
+    def _hardware_signature(self, devices: Sequence[Device]) -> Hashable:
+        """Return a value that is equal for pools whose nodes carry the same devices."""
+        identity = self._selection.identity
+        return tuple((each.count, each.claim, each.device_class_name, identity(each)) for each in devices)
 
     def _engine_options(self, engine: Engine, pools: Sequence[Pool], *, moving: bool) -> EngineOptions:
         served = [[self._member(member, pool) for member in engine.members] for pool in pools]
@@ -137,15 +142,6 @@ class OptionFinder:
 
 def _gang_size(engine: Engine) -> int:
     return sum(member.pods for member in engine.members) if engine.gang else 0
-
-
-def _hardware_signature(devices: Sequence[Device]) -> Hashable:
-    """Return a value that is equal for pools whose nodes carry the same devices."""
-    return tuple(map(_device_signature, devices))
-
-
-def _device_signature(device: Device) -> tuple[object, ...]:
-    return (device.count, device.claim, device.device_class_name, *traits(device))
 
 
 def _choices(engine: Engine, pools: Sequence[Pool]) -> Iterator[tuple[int, ...]]:
