@@ -1,8 +1,9 @@
 """The clusters of one pass, by the rank that the deployment's policy gives them; on a tie by name.
 
 A cluster that refuses is not tried again in the same pass, in which free nodes only decrease. So the clusters
-wait in a heap, and only those that are tried cost time. The first rank of each is that of a place without
-cost; when its turn comes, that of the least cost which a place there can have; and at last the true one.
+wait in a heap, and only those that are tried cost time. The first rank of a cluster counts the devices that a
+place there strands at the least, whatever the selectors accept. When its turn comes, its rank is that of the
+least cost that a place there can have, and at last the true one.
 """
 
 import heapq
@@ -12,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from modelplane.scheduler.cost import NOTHING, Cost
+from modelplane.scheduler.cost import Cost, least_stranded
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.placer import Offer
@@ -40,11 +41,22 @@ class ClusterQueue:
     def __init__(self, state: CycleState, there: Iterable[str]) -> None:
         self._state = state
         self._load = Counter(there)
-        self._least: set[str] = set()
+        self._least: dict[str, Cost | None] = {}
         self._offers: dict[str, Offer] = {}
         self._refused: list[Refused] = []
         self._full: list[Cluster] = []
-        self._heap = [(self._rank(name, NOTHING), name) for name in state.clusters]
+        clusters = state.clusters
+        first = {
+            node: self._first_rank(0, node) for node in {each.smallest_node for each in clusters.values()}
+        }
+        self._heap = [
+            (first[each.smallest_node], name) for name, each in clusters.items() if name not in self._load
+        ]
+        self._heap += [
+            (self._first_rank(load, clusters[name].smallest_node), name)
+            for name, load in self._load.items()
+            if name in clusters
+        ]
         heapq.heapify(self._heap)
 
     def best(self) -> tuple[Cluster, Offer] | None:
@@ -56,7 +68,7 @@ class ClusterQueue:
                 self._full.append(cluster)
                 heapq.heappop(self._heap)
                 continue
-            rank, offer = self._improved(cluster)
+            rank, offer = self._improved(cluster, before)
             if isinstance(offer, (Rejected, Misfit)):
                 self.refuse(offer)
             elif rank != before:
@@ -70,8 +82,7 @@ class ClusterQueue:
         _, name = self._heap[0]
         self._load[name] += 1
         del self._offers[name]
-        least = self._state.placer.least(self._state.clusters[name])
-        heapq.heapreplace(self._heap, (self._rank(name, least), name))
+        heapq.heapreplace(self._heap, (self._rank(name, self._least[name]), name))
 
     def refuse(self, refusal: Rejected | Misfit) -> None:
         """Take the first cluster out."""
@@ -90,17 +101,24 @@ class ClusterQueue:
         """Return the clusters that would be tried first, as far as their ranks are known."""
         return [self._state.clusters[name] for _, name in heapq.nsmallest(most, self._heap)]
 
-    def _improved(self, cluster: Cluster) -> tuple[Rank, Offer | Rejected | Misfit | None]:
+    def _improved(self, cluster: Cluster, before: Rank) -> tuple[Rank, Offer | Rejected | Misfit | None]:
         """Return a truer rank of a cluster, and its offer once the rank is the true one."""
         name = cluster.name
         if name not in self._least:
-            self._least.add(name)
-            return self._rank(name, self._state.placer.least(cluster)), None
+            self._least[name] = self._state.placer.least(cluster)
+            rank = self._rank(name, self._least[name])
+            if rank != before:
+                return rank, None
         offer = self._offers.get(name) or self._state.offer(cluster)
         if not isinstance(offer, Offer):
             return _LAST, offer
         self._offers[name] = offer
         return self._rank(name, offer.cost), offer
+
+    def _first_rank(self, load: int, smallest_node: int) -> Rank:
+        deployment = self._state.deployment
+        least = Cost(least_stranded(smallest_node, deployment.engines))
+        return between_clusters(deployment.policy, load, least)
 
     def _rank(self, name: str, cost: Cost | None) -> Rank:
         if cost is None:

@@ -7,12 +7,13 @@ are stranded. In a pool that counts devices, a pod pays for what it claims and s
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from operator import mul
 from typing import Final
 
 from modelplane.api.devices import Claim
 from modelplane.api.node_pools import Accounting
-from modelplane.scheduler.types import Cluster, Load, Pool
+from modelplane.scheduler.types import Cluster, Engine, Load, Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def currency_of(clusters: Iterable[Cluster], wanted: str) -> str:
     """Return the currency to compare prices in: the wanted one, or else that of most pools."""
     if wanted:
         return wanted
-    pools = Counter(pool.currency for cluster in clusters for pool in cluster.pools if pool.currency)
+    pools = Counter(chain.from_iterable(cluster.currencies for cluster in clusters))
     return min(pools, key=lambda currency: (-pools[currency], currency), default="")
 
 
@@ -56,6 +57,15 @@ def cost_of(pool: Pool, load: Load, currency: str) -> Cost:
         if device.claim is Claim.DRA
     )
     return cost_of_nodes(pool, load.nodes, currency) + Cost(stranded)
+
+
+def least_stranded(smallest_node: int, engines: Iterable[Engine]) -> int:
+    """Return the devices that engines strand at the least where no node that they take has fewer devices."""
+    members = ((engine.copies, member) for engine in engines for member in engine.members)
+    asked = (
+        (copies * member.pods, sum(each.count for each in member.requests)) for copies, member in members
+    )
+    return sum(pods * max(smallest_node - devices, 0) for pods, devices in asked if devices)
 
 
 def cost_of_nodes(pool: Pool, nodes: int, currency: str) -> Cost:

@@ -12,10 +12,10 @@ from modelplane.scheduler import amounts
 from modelplane.scheduler.filters.cordon import closed
 from modelplane.scheduler.filters.devices import Served, devices
 from modelplane.scheduler.filters.spot import spot
-from modelplane.scheduler.identity_map import numbering
+from modelplane.scheduler.identity_map import IdentityMap, numbering
 from modelplane.scheduler.market import Market
 from modelplane.scheduler.search_budget import SearchBudget
-from modelplane.scheduler.selection import Selection, traits
+from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import (
     Deployment,
     Device,
@@ -63,17 +63,24 @@ class OptionFinder:
         self._budget = budget
         self._served: dict[tuple[Member, int], Served | Rejected] = {}
         self._found: dict[object, tuple[EngineOptions, ...]] = {}
-        self._hardware = numbering(_hardware_signature)
+        self._seen: dict[bool, IdentityMap[Sequence[Pool], tuple[EngineOptions, ...]]] = {
+            moving: IdentityMap() for moving in (False, True)
+        }
+        self._hardware = numbering(self._hardware_signature)
 
     def options(self, pools: Sequence[Pool], *, moving: bool) -> tuple[EngineOptions, ...]:
         """Return the options of each engine; `moving` asks for those of a new replica."""
+        seen = self._seen[moving]
+        found = seen.get(pools)
+        if found is not None:
+            return found
         key = (moving, self.kinds(pools))
         found = self._found.get(key)
         if found is None:
             found = self._found[key] = tuple(
                 self._engine_options(engine, pools, moving=moving) for engine in self._engines
             )
-        return found
+        return seen.setdefault(pools, found)
 
     def kinds(self, pools: Sequence[Pool]) -> tuple[Hashable, ...]:
         """Return the properties that distinguish pools, without name and free capacity."""
@@ -93,6 +100,11 @@ class OptionFinder:
             )
             for pool in pools
         )
+
+    def _hardware_signature(self, devices: Sequence[Device]) -> Hashable:
+        """Return a value that is equal for pools whose nodes carry the same devices."""
+        identity = self._selection.identity
+        return tuple((each.count, each.claim, each.device_class_name, identity(each)) for each in devices)
 
     def _engine_options(self, engine: Engine, pools: Sequence[Pool], *, moving: bool) -> EngineOptions:
         served = [[self._member(member, pool) for member in engine.members] for pool in pools]
@@ -130,15 +142,6 @@ class OptionFinder:
 
 def _gang_size(engine: Engine) -> int:
     return sum(member.pods for member in engine.members) if engine.gang else 0
-
-
-def _hardware_signature(devices: Sequence[Device]) -> Hashable:
-    """Return a value that is equal for pools whose nodes carry the same devices."""
-    return tuple(map(_device_signature, devices))
-
-
-def _device_signature(device: Device) -> tuple[object, ...]:
-    return (device.count, device.claim, device.device_class_name, *traits(device))
 
 
 def _choices(engine: Engine, pools: Sequence[Pool]) -> Iterator[tuple[int, ...]]:

@@ -71,6 +71,7 @@ class Placer:
         self.selection = selection
         self._budget = budget
         self._least: dict[object, Cost | None] = {}
+        self._offered: dict[tuple[object, ...], Cost] = {}
         self._amounts: dict[object, list[list[Amounts]]] = {}
 
     def place(
@@ -85,7 +86,7 @@ class Placer:
 
         It is found without regard to free capacity, once for all clusters that are alike.
         """
-        key = _hardware(cluster)
+        key = self._hardware(cluster)
         if key not in self._least:
             self._least[key] = self._find_least(cluster)
         return self._least[key]
@@ -103,7 +104,10 @@ class Placer:
         chosen = self._choose(cluster, capacities, None)
         if isinstance(chosen, Misfit):
             return chosen
-        cost = sum((self._cost(cluster, option) for option in chosen), NOTHING)
+        key = self._hardware(cluster), *map(id, chosen)
+        cost = self._offered.get(key)
+        if cost is None:
+            cost = self._offered[key] = sum((self._cost(cluster, option) for option in chosen), NOTHING)
         return Offer(self._placed(cluster, chosen), cost)
 
     def ways(self, cluster: Cluster) -> tuple[Way, ...]:
@@ -149,22 +153,30 @@ class Placer:
         self, cluster: Cluster, options: Sequence[Sequence[Option]], policy: PlacementPolicy
     ) -> list[list[Amounts]]:
         """Return the costs of the options that nothing pins, found once for all clusters that are alike."""
-        key = _hardware(cluster)
+        key = self._hardware(cluster)
         if key not in self._amounts:
             self._amounts[key] = [
                 [within_cluster(policy, self._cost(cluster, each)) for each in wanted] for wanted in options
             ]
         return self._amounts[key]
 
+    def _hardware(self, cluster: Cluster) -> object:
+        """Return what decides on the options that nothing pins and their costs, free capacity apart."""
+        # Clusters with equal options share one object, which the finder keeps.
+        options = id(self._found(cluster, None))
+        if not self._currency:
+            return options, tuple(each.accounting for each in cluster.pools)
+        return options, tuple((each.accounting, each.currency, each.prices) for each in cluster.pools)
+
     def _cost(self, cluster: Cluster, option: Option) -> Cost:
         costs = (cost_of(cluster.pools[pool], load, self._currency) for pool, load in option.loads)
         return sum(costs, NOTHING)
 
-    def _options(self, cluster: Cluster, pins: Pins | None) -> list[list[Option]] | Misfit:
-        options = []
+    def _options(self, cluster: Cluster, pins: Pins | None) -> list[Sequence[Option]] | Misfit:
+        options: list[Sequence[Option]] = []
         for engine, found in zip(self._engines, self._found(cluster, pins), strict=True):
             pin = (pins or {}).get(engine.name)
-            obeying = [each for each in found.options if _obeys(each, cluster, pin)]
+            obeying = found.options if pin is None else _obeying(found.options, cluster, pin)
             if not obeying:
                 return misfit.no_option(engine, cluster, found.refused, pin)
             options.append(obeying)
@@ -201,21 +213,19 @@ class Placer:
         )
 
 
-def _hardware(cluster: Cluster) -> object:
-    """Return what decides on the options of a cluster and their costs; free capacity plays no part."""
+def _obeying(options: Sequence[Option], cluster: Cluster, pin: tuple[str, ...]) -> list[Option]:
+    """Return the options in the pinned pools. An engine that becomes a gang stays in its pool."""
+    names = [tuple(cluster.pools[pool].name for pool in each.pools) for each in options]
+    return [
+        option
+        for option, pools in zip(options, names, strict=True)
+        if pools == (pin if len(pin) == len(pools) else pin[:1] * len(pools))
+    ]
+
+
+def _placed(self, cluster: Cluster, chosen: Sequence[Option]) -> tuple[PlacedEngine, ...]:
     return tuple(
-        (
-            id(each.devices),
-            each.nodes,
-            each.accounting,
-            each.fabric,
-            each.currency,
-            each.prices,
-            each.cordon,
-            each.spot,
-            each.blocked,
-        )
-        for each in cluster.pools
+        _placed(engine, cluster, option) for engine, option in zip(self._engines, chosen, strict=True)
     )
 
 

@@ -148,6 +148,21 @@ class Cluster:
     lost: str = ""
     doubt: str = ""
     returning: bool = False
+    smallest_node: int = field(init=False, repr=False, compare=False)
+    """Devices of the smallest node that a pod takes alone; 0 if some pods of a pool may share a node."""
+    currencies: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The currency of each pool that has prices."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "smallest_node", min(map(_stranding, self.pools), default=0))
+        object.__setattr__(self, "currencies", tuple(each.currency for each in self.pools if each.currency))
+
+
+def _stranding(pool: Pool) -> int:
+    """Return the devices of a node that no other pod can use beside one pod with claims."""
+    if pool.accounting is Accounting.DEVICES or any(each.claim is not Claim.DRA for each in pool.devices):
+        return 0
+    return sum(each.count for each in pool.devices)
 
 
 class Phase(StrEnum):
@@ -371,11 +386,11 @@ class Group:
     """
 
     pods: tuple[tuple[Demand, int], ...]
+    size: int = field(init=False, repr=False, compare=False)
+    """Number of pods, and of nodes."""
 
-    @property
-    def size(self) -> int:
-        """Number of pods, and of nodes."""
-        return sum(count for _, count in self.pods)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", sum(count for _, count in self.pods))
 
 
 @dataclass(frozen=True, slots=True)

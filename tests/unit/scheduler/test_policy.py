@@ -21,9 +21,11 @@ from modelplane.scheduler import (
     PlacementPolicy,
     Pool,
     Replica,
+    Role,
     alternatives,
     schedule,
 )
+from modelplane.scheduler.cost import least_stranded
 
 UNIT = 10**9
 ANY = 'device.driver == "gpu.example.com"'
@@ -74,6 +76,28 @@ def test_on_a_tie_a_replica_goes_where_it_strands_the_fewest_devices() -> None:
     fleet = Fleet((cluster("a", pool("eight", 8)), cluster("b", pool("one", 1))))
     assert where(schedule(fleet, deployment())) == ["b/one"]
     assert where(schedule(fleet, deployment(2))) == ["a/eight", "b/one"], "spread comes first"
+
+
+FREE_DEVICE = dataclasses.replace(gpus(2), name="free", claim=Claim.SYNTHETIC, device_class_name="")
+
+
+@pytest.mark.parametrize(
+    ("node", "stranded"),
+    [
+        pytest.param(pool("p", 8), 8, id="a whole node"),
+        pytest.param(pool("p", 8, accounting=Accounting.DEVICES), 0, id="pods share its node"),
+        pytest.param(Pool("p", 1, (gpus(8), FREE_DEVICE)), 0, id="a pod may claim nothing there"),
+    ],
+)
+def test_what_a_place_strands_at_the_least(node: Pool, stranded: int) -> None:
+    assert cluster("a", pool("larger", 9), node).smallest_node == stranded
+
+
+def test_members_of_gangs_strand_per_pod_and_those_without_requests_nothing() -> None:
+    asks = DeviceRequest("gpu", 3, (ANY,))
+    engine = Engine("main", 2, (Member(Role.LEADER, 1, (asks,)), Member(Role.WORKER, 4, (asks,)), Member()))
+    assert least_stranded(8, (engine,)) == 2 * (1 + 4) * 5
+    assert least_stranded(2, (engine,)) == 0, "no node is large enough"
 
 
 def test_devices_that_are_counted_strand_none() -> None:

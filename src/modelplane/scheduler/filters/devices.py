@@ -43,10 +43,9 @@ def devices(
         matching.append(matches)
         options.append(enough)
     counts = [request.count for request in requests]
-    search = _Search(counts, entries, options, budget)
-    chosen = (search.run(claim=True) if search.could_claim else None) or search.run(claim=False)
-    if chosen is None:
-        return Rejected(Reason.DEVICES_COMPETE, _names(requests), search.outcome)
+    chosen = _choose(counts, entries, options, budget)
+    if isinstance(chosen, str):
+        return Rejected(Reason.DEVICES_COMPETE, _names(requests), chosen)
     claimed = [
         (request, entry, matches)
         for request, entry, matches in zip(requests, chosen, matching, strict=True)
@@ -65,6 +64,18 @@ def devices(
             ],
         ),
     )
+
+
+def _choose(
+    counts: Sequence[int], entries: Sequence[Device], options: Sequence[Sequence[int]], budget: SearchBudget
+) -> tuple[int, ...] | str:
+    """Return the entry of each request, or why there is none for all."""
+    if len(options) == 1:  # nothing competes: a search would take a fifth of a placement's time
+        claimable = (entry for entry in options[0] if entries[entry].claim is Claim.DRA)
+        return (next(claimable, options[0][0]),)
+    search = _Search(counts, entries, options, budget)
+    chosen = (search.run(claim=True) if search.could_claim else None) or search.run(claim=False)
+    return search.outcome if chosen is None else chosen
 
 
 def demand(
