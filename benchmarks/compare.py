@@ -76,17 +76,32 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
     return ordered[lowest], statistics.median(ordered), ordered[pairs - 1 - lowest]
 
 
-def compared(pythons: dict[Path, Path], pairs: int, name: str, arguments: list[str]) -> dict[str, Any]:
-    """Return the ratios of as many pairs of two checkouts, each of them first in every other one."""
+def check_out(commit: str, folder: Path) -> None:
+    """Write the files of a commit into a folder."""
+    packed = subprocess.run(
+        ["git", "archive", "--format=tar", commit], cwd=ROOT, stdout=subprocess.PIPE, check=True
+    ).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def ratios(pythons: dict[Path, Path], pairs: int, name: str, arguments: list[str]) -> dict[str, list[float]]:
+    """Return the ratios of each figure, a value for each pair; the checkouts take turns to be first."""
     base, this = pythons
-    ratios: dict[str, list[float]] = {}
+    found: dict[str, list[float]] = {}
     for number in range(pairs):
         order = (this, base) if number % 2 else (base, this)
         figures = {each: measured(each, pythons[each], name, arguments) for each in order}
         for key, value in figures[this].items():
             if figures[base].get(key):
-                ratios.setdefault(key, []).append(value / figures[base][key])
-    found = {key: [round(each, 3) for each in interval(values)] for key, values in sorted(ratios.items())}
+                found.setdefault(key, []).append(value / figures[base][key])
+    return found
+
+
+def compared(pythons: dict[Path, Path], pairs: int, name: str, arguments: list[str]) -> dict[str, Any]:
+    """Return the median ratio of each figure with its interval."""
+    values = ratios(pythons, pairs, name, arguments)
+    found = {key: [round(each, 3) for each in interval(values[key])] for key in sorted(values)}
     slower = [key for key, (lowest, _, _) in found.items() if lowest > SLOWER]
     return {"benchmark": name, "pairs": pairs, "ratios": found, "slower": slower}
 
@@ -98,12 +113,8 @@ def main() -> None:
     parser.add_argument("name", help="of the benchmark: schedule, function, startup, ...")
     parser.add_argument("arguments", nargs="*", help="for the benchmark, after --")
     options = parser.parse_args()
-    packed = subprocess.run(
-        ["git", "archive", "--format=tar", options.base], cwd=ROOT, stdout=subprocess.PIPE, check=True
-    ).stdout
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            archive.extractall(Path(folder, "base"), filter="data")
+        check_out(options.base, Path(folder, "base"))
         pythons = {
             checkout: environment(checkout, Path(folder, f"python-{number}"))
             for number, checkout in enumerate((Path(folder, "base"), ROOT))

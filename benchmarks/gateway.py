@@ -319,7 +319,11 @@ async def measure(ports: dict[str, int], pid: int, rounds: int, seconds: float) 
 
 def quartiles(values: list[float]) -> Json:
     low, middle, high = statistics.quantiles(values, n=4)
-    return {"median": round(middle, 3), "quartiles": [round(low, 3), round(high, 3)]}
+    return {
+        "median": round(middle, 3),
+        "quartiles": [round(low, 3), round(high, 3)],
+        "rounds": [round(each, 3) for each in values],
+    }
 
 
 async def ready(ports: list[int]) -> None:
