@@ -20,8 +20,11 @@ HOME_KEY: Final = "own-namespace"
 OURS: Final = {labels.MANAGED_BY: "modelplane"}
 """The label of a namespace that Modelplane may write into."""
 
-MADE: Final = {**OURS, "pod-security.kubernetes.io/enforce": "baseline"}
-"""The labels of a namespace that Modelplane makes: pods of teams do not reach the node."""
+RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "baseline"}
+"""The label of a namespace whose pods do not reach the node."""
+
+MADE: Final = {**OURS, **RESTRICTED}
+"""The labels of a namespace that Modelplane makes for a team."""
 
 
 def key(cluster: str) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.compose import guards
+from modelplane.compose.child_marks import mark
 from modelplane.compose.composition import Desired
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.kube.resources import Object
@@ -26,25 +27,14 @@ IN_USE = "modelplane.ai/in-use"
 
 def stamp(owner: Mapping[str, Any], desired: Desired) -> Object:
     """Return a desired child's manifest with its owner and its key."""
-    manifest: Object = {**desired.manifest}
-    metadata = {**manifest["metadata"]}
-    own_annotations = {labels.CHILD: desired.key, labels.APPLIED: _digest(desired.manifest)}
-    own_labels = {labels.MANAGED_BY: "modelplane"}
-    if desired.cluster:
-        own_labels[labels.OWNER_UID] = owner["metadata"]["uid"]
-        own_annotations |= {
-            labels.OWNER_KIND: owner["kind"],
-            labels.OWNER_NAMESPACE: owner["metadata"].get("namespace", ""),
-            labels.OWNER_NAME: owner["metadata"]["name"],
-        }
-    else:
+    manifest: Object = mark(owner, desired)
+    metadata = manifest["metadata"]
+    metadata["annotations"][labels.APPLIED] = _digest(desired.manifest)
+    if not desired.cluster:
         metadata["ownerReferences"] = [_reference(owner)]
         row = COMPOSERS.get(manifest["kind"])
         if row is not None and row.on_clusters:
             metadata["finalizers"] = [FINALIZER]
-    metadata["labels"] = {**metadata.get("labels", {}), **own_labels}
-    metadata["annotations"] = {**metadata.get("annotations", {}), **own_annotations}
-    manifest["metadata"] = metadata
     return manifest
 
 

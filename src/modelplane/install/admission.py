@@ -206,8 +206,47 @@ _STORAGE = (
 """A driver reads the Secrets that a StorageClass names, with its own permissions."""
 
 
-def policies() -> list[Object]:
-    """Return the policies and their bindings."""
+_ONLY_DRY_RUNS = (
+    _Validation("false", "Modelplane changes no CustomResourceDefinition: it only looks at them"),
+)
+
+_UNCHANGED = " && ".join(
+    f"object.metadata.?{field} == oldObject.metadata.?{field}"
+    for field in ("labels", "annotations", "finalizers", "ownerReferences")
+)
+_CHANGES_OF_NAMESPACES = (
+    _Validation(
+        f"{_is_ours('oldObject')} && object.spec == oldObject.spec && {_UNCHANGED}",
+        "Modelplane changes no namespace after it has made it",
+    ),
+)
+"""Two Objects that make the same namespace at once both apply it, and the later one changes nothing."""
+
+
+def policies(*, dry_runs: bool = False) -> list[Object]:
+    """Return the policies and their bindings.
+
+    ``dry_runs``: provider-kubernetes uses the identity. It looks at each object by applying it as a dry run,
+    which writes nothing, and so no policy refuses one.
+    """
+    documents = [*_limits(), *(_limits_of_provider() if dry_runs else ())]
+    for each in documents if dry_runs else ():
+        if "matchConditions" in each["spec"]:
+            each["spec"]["matchConditions"].append(
+                {"name": "writes", "expression": "!request.?dryRun.orValue(false)"}
+            )
+    return documents
+
+
+def _limits_of_provider() -> list[Object]:
+    definitions = [("apiextensions.k8s.io", "customresourcedefinitions")]
+    return [
+        *_policy("definitions", definitions, ("CREATE", "UPDATE", "DELETE"), _ONLY_DRY_RUNS),
+        *_policy("namespace-changes", [("", "namespaces")], ("UPDATE",), _CHANGES_OF_NAMESPACES),
+    ]
+
+
+def _limits() -> list[Object]:
     gateways, storage = workload_kinds.GATEWAYS, (workload_kinds.STORAGE_CLASS,)
     rows = [row for row in workload_kinds.rows(Place.CLUSTERS) if row not in (*gateways, *storage)]
     written = [(row.group, row.plural) for row in rows]

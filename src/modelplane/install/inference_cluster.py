@@ -35,7 +35,7 @@ def manifests(*, crossplane: bool = False, installer: bool = False) -> list[Obje
     return [
         namespace(),
         # The limits before the permissions.
-        *policies(),
+        *policies(dry_runs=crossplane),
         {
             "apiVersion": "v1",
             "kind": "ServiceAccount",

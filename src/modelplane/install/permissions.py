@@ -312,16 +312,34 @@ BIND_COPIES = Rule(
 )
 
 
-def for_crossplane(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Return the rules with the permission to read each object by its name.
+_PROVIDER = (
+    Rule(
+        "",
+        ("namespaces",),
+        ("patch",),
+        "provider-kubernetes creates by server-side apply, and before each look at an object it applies that "
+        "object as a dry run. A policy refuses every other change.",
+    ),
+    Rule(
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        ("patch",),
+        "provider-kubernetes applies what it looks at as a dry run. A policy refuses everything else.",
+    ),
+)
 
-    provider-kubernetes does so before each write, and children of a replica are written together, so that no
-    binding could be there in time.
+
+def for_crossplane(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Return the rules for provider-kubernetes, which reads each object by its name and then applies it.
+
+    It does so before each write, and children of a replica are written together, so that no binding could be
+    there in time.
     """
-    return tuple(
+    by_name = (
         replace(rule, verbs=tuple(dict.fromkeys(("get", *rule.verbs)))) if "list" in rule.verbs else rule
         for rule in rules
     )
+    return (*by_name, *_PROVIDER)
 
 
 OWN_TOKEN = (

@@ -6,11 +6,12 @@ is not deleted while another one refers to it.
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 from modelplane.compose.workload_kinds import RELEASE, Place, rows
 from support.crossplane.api import ApiError, ApiServer, Event
 from support.crossplane.objects import Key, Kind, Object, condition, is_deleted, key_of, set_conditions
-from support.crossplane.remote import RemoteCluster
+from support.crossplane.remote import GATEWAY_API
 from support.crossplane.simulation import DONE, Result
 from support.simulated_clouds import FINALIZER, references, reported, uses
 
@@ -19,6 +20,13 @@ RELEASES = Kind(RELEASE.group, RELEASE.kind)
 _PROVIDER = "provider"
 _FAILS = 0.3
 """Share of the attempts that fail."""
+
+
+_DEFINITIONS = {
+    "gateway-helm": (*GATEWAY_API, "clienttrafficpolicies.gateway.envoyproxy.io"),
+    "lws": ("leaderworkersets.leaderworkerset.x-k8s.io",),
+}
+"""The kinds that children of ours have, by the chart that defines them."""
 
 
 class _Provider:
@@ -118,10 +126,22 @@ class CloudProviders(_Provider):
         return reported(item)
 
 
+class Target(Protocol):
+    """A cluster as whoever installs charts there sees it."""
+
+    reachable: bool
+
+    def apply(self, manifest: Object, manager: str) -> Object:
+        """Apply a manifest."""
+
+    def define(self, name: str) -> None:
+        """Install the definition of a kind."""
+
+
 class ProviderHelm(_Provider):
     """provider-helm. No chart is rendered: a release is deployed, or the cluster does not answer."""
 
-    def __init__(self, api: ApiServer, cluster_of: Callable[[Object], RemoteCluster], seed: int = 0) -> None:
+    def __init__(self, api: ApiServer, cluster_of: Callable[[Object], "Target"], seed: int = 0) -> None:
         super().__init__(api, frozenset({RELEASES}), seed)
         self._cluster_of = cluster_of
 
@@ -131,5 +151,8 @@ class ProviderHelm(_Provider):
     def _make(self, item: Object) -> Object:
         namespace = item["spec"]["forProvider"]["namespace"]
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-        self._cluster_of(item).apply(manifest, _PROVIDER)
+        cluster = self._cluster_of(item)
+        cluster.apply(manifest, _PROVIDER)
+        for name in _DEFINITIONS.get(item["spec"]["forProvider"]["chart"]["name"], ()):
+            cluster.define(name)
         return {"state": "deployed", "revision": 1}

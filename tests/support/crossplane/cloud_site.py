@@ -21,13 +21,14 @@ LONG_S = 1800.0
 class Site:
     """A fleet whose one cluster a cloud makes."""
 
-    def __init__(self, run: Run, cloud: Cloud) -> None:
+    def __init__(self, run: Run, cloud: Cloud, **stack: str) -> None:
+        """``stack`` has settings of the cluster's serving stack."""
         self._answer = run
         self.cloud = cloud
         self.has_lost_the_class = False
         self.fleet = prepared(Fleet(self._run))
         self.name = cloud.lower()
-        self.cluster: RemoteCluster = self.fleet.cluster(self.name, gateway=False)
+        self.cluster: RemoteCluster = self.fleet.cluster(self.name, is_empty=True)
         self.providers = CloudProviders(self.fleet.api, self._details)
         helm = ProviderHelm(self.fleet.api, lambda _release: self.cluster)
         for controller in (self.providers, helm):
@@ -35,7 +36,9 @@ class Site:
         self.fleet.simulation.shuffle(seed=7, longest=2.0)
         if cloud is Cloud.NEBIUS:
             self.fleet.apply(_account())
-        self.fleet.apply(class_of(cloud), cluster_of(cloud))
+        cluster = cluster_of(cloud)
+        cluster["spec"] |= {"servingStack": stack} if stack else {}
+        self.fleet.apply(class_of(cloud), cluster)
 
     def _run(self, request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
         if self.has_lost_the_class:

@@ -84,20 +84,30 @@ class Fleet:
         """Delete an object as a person does; ``ApiError`` where that is refused."""
         self.api.delete(self.key(kind, name), propagation)
 
-    def cluster(self, name: str, *, gateway: bool = True, kinds: tuple[str, ...] = ()) -> RemoteCluster:
-        """Set up a cluster: its API, a gateway with an address, the kubeconfig to reach it."""
+    def cluster(
+        self, name: str, *, gateway: bool = True, kinds: tuple[str, ...] = (), is_empty: bool = False
+    ) -> RemoteCluster:
+        """Set up a cluster: its API, a gateway with an address, the kubeconfig to reach it.
+
+        ``is_empty``: as a cloud hands it over, without a namespace or a kind of anybody.
+        """
         cluster = RemoteCluster(name, self.simulation.server(name))
-        self.clusters[name] = cluster
-        self.simulation.add(cluster.api, _RemoteWatch(self.simulation, self.provider, name))
-        self.simulation.add(cluster.api, GarbageCollector(cluster.api))
-        for namespace in ("default", SYSTEM_NAMESPACE):
+        self.join(cluster)
+        for namespace in ("default",) if is_empty else ("default", SYSTEM_NAMESPACE):
             cluster.api.create(_namespace(namespace), _USER)
         for definition in kinds:
             cluster.api.create(definition_of(definition), _USER)
-        if gateway:
+        if gateway and not is_empty:
             cluster.serve_gateway(_gateway(http_routes.GATEWAY_NAME), f"10.0.0.{len(self.clusters)}")
-        self.apply(_kubeconfig(name, cluster.server))
         return cluster
+
+    def join(self, cluster: RemoteCluster, name: str = "") -> None:
+        """Let the provider reach a cluster, by the kubeconfig of its name or of another one."""
+        name = name or cluster.name
+        self.clusters[name] = cluster
+        self.simulation.add(cluster.api, _RemoteWatch(self.simulation, self.provider, name))
+        self.simulation.add(cluster.api, GarbageCollector(cluster.api))
+        self.apply(_kubeconfig(name, cluster.server))
 
     def gateway(self, address: str = "203.0.113.1") -> None:
         """Set up the gateway that stands before the fleet."""

@@ -26,7 +26,7 @@ from support.crossplane.objects import (
     kind_of,
     set_conditions,
 )
-from support.crossplane.remote import RemoteCluster
+from support.crossplane.remote import NoMatch, RemoteCluster
 from support.crossplane.schemas import OBJECTS
 from support.crossplane.simulation import DONE, Result, Simulation
 
@@ -106,15 +106,20 @@ class ProviderKubernetes:
         if not is_deleted(item) and (problem := self._resolved(item)):
             return self._unsynced(item, f"observe failed: cannot resolve resource references: {problem}")
         manifest = _manifest(item)
-        # The watch begins before the first look, so what is not there yet is watched too.
-        if item["spec"].get("watch"):
+        # The watch begins before the first look, so what is not there yet is watched too, once its kind is.
+        if item["spec"].get("watch") and cluster.serves(manifest):
             self._watched.setdefault((cluster.name, key_of(manifest)), set()).add(key)
         try:
-            found = cluster.get(key_of(manifest))
-        except ConnectionError as error:
+            found = cluster.get(manifest)
+        except (ApiError, ConnectionError, NoMatch) as error:
             return self._unsynced(item, f"observe failed: cannot get object: {error}")
         if found is not None:
             self._report(item, found)
+            try:
+                cluster.dry_run(manifest, _owner(item))
+            except (ApiError, ConnectionError, NoMatch) as error:
+                why = f"cannot get desired state: cannot dry run SSA: {error}"
+                return self._unsynced(item, f"observe failed: {why}")
         if found is None and policies == ["Observe"]:
             return self._unsynced(item, "observe failed: external resource does not exist")
         if is_deleted(item):
@@ -263,7 +268,7 @@ class ProviderKubernetes:
         item = self._api.update(item, _PROVIDER)
         try:
             cluster.apply(manifest, _owner(item))
-        except (ApiError, ConnectionError) as error:
+        except (ApiError, ConnectionError, NoMatch) as error:
             item["metadata"]["annotations"][_FAILED] = now
             item = self._api.update(item, _PROVIDER)
             return self._unsynced(item, f"create failed: cannot create object: {error}", creating=True)
@@ -278,13 +283,14 @@ class ProviderKubernetes:
     ) -> Result:
         policies = set(item["spec"].get("managementPolicies", _EVERYTHING))
         passive = not policies & {"*", "Create", "Update"}
-        if not passive and found is not None and not cluster.is_as(manifest, _owner(item)):
+        if passive or found is None or cluster.is_as(manifest, _owner(item)):
+            if item["spec"].get("readiness", {}).get("policy", "SuccessfulCreate") == "SuccessfulCreate":
+                set_conditions(item, [_available()], str(self._api.clock))
+        elif policies & {"*", "Update"}:
             try:
                 self._report(item, cluster.apply(manifest, _owner(item)))
-            except (ApiError, ConnectionError) as error:
+            except (ApiError, ConnectionError, NoMatch) as error:
                 return self._unsynced(item, f"update failed: cannot apply object: {error}")
-        elif item["spec"].get("readiness", {}).get("policy", "SuccessfulCreate") == "SuccessfulCreate":
-            set_conditions(item, [_available()], str(self._api.clock))
         self._write_status(item, _synced(item))
         ready = condition(item, "Ready").get("status") == "True"
         return Result(after=self.poll_s if ready else self.poll_unready_s)
@@ -297,8 +303,8 @@ class ProviderKubernetes:
         if found is None:
             return self._finalized(item)
         try:
-            cluster.delete(key_of(manifest), item["spec"]["forProvider"]["deletionPropagationPolicy"])
-        except ConnectionError as error:
+            cluster.delete(manifest, item["spec"]["forProvider"]["deletionPropagationPolicy"])
+        except (ApiError, ConnectionError, NoMatch) as error:
             return self._unsynced(item, f"delete failed: cannot delete object: {error}")
         self._write_status(item, {"type": "Ready", "status": "False", "reason": "Deleting"}, _synced(item))
         return Result(again=True)

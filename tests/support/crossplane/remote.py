@@ -2,13 +2,32 @@
 
 from collections.abc import Callable
 
+from modelplane.compose.workload_kinds import row_of
 from support.crossplane.api import ApiError, ApiServer, Manager
 from support.crossplane.fields import copied, leaves
 from support.crossplane.objects import Key, Object, is_deleted, key_of
 from support.kserve_status import kserve_status
 
 _NAMING = {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}
+_BUILT_IN = (
+    "",
+    "apps",
+    "batch",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "storage.k8s.io",
+)
+"""The groups that every API server serves."""
+GATEWAY_API = tuple(
+    f"{plural}.gateway.networking.k8s.io"
+    for plural in ("gatewayclasses", "gateways", "httproutes", "referencegrants")
+)
 _COPIES = {"Deployment": "availableReplicas", "LeaderWorkerSet": "readyReplicas"}
+
+
+class NoMatch(Exception):
+    """What the provider's mapper says of a kind that a cluster does not serve."""
 
 
 class RemoteCluster:
@@ -31,15 +50,44 @@ class RemoteCluster:
         """How long a workload takes until it works, when it is new and after each edit."""
         self.notices_s = 0.0
         """How long controllers take until they begin with an edit; until then the status is the old one."""
+        self._asked_for: set[str] = set()
 
-    def get(self, key: Key) -> Object | None:
+    def get(self, manifest: Object) -> Object | None:
         """Return an object as a provider reads it."""
         self._reach()
-        return self.api.get(key)
+        self._map(manifest)
+        return self.api.get(key_of(manifest))
+
+    def serves(self, manifest: Object) -> bool:
+        """Whether the cluster serves the kind of a manifest."""
+        row = row_of(manifest)
+        group = manifest["apiVersion"].rpartition("/")[0]
+        if row is None or group in _BUILT_IN:
+            return True
+        return self.api.stored(definition_key(row.definition)) is not None
+
+    def dry_run(self, manifest: Object, _manager: str) -> None:
+        """Apply a manifest without writing it, as the provider does at each look at what is there."""
+        self._reach()
+        self._map(manifest)
+
+    def _map(self, manifest: Object) -> None:
+        """Raise ``NoMatch`` for a kind that is not served, as controller-runtime's mapper puts it."""
+        if self.serves(manifest):
+            return
+        version, kind = manifest["apiVersion"], manifest["kind"]
+        if version in self._asked_for:
+            raise NoMatch(f'no matches for kind "{kind}" in version "{version}"')
+        self._asked_for.add(version)
+        raise NoMatch(
+            "failed to get API group resources: unable to retrieve the complete list of server APIs: "
+            f"{version}: no matches for {version}, Resource="
+        )
 
     def apply(self, manifest: Object, manager: str) -> Object:
         """Apply a manifest; what it describes works at once, where the cluster does."""
         self._reach()
+        self._map(manifest)
         if why := self.refuses(manifest):
             raise ApiError("Invalid", why)
         key = key_of(manifest)
@@ -75,10 +123,11 @@ class RemoteCluster:
         applied = stored.managers.get(Manager(manager, "Apply"), frozenset())
         return wanted.keys() == applied and all(there.get(path) == value for path, value in wanted.items())
 
-    def delete(self, key: Key, propagation: str) -> None:
+    def delete(self, manifest: Object, propagation: str) -> None:
         """Delete an object, and what it owns before it or after."""
         self._reach()
-        self.api.delete(key, propagation)
+        self._map(manifest)
+        self.api.delete(key_of(manifest), propagation)
 
     def run(self, key: Key) -> None:
         """Let an object work: its workloads serve, its volume is bound, its route is accepted."""
@@ -104,10 +153,25 @@ class RemoteCluster:
 
     def serve_gateway(self, manifest: Object, address: str) -> None:
         """Put the cluster's own gateway there, as who set up the cluster did."""
+        for name in GATEWAY_API:
+            self.define(name)
         self._make_namespace(key_of(manifest).namespace)
         gateway = self.api.create(manifest, "kubectl")
         gateway["status"] = {"addresses": [{"type": "IPAddress", "value": address}]}
         self.api.update_status(gateway, "gateway")
+
+    def define(self, name: str) -> None:
+        """Put the definition of a kind there, as a chart does, unless it is there."""
+        if self.api.stored(definition_key(name)) is None:
+            self.api.create(
+                {
+                    "apiVersion": "apiextensions.k8s.io/v1",
+                    "kind": "CustomResourceDefinition",
+                    "metadata": {"name": name},
+                    "spec": {"group": name.partition(".")[2]},
+                },
+                "helm",
+            )
 
     def objects(self, kind: str) -> list[Object]:
         """Return what there is of a kind, to read only."""
@@ -125,6 +189,11 @@ class RemoteCluster:
             self.api.create(
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, "kubectl"
             )
+
+
+def definition_key(name: str) -> Key:
+    """Return the key of a CustomResourceDefinition."""
+    return Key("apiextensions.k8s.io", "CustomResourceDefinition", "", name)
 
 
 def working(item: Object) -> Object:

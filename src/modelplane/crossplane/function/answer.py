@@ -15,6 +15,7 @@ from modelplane.api.names import composed_name
 from modelplane.api.reason_meanings import ALARMING
 from modelplane.api.reasons import ModelReplicaReason
 from modelplane.compose import status
+from modelplane.compose.child_marks import mark
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement
 from modelplane.compose.conditions import READY, Condition
 from modelplane.compose.kinds import COMPOSERS, Lane
@@ -111,7 +112,7 @@ def decided(
     """Return the answer for a composition."""
     composition, look_in = pace.paced(composition, observation.composed, now)
     revision, reached, observed = given.revision(), given.reaches_cluster(), observation.composed
-    composed = _composed(owner["kind"], composition, observation)
+    composed = _composed(owner, composition, observation)
     desired = [*composed, *((key, Child(each)) for key, each in companions)]
     children = {}
     for key, child in desired:
@@ -126,13 +127,17 @@ def decided(
     return replace(answer, children=children, ttl_s=ttl_s)
 
 
-def _composed(kind: str, composition: Composition, observation: Observation) -> Iterator[tuple[str, Child]]:
-    """Yield the children that a composition of an owner's kind desires, by key."""
+def _composed(
+    owner: Object, composition: Composition, observation: Observation
+) -> Iterator[tuple[str, Child]]:
+    """Yield the children that a composition of an owner desires, by key."""
     for child in composition.children:
         if isinstance(child, Desired):
-            is_remote = child.cluster or is_release(child.manifest)
-            used = connection(kind, child.cluster)
-            manifest = remote.write(child, used) if is_remote else child.manifest
+            manifest, used = child.manifest, connection(owner["kind"], child.cluster)
+            if is_release(manifest):
+                manifest = remote.write(child, used)
+            elif child.cluster:
+                manifest = remote.write(replace(child, manifest=mark(owner, child)), used)
             yield child.key, Child(manifest, _is_ready(child, observation))
 
 

@@ -96,7 +96,7 @@ def companions(
             used = connection(kind.name, each.cluster)
             yield f"{PREFIX}{each.key}", remote.namespace(each.name, used, written)
     if isinstance(owner, ServingStack):
-        yield from _of_a_stack(requirements, composed)
+        yield from _of_a_stack(owner, requirements, composed)
     if isinstance(owner, InferenceGateway):
         yield from _of_a_gateway(composition, composed)
     # Other users leave on their own once they see the deletion, which a Usage would refuse.
@@ -167,12 +167,14 @@ def _provider_config(api_version: str, used: Connection, reference: KubeconfigRe
 
 
 def _of_a_stack(
-    requirements: Iterable[Requirement], composed: Mapping[str, Object]
+    owner: ServingStack, requirements: Iterable[Requirement], composed: Mapping[str, Object]
 ) -> Iterator[tuple[str, Object]]:
-    """Yield what a serving stack looks at, and the Usages that delete its components in the right order.
+    """Yield the namespace of a serving stack, what it looks at, and the Usages that order its deletion.
 
     The controllers delete objects first, and then releases, the last installed first.
     """
+    if cluster := owner.spec.cluster_name:
+        yield f"{NAMESPACE}{cluster}", remote.system_namespace(connection(kind_name(ServingStack), cluster))
     for key, requirement in looks(requirements).items():
         yield key, remote.look(requirement, connection(kind_name(ServingStack), requirement.cluster))
     for key, needed in stack_needs():

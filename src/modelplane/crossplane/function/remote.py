@@ -8,11 +8,12 @@ The provider stores the whole manifest in the ``Object``, including the values o
 come from. So permission to read Objects is permission to read these values.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from modelplane.api.meta import Object
-from modelplane.compose.cluster_namespace import MADE, OURS, is_ours
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.compose.cluster_namespace import MADE, OURS, RESTRICTED, is_ours
 from modelplane.compose.composition import Desired, Requirement, Unknown
 from modelplane.compose.conditions import SYNCED
 from modelplane.compose.readiness import condition_of
@@ -24,8 +25,20 @@ KIND = "Object"
 _FOUND = {"Gateway": "size(object.status.addresses) > 0"}
 """CEL queries for the readiness of observed objects, by kind; other kinds are ready once they exist."""
 
-_ABSENT = ("external resource does not exist", "no matches for kind")
-"""The provider's messages for an observed object that does not exist."""
+_UNSERVED = (
+    r"(?P<api>\S+): (?:no matches for (?P=api), Resource=|the server could not find the requested resource)"
+)
+_ABSENT = re.compile(
+    "external resource does not exist"
+    '|no matches for kind "'
+    "|^(?!.*complete list of server APIs).*: the server could not find the requested resource$"
+    f"|unable to retrieve the complete list of server APIs: {_UNSERVED}$"
+)
+"""The provider's messages for an observed object that does not exist, or whose kind is not served.
+
+The last one is that of the first look at a group of kinds. An error about several groups, or with any other
+cause, leaves unknown what exists.
+"""
 
 _CREATED = "crossplane.io/external-create-succeeded"
 """Annotation that the provider sets when it has created an object (crossplane-runtime)."""
@@ -95,6 +108,17 @@ def namespace(name: str, connection: Connection, written: Object | None) -> Obje
     return _object(manifest, connection, policies=policies)
 
 
+def system_namespace(connection: Connection) -> Object:
+    """Return the Object that creates the system's namespace where it is missing, and never changes it.
+
+    It does not have the label of the namespaces that a fleet writes into: on a cluster with the fleet's
+    identity, that identity would get access to it.
+    """
+    metadata = {"name": SYSTEM_NAMESPACE, "labels": dict(RESTRICTED)}
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    return _object(manifest, connection, policies=("Observe", "Create", "LateInitialize"))
+
+
 def has_created(item: Object) -> bool:
     """Return True if the provider has created the object of an Object, and did not find it there."""
     return _CREATED in item["metadata"].get("annotations", {})
@@ -132,7 +156,7 @@ def seen(item: Object | None) -> tuple[Object, ...] | Unknown:
     if item is None:
         return Unknown("it has not been observed yet")
     cause = problem(item)
-    if any(text in cause for text in _ABSENT):
+    if _ABSENT.search(cause):
         return ()
     if cause:
         return Unknown(cause)

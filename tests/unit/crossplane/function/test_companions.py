@@ -5,7 +5,7 @@ from typing import Any
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
-from modelplane.api.serving_stack import stack_name
+from modelplane.api.serving_stack import ServingStack, stack_name
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.readiness import exists
 from modelplane.crossplane.function.companions import (
@@ -71,3 +71,16 @@ def test_the_connections_of_a_stack_are_held_until_it_is_gone() -> None:
 
 def test_without_a_stack_no_kind_of_provider_helm_is_composed() -> None:
     assert HELM_PROVIDER_CONFIG not in _companions(Composition())
+
+
+def test_a_stack_makes_the_namespace_of_its_gateway_before_anything_is_there() -> None:
+    metadata = {"name": "s", "namespace": "modelplane-system"}
+    secret = {"type": "Kubeconfig", "name": "s", "key": "kubeconfig", "namespace": "modelplane-system"}
+    spec = {"clusterName": "east", "secrets": [secret]}
+    owner = decode_as(ServingStack, {**STACK, "metadata": metadata, "spec": spec})
+    found = dict(companions(kind_of(ServingStack), owner, Composition(), (), {}))["crossplane-namespace-east"]
+    used = {"kind": "ProviderConfig", "name": provider_config_name("east")}
+    assert (found["spec"]["providerConfigRef"], found["spec"]["forProvider"]["manifest"]["kind"]) == (
+        used,
+        "Namespace",
+    )

@@ -96,6 +96,15 @@ def test_a_namespace_of_somebody_else_is_seen_as_it_is_and_not_changed() -> None
 GATEWAY = Requirement("gateway", "gateway.networking.k8s.io/v1", "Gateway", "system", "g", cluster="east")
 
 
+def test_the_systems_namespace_is_made_without_access_for_the_fleets_identity() -> None:
+    spec = remote.system_namespace(Connection("c"))["spec"]
+    assert spec["managementPolicies"] == ["Observe", "Create", "LateInitialize"]
+    assert spec["forProvider"]["manifest"]["metadata"] == {
+        "name": "modelplane-system",
+        "labels": {"pod-security.kubernetes.io/enforce": "baseline"},
+    }
+
+
 def test_a_look_changes_nothing() -> None:
     spec = remote.look(GATEWAY, Connection("c"))["spec"]
     assert spec["managementPolicies"] == ["Observe"]
@@ -107,6 +116,24 @@ def test_a_look_changes_nothing() -> None:
 
 
 FOUND = {"kind": "Gateway", "metadata": {"name": "g"}}
+_DISCOVERY = (
+    "observe failed: cannot get object: failed to get API group resources: unable to retrieve the complete "
+    "list of server APIs: "
+)
+UNSERVED = f"{_DISCOVERY}gateway.networking.k8s.io/v1: no matches for gateway.networking.k8s.io/v1, Resource="
+UNKNOWN_GROUP = f"{_DISCOVERY}gateway.networking.k8s.io/v1: the server could not find the requested resource"
+BROKEN_GROUP = (
+    f"{_DISCOVERY}gateway.networking.k8s.io/v1: the server is currently unable to handle the request"
+)
+BROKEN_TOO = f"{UNSERVED}, metrics.k8s.io/v1beta1: the server is currently unable to handle the request"
+AWAY = (
+    f'{_DISCOVERY}gateway.networking.k8s.io/v1: Get "https://192.0.2.1:6443/apis/gateway.networking.k8s.io": '
+    "dial tcp 192.0.2.1:6443: connect: connection refused"
+)
+DENIED = (
+    "observe failed: cannot get object: gateways is forbidden: cannot get resource in the namespace because "
+    "the server could not find the requested resource of a webhook: denied"
+)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +151,28 @@ FOUND = {"kind": "Gateway", "metadata": {"name": "g"}}
             _object(status="False", message='no matches for kind "Gateway" in version "v1"'),
             (),
             id="the cluster has no such kind",
+        ),
+        pytest.param(
+            _object(status="False", message=UNSERVED), (), id="the first look at a kind that is not served"
+        ),
+        pytest.param(_object(status="False", message=UNKNOWN_GROUP), (), id="the same, as older clients say"),
+        pytest.param(
+            _object(
+                status="False",
+                message="observe failed: cannot get desired state: cannot dry run SSA: "
+                "the server could not find the requested resource",
+            ),
+            (),
+            id="the kind was removed between two requests",
+        ),
+        *(
+            pytest.param(_object(status="False", message=message), Unknown(message), id=name)
+            for name, message in (
+                ("its group is broken", BROKEN_GROUP),
+                ("another group is broken too", BROKEN_TOO),
+                ("the cluster is away", AWAY),
+                ("the look is refused", DENIED),
+            )
         ),
         pytest.param(
             _object(FOUND, status="False", message="cannot connect"),
