@@ -161,7 +161,7 @@ class Fleet:
 
     def is_true(self, kind: str, name: str, type_: str = "Ready") -> bool:
         """Whether a condition of one of our objects is True, and speaks of the object as it is now."""
-        stored = self.api.stored(self.key(kind, name))
+        stored = self.simulation.cache(self.api).get(self.key(kind, name))
         if stored is None:
             return False
         found, generation = condition(stored.object, type_), stored.object["metadata"]["generation"]
@@ -292,6 +292,7 @@ class _RemoteWatch:
     """The provider's watches of one cluster."""
 
     first_delay = longest_delay = 1.0
+    workers = 1
 
     def __init__(self, simulation: Simulation, provider: ProviderKubernetes, cluster: str) -> None:
         self._simulation = simulation
@@ -311,6 +312,7 @@ class _Routes:
     """A gateway of the control plane, which accepts every route."""
 
     first_delay = longest_delay = 1.0
+    workers = 1
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
