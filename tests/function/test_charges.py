@@ -9,11 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
+from modelplane.api import labels
+from modelplane.crossplane.function import pace
 from support.crossplane.api import Change, Event
+from support.crossplane.composite import Run
 from support.crossplane.in_process import by_its_own_clock
 from support.crossplane.manifests import DEPLOYMENT, inference_cluster, model_deployment
 from support.crossplane.objects import Object
+from support.crossplane.protobuf import plain
 from support.crossplane.scenarios import prepared
 
 _REQUEST_S = 0.01
@@ -21,11 +26,28 @@ _MISSED = 0.05
 _CLUSTER = "c000"
 
 
+def as_of_0_8_0(run: Run) -> Run:
+    """Return a function that answers as that of 0.8.0: it names an endpoint only when its replica serves."""
+
+    def earlier(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
+        response = run(request)
+        resources = response.desired.resources
+        if "endpoint" in resources:
+            annotations = plain(resources["endpoint"].resource)["metadata"].get("annotations", {})
+            if annotations.get(labels.DRAINING) == labels.NOT_SERVING:
+                del resources["endpoint"]
+        return response
+
+    return earlier
+
+
 class Placed:
     """Replicas that became ready on one cluster, and what was written for that."""
 
     def __init__(self, replicas: int) -> None:
         self.fleet = prepared(by_its_own_clock())
+        for composite in self.fleet.composites.values():
+            composite.run = as_of_0_8_0(composite.run)
         self.fleet.api.request_s = _REQUEST_S
         self.fleet.cluster(_CLUSTER)
         self.fleet.apply(inference_cluster(_CLUSTER, nodes=replicas))
@@ -68,7 +90,11 @@ def is_within(number: float, least: float, most: float) -> bool:
 
 @pytest.fixture(scope="module")
 def placed() -> Mapping[int, Placed]:
-    return {replicas: Placed(replicas) for replicas in (1, 5, 10)}
+    with pytest.MonkeyPatch.context() as patched:
+        # It began with ten replicas, and looked after two seconds.
+        patched.setattr(pace, "_FIRST_WAVE", 10)
+        patched.setattr(pace, "_starting", lambda _owner: 2)
+        return {replicas: Placed(replicas) for replicas in (1, 5, 10)}
 
 
 @pytest.mark.parametrize(("replicas", "least", "most"), [(1, 34, 44), (5, 98, 98), (10, 159, 191)])

@@ -252,6 +252,12 @@ class Composition:
     """The desired state, as far as one owner decides it."""
 
     children: tuple[Desired | Keep, ...] = ()
+    placeholders: tuple[Desired, ...] = ()
+    """Children that the owner has once it is ready, in a form that nothing uses.
+
+    Only the Crossplane function composes them: each change of an owner's children costs it two updates. They
+    decide nothing.
+    """
     status: Mapping[str, Any] = field(default_factory=dict)
     """The owner's status fields in wire form, without conditions."""
     conditions: tuple[Condition, ...] = ()

@@ -124,6 +124,8 @@ class ApiServer:
         """How long a request to write takes while there is little to do."""
         self.load: Callable[[], int] = lambda: 0
         """How many reconciles are under way."""
+        self.requests = 0
+        """How many requests to write there were, whatever came of them."""
         self.admission: Admission | None = None
         self.policy: Callable[..., None] | None = None
         """Asked likewise, with ``collection``: whether it is deleted with all of its kind."""
@@ -249,6 +251,7 @@ class ApiServer:
 
     def _spend(self) -> None:
         """Let pass what a request takes: ten times as long while thirty replicas start."""
+        self.requests += 1
         crowd = self.load() / _AT_ONCE
         self.clock.spend(self.request_s * min(max(1.0, crowd), _SLOWEST))
 

@@ -161,10 +161,11 @@ class Fleet:
 
     def is_true(self, kind: str, name: str, type_: str = "Ready") -> bool:
         """Whether a condition of one of our objects is True, and speaks of the object as it is now."""
-        stored = self.simulation.cache(self.api).get(self.key(kind, name))
-        if stored is None:
+        key = self.key(kind, name)
+        stored, told = self.api.stored(key), self.simulation.cache(self.api).get(key)
+        if stored is None or told is None:
             return False
-        found, generation = condition(stored.object, type_), stored.object["metadata"]["generation"]
+        found, generation = condition(told.object, type_), stored.object["metadata"]["generation"]
         return found.get("status") == "True" and found.get("observedGeneration", generation) == generation
 
     def deletions(self, kind: str = "") -> list[Key]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from modelplane.api.decode import decode_as
 from modelplane.api.meta import Object, kind_name
+from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reason_meanings import ALARMING
 from modelplane.compose.composition import Composition, Desired, Keep
@@ -28,8 +29,11 @@ RESPONSIVE = "Responsive"
 
 _CROSSPLANES = frozenset({READY, SYNCED, RESPONSIVE})
 
-_WAVE = 10
-"""Maximum number of new replicas in progress at once: as many as the bucket holds."""
+_FIRST_WAVE = 5
+"""Number of replicas that a deployment begins with: as many as the bucket holds."""
+
+_WAVE = 40
+"""Maximum number of new replicas in progress at once after that; each wave applies all replicas again."""
 
 _PATIENCE_S = 20.0
 """Time that the next wave waits for a replica that Crossplane has not composed yet."""
@@ -47,6 +51,12 @@ _DEAF_S = 360.0
 """Time for which Crossplane drops events once it has begun to: five minutes and one reconcile."""
 
 _SOON_S = 2
+_PER_SECOND = 20
+"""Replicas of a deployment on its way to Ready for each second of its time to live: each is applied again."""
+
+_STARTING_S = 10
+"""The longest such time."""
+
 _FAILING_S = 60
 _UNKNOWN = Pace()
 """The pace for kinds that are not ours."""
@@ -91,12 +101,20 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
     ordinary = usual(kind)
     if not state.is_ready:
         hurries = state.awaits or is_deaf(owner, now)
-        return int(min(max(_SOON_S, since / 4), ordinary)) if hurries else ordinary
+        return int(min(max(_starting(owner), since / 4), ordinary)) if hurries else ordinary
     longest = _FAILING_S if state.is_failing else _of(kind).longest_s or ordinary
     if is_deaf(owner, now) or longest <= ordinary:
         return ordinary
-    within = int(min(max(ordinary, since / 2), longest))
+    within = int(min(2 * max(ordinary, since), longest))
     return within - within * _share(str(owner["metadata"].get("uid", ""))) // 500
+
+
+def _starting(owner: Object) -> int:
+    """Return the time to live while an object's children start, in seconds: longer for many replicas."""
+    if owner["kind"] != kind_name(ModelDeployment):
+        return _SOON_S
+    replicas = owner["spec"].get("replicas", 1)
+    return min(max(1, replicas // _PER_SECOND), _STARTING_S)
 
 
 def _share(uid: str) -> int:
@@ -143,7 +161,8 @@ def paced(composition: Composition, composed: Mapping[str, Object], now: datetim
     """
     new = [child.key for child in composition.children if _is_new_replica(child, composed)]
     under_way = sum(_is_under_way(each, now) for each in composed.values())
-    later = frozenset(new[max(0, _WAVE - under_way) :])
+    wave = _WAVE if any(each["kind"] == _REPLICA for each in composed.values()) else _FIRST_WAVE
+    later = frozenset(new[max(0, wave - under_way) :])
     waits = {
         child.key: wait
         for child in composition.children

@@ -47,26 +47,31 @@ def wanted(number: int, image: str = "one") -> tuple[Desired, ...]:
 
 
 class TestNewReplicas:
-    def test_ten_are_made_at_once(self) -> None:
+    def test_the_first_wave_is_as_many_as_a_bucket_holds(self) -> None:
         composition, look_in = pace.paced(Composition(children=wanted(25)), {}, NOW)
-        assert [child.key for child in composition.children] == [f"r{each:03}" for each in range(10)]
+        assert [child.key for child in composition.children] == [f"r{each:03}" for each in range(5)]
         assert 0 < look_in <= 3
+
+    def test_the_next_one_is_large_because_each_applies_all_replicas_again(self) -> None:
+        composed = {f"r{each:03}": serving("x", 60) for each in range(5)}
+        composition, _ = pace.paced(Composition(children=wanted(100)), composed, NOW)
+        assert len(composition.children) == 5 + 40
 
     def test_the_next_ones_follow_as_those_before_are_composed(self) -> None:
         composed = {f"r{each:03}": replica("x") for each in range(4)}
         composed |= {f"r{each:03}": serving("x", 60) for each in range(4, 10)}
-        composition, _ = pace.paced(Composition(children=wanted(25)), composed, NOW)
-        assert len(composition.children) == 10 + 6
+        composition, _ = pace.paced(Composition(children=wanted(100)), composed, NOW)
+        assert len(composition.children) == 10 + 36
 
     def test_one_that_is_never_composed_holds_up_nobody_for_long(self) -> None:
         stuck = replica("x")
         stuck["metadata"]["creationTimestamp"] = ago(60)
-        composed = {f"r{each:03}": stuck for each in range(10)}
-        assert len(pace.paced(Composition(children=wanted(25)), composed, NOW).composition.children) == 20
+        composed = {f"r{each:03}": stuck for each in range(40)}
+        assert len(pace.paced(Composition(children=wanted(90)), composed, NOW).composition.children) == 80
 
     def test_what_is_there_is_never_left_out(self) -> None:
-        composed = {f"r{each:03}": replica("x") for each in range(15, 25)}
-        composition, _ = pace.paced(Composition(children=wanted(25)), composed, NOW)
+        composed = {f"r{each:03}": replica("x") for each in range(15, 55)}
+        composition, _ = pace.paced(Composition(children=wanted(55)), composed, NOW)
         assert {child.key for child in composition.children} == composed.keys()
 
 
@@ -127,14 +132,14 @@ class TestTimesToLive:
     def test_they_grow_while_nothing_happens(self) -> None:
         after = [pace.seconds(self.ready(each), pace.State(True), NOW) for each in (0, 60, 3600)]
         assert after == sorted(after)
-        assert (12 <= after[0] <= 15, 96 <= after[-1] <= 120) == (True, True)
+        assert (24 <= after[0] <= 30, 96 <= after[-1] <= 120) == (True, True)
 
     def test_each_object_has_its_own(self) -> None:
         times = {pace.seconds(self.ready(3600, uid=str(each)), pace.State(True), NOW) for each in range(50)}
         assert len(times) > 10
 
     def test_news_begin_anew(self) -> None:
-        assert pace.seconds(self.ready(3600), pace.State(True, is_news=True), NOW) <= 15
+        assert pace.seconds(self.ready(3600), pace.State(True, is_news=True), NOW) <= 30
 
     def test_one_that_fails_is_looked_at_within_a_minute(self) -> None:
         state = pace.State(True, is_failing=True)
@@ -143,7 +148,21 @@ class TestTimesToLive:
     def test_a_deployment_that_waits_is_looked_at_soon_and_less_often_in_time(self) -> None:
         waiting = [owner(said("Ready", "False", each)) for each in (1, 3600)]
         state = pace.State(False, awaits=True)
-        assert [pace.seconds(each, state, NOW) for each in waiting] == [2, 15]
+        assert [pace.seconds(each, state, NOW) for each in waiting] == [1, 15]
+
+    @pytest.mark.parametrize(
+        ("replicas", "seconds"),
+        [
+            pytest.param(1, 1, id="few are looked at soon"),
+            pytest.param(60, 3, id="of many, each look applies all"),
+            pytest.param(5000, 10, id="however many there are"),
+        ],
+    )
+    def test_a_deployment_that_waits_for_many_is_looked_at_less_often(
+        self, replicas: int, seconds: int
+    ) -> None:
+        waiting = {**owner(said("Ready", "False", 1)), "spec": {"replicas": replicas}}
+        assert pace.seconds(waiting, pace.State(False, awaits=True), NOW) == seconds
 
     def test_one_that_leaves_is_looked_at_soon(self) -> None:
         assert (
