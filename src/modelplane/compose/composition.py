@@ -252,12 +252,6 @@ class Composition:
     """The desired state, as far as one owner decides it."""
 
     children: tuple[Desired | Keep, ...] = ()
-    placeholders: tuple[Desired, ...] = ()
-    """Children that the owner has once it is ready, in a form that nothing uses.
-
-    Only the Crossplane function composes them: each change of an owner's children costs it two updates. They
-    decide nothing.
-    """
     status: Mapping[str, Any] = field(default_factory=dict)
     """The owner's status fields in wire form, without conditions."""
     conditions: tuple[Condition, ...] = ()
@@ -278,6 +272,12 @@ class Composition:
 
     The Crossplane function ignores them: another process composes those of its gateway. While the owner is
     blocked, the last ones stay.
+    """
+    placeholders: tuple[Desired, ...] = ()
+    """Children that the owner has once it is ready, in a form that nothing uses.
+
+    Only the Crossplane function composes them: each change of an owner's children costs it two updates. They
+    decide nothing.
     """
 
 

@@ -11,13 +11,13 @@ from modelplane.compose.model_endpoint import compose, requirements
 WITHOUT = "the gateway's Envoy runs without its module: build it with `make gateway-module`"
 
 
-def endpoint(**spec: Any) -> ModelEndpoint:
+def endpoint(annotations: dict[str, str] | None = None, **spec: Any) -> ModelEndpoint:
     return decode_as(
         ModelEndpoint,
         {
             "apiVersion": "modelplane.ai/v1alpha1",
             "kind": "ModelEndpoint",
-            "metadata": {"name": "outside", "namespace": "ml"},
+            "metadata": {"name": "outside", "namespace": "ml", "annotations": annotations or {}},
             "spec": {"url": "https://api.openai.com/"} | spec,
         },
     )
@@ -42,8 +42,7 @@ def test_without_the_module_an_endpoint_that_needs_it_says_so(spec: dict[str, An
 
 
 def test_the_endpoint_of_a_replica_that_does_not_serve_is_not_ready() -> None:
-    owner = endpoint()
-    owner.metadata.annotations[labels.DRAINING] = labels.NOT_SERVING
+    owner = endpoint({labels.DRAINING: labels.NOT_SERVING})
     composition = compose(Request(owner, {}, {each.key: () for each in requirements(owner)}))
     assert isinstance(composition, Composition)
     [condition] = composition.conditions

@@ -41,6 +41,9 @@ _PATIENCE_S = 20.0
 _SOAK_S = 10.0
 """Time for which all other replicas must be unchanged before a serving replica is edited."""
 
+_FEW = 8
+"""Replicas of which all can be edited so; of more, the bucket refills twice as long before each."""
+
 _SETTLE_S = 10.0
 """Time for which an object that settles repeats its status, unless the news needs an operator."""
 
@@ -105,7 +108,7 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
     longest = _FAILING_S if state.is_failing else _of(kind).longest_s or ordinary
     if is_deaf(owner, now) or longest <= ordinary:
         return ordinary
-    within = int(min(2 * max(ordinary, since), longest))
+    within = int(min(max(ordinary, 2 * since), longest))
     return within - within * _share(str(owner["metadata"].get("uid", ""))) // 500
 
 
@@ -113,7 +116,7 @@ def _starting(owner: Object) -> int:
     """Return the time to live while an object's children start, in seconds: longer for many replicas."""
     if owner["kind"] != kind_name(ModelDeployment):
         return _SOON_S
-    replicas = owner["spec"].get("replicas", 1)
+    replicas: int = owner["spec"].get("replicas", 1)
     return min(max(1, replicas // _PER_SECOND), _STARTING_S)
 
 
@@ -214,9 +217,10 @@ def _unrest(key: str, composed: Mapping[str, Object], now: datetime) -> float:
 
     Crossplane's bucket refills meanwhile.
     """
-    others = (each for name, each in composed.items() if name != key and each["kind"] == _REPLICA)
+    others = [each for name, each in composed.items() if name != key and each["kind"] == _REPLICA]
     times = [str(said.get("lastTransitionTime", "")) for each in others for said in conditions_of(each)]
-    return _SOAK_S - max(0.0, _age(max(times), now)) if times else 0.0
+    soak_s = _SOAK_S if len(others) < _FEW else 2 * _SOAK_S
+    return soak_s - max(0.0, _age(max(times), now)) if times else 0.0
 
 
 def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datetime) -> bool:
