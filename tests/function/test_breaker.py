@@ -151,7 +151,7 @@ def test_a_gang() -> None:
     assert watched.opened == set()
 
 
-@pytest.mark.parametrize(("replicas", "within"), [(3, 60), pytest.param(20, 300, marks=pytest.mark.scale)])
+@pytest.mark.parametrize(("replicas", "within"), [(3, 60), pytest.param(20, 500, marks=pytest.mark.scale)])
 def test_an_edit_reaches_one_serving_replica_at_a_time(replicas: int, within: float) -> None:
     fleet = with_clusters(replicas)
     fleet.apply(model_deployment(replicas=replicas))

@@ -38,14 +38,18 @@ _WAVE = 40
 _PATIENCE_S = 20.0
 """Time that the next wave waits for a replica that Crossplane has not composed yet."""
 
-_SOAK_S = 10.0
-"""Time for which all other replicas must be unchanged before a serving replica is edited."""
+_REST_S = 10.0
+"""Time for which the bucket refills between two changes of one kind.
 
-_FEW = 8
-"""Replicas of which all can be edited so; of more, the bucket refills twice as long before each."""
+All other replicas must be unchanged for so long before a serving replica is edited, and an object that
+settles repeats its status for so long, unless the news needs an operator.
+"""
 
-_SETTLE_S = 10.0
-"""Time for which an object that settles repeats its status, unless the news needs an operator."""
+_FEW = 5
+"""Replicas of a deployment that can all be edited at this pace; more take twice as long each.
+
+An edit of a replica takes about 24 tokens, those of its deployment's own status included.
+"""
 
 _SKEW_S = 1.0
 """Allowed difference between the clocks of Crossplane and the function; times are whole seconds."""
@@ -114,10 +118,14 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
 
 def _starting(owner: Object) -> int:
     """Return the time to live while an object's children start, in seconds: longer for many replicas."""
-    if owner["kind"] != kind_name(ModelDeployment):
-        return _SOON_S
-    replicas: int = owner["spec"].get("replicas", 1)
-    return min(max(1, replicas // _PER_SECOND), _STARTING_S)
+    replicas = _replicas(owner)
+    return min(max(1, replicas // _PER_SECOND), _STARTING_S) if replicas else _SOON_S
+
+
+def _replicas(owner: Object) -> int:
+    """Return the number of replicas that a deployment asks for; zero for any other kind."""
+    is_deployment = owner["kind"] == kind_name(ModelDeployment)
+    return int(owner["spec"].get("replicas", 1)) if is_deployment else 0
 
 
 def _share(uid: str) -> int:
@@ -219,8 +227,12 @@ def _unrest(key: str, composed: Mapping[str, Object], now: datetime) -> float:
     """
     others = [each for name, each in composed.items() if name != key and each["kind"] == _REPLICA]
     times = [str(said.get("lastTransitionTime", "")) for each in others for said in conditions_of(each)]
-    soak_s = _SOAK_S if len(others) < _FEW else 2 * _SOAK_S
-    return soak_s - max(0.0, _age(max(times), now)) if times else 0.0
+    return _rest(len(others) + 1) - max(0.0, _age(max(times), now)) if times else 0.0
+
+
+def _rest(replicas: int) -> float:
+    """Return the time between two changes of a deployment with so many replicas, in seconds."""
+    return _REST_S if replicas <= _FEW else 2 * _REST_S
 
 
 def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datetime) -> bool:
@@ -239,7 +251,7 @@ def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datet
         return False
     if any(_is_alarm(each, before[each.type]) for each in said):
         return False
-    return -_SKEW_S <= last_said(owner, now) < _SETTLE_S
+    return -_SKEW_S <= last_said(owner, now) < _rest(_replicas(owner))
 
 
 def only_conditions(owner: Object, is_ready: bool) -> bool:
@@ -255,7 +267,7 @@ def last_said(owner: Object, now: datetime) -> float:
 
 def until_settled(owner: Object, now: datetime) -> int:
     """Return the seconds until an object can change its status again."""
-    return max(1, round(_SETTLE_S - last_said(owner, now) + 0.5))
+    return max(1, round(_rest(_replicas(owner)) - last_said(owner, now) + 0.5))
 
 
 def _is_alarm(said: Condition, before: Mapping[str, Any]) -> bool:

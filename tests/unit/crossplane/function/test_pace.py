@@ -83,9 +83,9 @@ class TestEdits:
         assert (held.children, look_in) == ((Keep("r000"), Keep("r001")), 7)
 
     def test_of_many_each_waits_twice_as_long(self) -> None:
-        composed = {f"r{each:03}": serving("x", 3) for each in range(9)}
-        kept = tuple(Keep(f"r{each:03}") for each in range(8))
-        edited: tuple[Desired | Keep, ...] = (*kept, wanted(9, "two")[8])
+        composed = {f"r{each:03}": serving("x", 3) for each in range(6)}
+        kept = tuple(Keep(f"r{each:03}") for each in range(5))
+        edited: tuple[Desired | Keep, ...] = (*kept, wanted(6, "two")[5])
         assert pace.paced(Composition(children=edited), composed, NOW).look_in == 17
 
     @pytest.mark.parametrize("others", [{}, {"r000": serving("r000", 30)}])
@@ -126,6 +126,14 @@ class TestWhatIsSaid:
     def test_it_is_not_repeated_for_long_whatever_the_clocks_say(self, seconds: float) -> None:
         before = (said("Ready", "False", seconds), {**self.before[1], "lastTransitionTime": ago(seconds)})
         assert not pace.repeats(owner(*before), self.news, False, NOW)
+
+    @pytest.mark.parametrize(("replicas", "is_repeated"), [(5, False), (6, True)])
+    def test_a_deployment_of_many_replicas_repeats_it_twice_as_long(
+        self, replicas: int, is_repeated: bool
+    ) -> None:
+        before = (said("Ready", "False", 15), {**self.before[1], "lastTransitionTime": ago(15)})
+        deployment = {**owner(*before), "spec": {"replicas": replicas}}
+        assert pace.repeats(deployment, self.news, False, NOW) is is_repeated
 
     def test_other_kinds_speak_at_once(self) -> None:
         assert not pace.repeats(owner(*self.before, kind="ModelCache"), self.news, False, NOW)
