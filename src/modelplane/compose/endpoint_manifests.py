@@ -41,7 +41,7 @@ def placeholder(endpoint: Object) -> Object:
 
 def is_placeholder(endpoint: Object) -> bool:
     """Return True if the replica of an endpoint does not serve, so that services do not route to it."""
-    annotations = endpoint["metadata"].get("annotations", {})
+    annotations = endpoint["metadata"].get("annotations") or {}
     return bool(annotations.get(labels.DRAINING) == labels.NOT_SERVING)
 
 
