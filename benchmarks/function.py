@@ -5,10 +5,11 @@
 Prints one JSON line. The function runs as a process of its own and is asked about one ModelDeployment on a
 made-up fleet, whose objects carry what Crossplane and the API server write into them. `start_seconds` is from
 starting the process until it answers a health check. `first_seconds` is the request that places the replicas,
-when no object has been seen; `repeated_seconds` the median of the same deployment with its replicas in place,
-which is what Crossplane asks most of the time. Both are one `RunFunction` from the request's bytes to the
-parsed answer. `request_mb` is the size of one request, `memory_mb` the resident memory of the process at the
-end, `asking_seconds` the median of the first of the two requests of a reconcile, without required resources.
+when no object has been seen; its answer creates the first five. `repeated_seconds` is the median of the same
+deployment with its replicas in place, which is what Crossplane asks most of the time. Both are one
+`RunFunction` from the request's bytes to the parsed answer. `request_mb` is the size of one request,
+`memory_mb` the resident memory of the process at the end, `asking_seconds` the median of the first of the two
+requests of a reconcile, without required resources.
 """
 
 import argparse
@@ -103,10 +104,10 @@ def placed(owner: dict[str, Any], answer: fnv1.RunFunctionResponse) -> dict[str,
         "controller": True,
     }
     shown = {}
-    for number, (key, child) in enumerate(answer.desired.resources.items()):
+    for key, child in answer.desired.resources.items():
         item = MessageToDict(child.resource)
         item["metadata"] |= {
-            "uid": f"replica-{number}",
+            "uid": f"replica-{key}",
             "resourceVersion": "1",
             "ownerReferences": [reference],
         }
@@ -138,10 +139,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--json", action="store_true", help="print one JSON line; the default")
     options = parser.parse_args()
-    options.case, options.occupied = "fits", 0.0
+    made = argparse.Namespace(**vars(options), case="fits", engines=1, quotas=0, policy="")
 
-    clusters = [server_side(cluster(0, number, options)) for number in range(options.clusters)]
-    owner = server_side(deployment(0, options), crossplane=False)
+    clusters = [server_side(cluster(0, number, made)) for number in range(options.clusters)]
+    owner = server_side(deployment(0, made), crossplane=False)
     owner["metadata"]["resourceVersion"] = "1"
     stored = {"InferenceCluster": clusters, "CustomResourceDefinition": [definition()]}
     asking = request(owner, {}, {}).SerializeToString()
@@ -171,6 +172,12 @@ def main() -> None:
 
             first_s, answer = timed(request(owner, required(), {}).SerializeToString())
             replicas = placed(owner, answer)
+            while len(replicas) < options.replicas:  # later waves
+                stored["ModelReplica"] = list(replicas.values())
+                answer = timed(request(owner, required(), replicas).SerializeToString())[1]
+                if len(answer.desired.resources) <= len(replicas):
+                    raise SystemExit(f"the function placed {len(replicas)} replicas: {answer.results}")
+                replicas = placed(owner, answer)
             stored["ModelReplica"] = list(replicas.values())
             steady = request(owner, required(), replicas)
             body = steady.SerializeToString()

@@ -1,7 +1,8 @@
 """What Crossplane's circuit breaker is charged for while a fleet grows, changes and rests.
 
 Crossplane gives every composite a hundred tokens and one more a second, and takes two for each update of a
-child and of the composite itself: 3.4 for an update of a child, all told. Without a token it stops listening.
+child and of the composite itself. Without a token it stops listening. test_charges.py holds these figures
+against those of a real Crossplane.
 """
 
 import sys
@@ -14,18 +15,21 @@ from support.crossplane.api import Change
 from support.crossplane.fleet import Fleet
 from support.crossplane.in_process import by_its_own_clock
 from support.crossplane.manifests import DEPLOYMENT, image, inference_cluster, model_deployment
-from support.crossplane.objects import Kind, condition
+from support.crossplane.objects import Kind, Object, condition
 from support.crossplane.scenarios import prepared
 
-_REQUEST_S = 0.002
-"""How long a write takes; one after the other here, which is slower than on a real API server."""
+_REQUEST_S = 0.01
+"""How long a write takes at rest: up to ten times as long while many replicas start."""
+
+_CROWDED_S = 0.1
+"""How long each takes in a crowd."""
 
 _STARTS_S = 3.5
 """How long the fastest engine takes to start; the slowest takes a tenth longer."""
 
 _GANGS = "leaderworkersets.leaderworkerset.x-k8s.io"
-_HELD_BY_A_BUCKET = 10
-"""New replicas. Each takes nine: it is there, has children, waits, has an endpoint, serves."""
+_HELD_BY_A_BUCKET = 5
+"""New replicas. Each takes thirteen: it is there, has children, is responsive, waits, and serves."""
 
 
 class Watched:
@@ -89,22 +93,27 @@ def counted(fleet: Fleet) -> dict[str, int]:
     return counts
 
 
-# Of more replicas than a bucket holds the breaker opens: all that a bucket of a hundred gets in a minute pays
-# for seventeen. Such a deployment goes by the time to live of its answers, which is no slower.
+# Of more replicas than a bucket holds the breaker opens. Such a deployment goes by the time to live of its
+# answers, which is no slower.
 @pytest.mark.parametrize(
-    ("replicas", "within"), [(10, 6), (30, 20), pytest.param(100, 60, marks=pytest.mark.scale)]
+    ("replicas", "within"), [(5, 6), (10, 6), (30, 12), pytest.param(100, 60, marks=pytest.mark.scale)]
 )
 def test_new_replicas(replicas: int, within: float) -> None:
     watched = Watched(with_clusters(replicas))
     fleet = watched.fleet
+    if replicas == 100:
+        fleet.api.request_s, fleet.api.load = _CROWDED_S, lambda: 0
+    before = fleet.api.requests
     fleet.apply(model_deployment(replicas=replicas))
     fleet.run_until(
-        lambda: bool(condition(fleet.get("ModelDeployment", DEPLOYMENT), "ReplicasScheduled")), within=1
+        lambda: bool(condition(fleet.get("ModelDeployment", DEPLOYMENT), "ReplicasScheduled")), within=2
     )
     calls = watched.calls["ModelDeployment"]
     assert calls == 2, "the first answer, which takes two calls, is the first status"
     fleet.run_until_ready("ModelDeployment", DEPLOYMENT, within=within)
     tell(f"{replicas} replicas: {watched}")
+    written = fleet.api.requests - before
+    assert written <= 180 * replicas, "requests for each replica, those of its cluster included"
     fleet.run_for(30)
     assert counted(fleet) == {"total": replicas, "ready": replicas, "updated": replicas}
     assert watched.opened <= (set() if replicas <= _HELD_BY_A_BUCKET else {"ModelDeployment"})
@@ -119,16 +128,16 @@ def test_registering_a_cluster() -> None:
     fleet.run_until_ready("InferenceCluster", "another", within=10)
     tell(f"registration: {watched}")
     key = fleet.key("InferenceCluster", "another")
-    said = [
-        event.new.object["status"]["conditions"]
-        for event in fleet.history
-        if event.key == key
-        and event.old
-        and event.new.object.get("status", {}).get("conditions")
-        and event.old.object.get("status", {}).get("conditions") != event.new.object["status"]["conditions"]
-    ]
-    assert len(said) == 2, "that it is being looked at, and that it is ready"
+    # Crossplane repeats what it has read, so events that arrive late can bring back the first for a moment.
+    said = {own_reasons(event.new.object) for event in fleet.history if event.key == key}
+    assert len(said - {()}) == 2, "that it is being looked at, and that it is ready"
     assert watched.opened == set()
+
+
+def own_reasons(item: Object) -> tuple[str, ...]:
+    """Return the reasons of the conditions that the function gives an object."""
+    found = item.get("status", {}).get("conditions", ())
+    return tuple(each["reason"] for each in found if each["type"] not in ("Ready", "Synced", "Responsive"))
 
 
 def test_a_gang() -> None:
@@ -142,7 +151,7 @@ def test_a_gang() -> None:
     assert watched.opened == set()
 
 
-@pytest.mark.parametrize(("replicas", "within"), [(3, 60), pytest.param(20, 300, marks=pytest.mark.scale)])
+@pytest.mark.parametrize(("replicas", "within"), [(3, 60), pytest.param(20, 500, marks=pytest.mark.scale)])
 def test_an_edit_reaches_one_serving_replica_at_a_time(replicas: int, within: float) -> None:
     fleet = with_clusters(replicas)
     fleet.apply(model_deployment(replicas=replicas))

@@ -134,7 +134,10 @@ EVICTION_NOTICE = "modelplane.ai/eviction-notice"
 """Key of the taint, or of the annotation, of a node that is about to be taken back."""
 
 DRAINING = "modelplane.ai/draining"
-"""Annotation of ModelEndpoints that are about to be deleted: services no longer route to them."""
+"""Annotation of ModelEndpoints that services do not route to, because they are about to be deleted."""
+
+NOT_SERVING = "not-serving"
+"""Value of the same annotation while the replica of an endpoint does not serve: Crossplane only."""
 
 SERVED_MODEL = "modelplane.ai/served-model"
 """Annotation of the ModelEndpoints of replicas: the name by which the engine knows its model."""

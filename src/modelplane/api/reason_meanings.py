@@ -627,7 +627,7 @@ DOCUMENTED = (
         (
             False,
             _ENDPOINT.WAITING_FOR_BACKEND,
-            "Its backend at the gateway is being created, or the gateway is not known yet.",
+            "Its replica does not serve yet, its backend is being created, or the gateway is not known yet.",
         ),
         (False, _ENDPOINT.INVALID_URL, "The URL has no host, or a port that is not a number."),
         (

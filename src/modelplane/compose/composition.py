@@ -273,6 +273,12 @@ class Composition:
     The Crossplane function ignores them: another process composes those of its gateway. While the owner is
     blocked, the last ones stay.
     """
+    placeholders: tuple[Desired, ...] = ()
+    """Children that the owner has once it is ready, in a form that nothing uses.
+
+    Only the Crossplane function composes them: each change of an owner's children costs it two updates. They
+    decide nothing.
+    """
 
 
 @dataclass(frozen=True, slots=True)

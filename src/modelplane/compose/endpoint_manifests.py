@@ -30,8 +30,19 @@ def _canary_share(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def marked(endpoint: Object) -> Object:
-    """Return an observed endpoint, marked as draining."""
+    """Return an endpoint, marked as draining."""
     return _again(endpoint, {labels.DRAINING: "true"}, endpoint["spec"])
+
+
+def placeholder(endpoint: Object) -> Object:
+    """Return an endpoint, marked as one whose replica does not serve."""
+    return _again(endpoint, {labels.DRAINING: labels.NOT_SERVING}, endpoint["spec"])
+
+
+def is_placeholder(endpoint: Object) -> bool:
+    """Return True if the replica of an endpoint does not serve, so that services do not route to it."""
+    annotations = endpoint["metadata"].get("annotations") or {}
+    return bool(annotations.get(labels.DRAINING) == labels.NOT_SERVING)
 
 
 def in_region(endpoint: Object, region: str) -> Object:

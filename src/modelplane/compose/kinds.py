@@ -180,7 +180,7 @@ _COMPOSERS = (
         on_clusters=True,
         # Its Objects name their clusters.
         only_controllers=("clusters",),
-        pace=Pace(30, 120, settles=True),
+        pace=Pace(longest_s=240, settles=True),
     ),
     Composer(
         ModelService,

@@ -1,5 +1,6 @@
 """A ModelEndpoint is one place that serves a model: a replica, or an external provider."""
 
+from modelplane.api import labels
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.names import backend_name
@@ -76,6 +77,9 @@ def _refused(request: Request[ModelEndpoint], why: Rejected) -> Composition:
 
 def _routing(request: Request[ModelEndpoint], objects: dict[str, gateway_api.Manifest]) -> Condition:
     gateways = request.found(fleet_gateway.KEY)
+    if request.owner.metadata.annotations.get(labels.DRAINING) == labels.NOT_SERVING:
+        message = "its replica does not serve yet, so it gets no requests"
+        return false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, message)
     if waiting := fleet_gateway.unspoken(gateways):
         return false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, waiting)
     if credentials.needs_module(request.owner) and (why := _unsupported(request)):

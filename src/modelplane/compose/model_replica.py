@@ -41,7 +41,7 @@ from modelplane.compose.backends.workload import FORMER, Workload, is_former, sp
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, last_said, true
 from modelplane.compose.readiness import exists, is_behind, is_ready, refusal, when_condition
-from modelplane.compose.replica_status import CLUSTER_KEY, eviction_conditions, pods_of, status
+from modelplane.compose.replica_status import CLUSTER_KEY, announced, eviction_conditions, pods_of, status
 
 ENDPOINT_KEY = "endpoint"
 """Key of the ModelEndpoint."""
@@ -109,11 +109,12 @@ def compose(request: Request[ModelReplica]) -> Composition | Blocked:
             *superseded(request.observed, (child.key for child in children), seen),
             *endpoint,
         ),
+        placeholders=() if endpoint else _placeholder(request),
         status={**status(request, serves=ready.holds), **device_health.status(seen)},
         conditions=(
             accepted,
             ready,
-            _announced(replica, ready.holds, endpoint),
+            announced(replica, ready.holds, endpoint),
             *eviction_conditions(request, serves=ready.holds),
             *device_health.conditions(seen),
         ),
@@ -145,10 +146,24 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
     return (Desired(ENDPOINT_KEY, encode(endpoint), when_condition(READY)),)
 
 
+def _placeholder(request: Request[ModelReplica]) -> tuple[Desired, ...]:
+    """Return the endpoint of a replica that does not serve; nothing if its cluster never had an address."""
+    announcing = (
+        child.manifest
+        for found in request.found(CLUSTER_KEY)
+        for child in _endpoint(request, decode_as(InferenceCluster, found))
+        if isinstance(child, Desired)
+    )
+    endpoint = next(announcing, request.observed.get(ENDPOINT_KEY))
+    if endpoint is None:
+        return ()
+    return (Desired(ENDPOINT_KEY, endpoint_manifests.placeholder(endpoint), exists),)
+
+
 def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]:
     """Return the existing endpoint, in the region that its cluster has by now."""
     endpoint = request.observed.get(ENDPOINT_KEY)
-    if endpoint is None:
+    if endpoint is None or endpoint_manifests.is_placeholder(endpoint):
         return ()
     for found in request.found(CLUSTER_KEY):
         region = decode_as(InferenceCluster, found).region()
@@ -164,17 +179,6 @@ def _kept_if_unobserved(request: Request[ModelReplica]) -> tuple[Desired | Keep,
     return _kept_endpoint(request) if workloads & request.unobserved else ()
 
 
-def _announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Keep, ...]) -> Condition:
-    """Return the condition that tells whether services can send the replica requests."""
-    if endpoint:
-        message = f'ModelEndpoint "{replica.metadata.name}" announces it to services'
-        return true(Type.ANNOUNCED, Reason.ENDPOINT_CREATED, message)
-    if not serves:
-        return false(Type.ANNOUNCED, Reason.NOT_SERVING, "services send it no requests until it serves")
-    message = f'the gateway of cluster "{replica.spec.cluster_name}" has no address to announce yet'
-    return false(Type.ANNOUNCED, Reason.NO_ADDRESS, message)
-
-
 def _drained(request: Request[ModelReplica]) -> Composition:
     """Withdraw the endpoint, whatever the state of the cluster, and keep all other children.
 
@@ -182,18 +186,18 @@ def _drained(request: Request[ModelReplica]) -> Composition:
     """
     said = last_said(request.owner.status, (Type.MODEL_ACCEPTED, Type.MODEL_READY, Type.DEVICES_HEALTHY))
     endpoint: tuple[Desired, ...] = ()
-    announced = false(Type.ANNOUNCED, Reason.DRAINING, "draining: services send it no new requests")
+    withdrawn = false(Type.ANNOUNCED, Reason.DRAINING, "draining: services send it no new requests")
     if request.routed_by and ENDPOINT_KEY in request.observed:
         endpoint = (
             Desired(
                 ENDPOINT_KEY, endpoint_manifests.marked(request.observed[ENDPOINT_KEY]), when_condition(READY)
             ),
         )
-        announced = true(Type.ANNOUNCED, Reason.DRAINING, f"{request.routed_by} still routes to it")
+        withdrawn = true(Type.ANNOUNCED, Reason.DRAINING, f"{request.routed_by} still routes to it")
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
         status={**status(request), **device_health.kept(request.owner)},
-        conditions=(*said, announced),
+        conditions=(*said, withdrawn),
         ready=any(each.type == Type.MODEL_READY and each.holds for each in said),
     )
 
@@ -229,8 +233,9 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
     endpoint = _kept_endpoint(request) if ready.holds else ()
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
+        placeholders=() if endpoint else _placeholder(request),
         status={**status(request), **device_health.kept(owner)},
-        conditions=(accepted, ready, _announced(owner, ready.holds, endpoint), *device_health.known(owner)),
+        conditions=(accepted, ready, announced(owner, ready.holds, endpoint), *device_health.known(owner)),
         ready=ready.holds,
     )
 

@@ -16,7 +16,7 @@ from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
-from modelplane.compose.composition import Request
+from modelplane.compose.composition import Desired, Keep, Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.pods import has_ended
 
@@ -38,6 +38,17 @@ def status(request: Request[ModelReplica], *, serves: bool = False) -> Object:
     if eviction := _eviction(request, serves=serves):
         found["eviction"] = msgspec.to_builtins(eviction)
     return found
+
+
+def announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Keep, ...]) -> Condition:
+    """Return the condition that tells whether services can send the replica requests."""
+    if endpoint:
+        message = f'ModelEndpoint "{replica.metadata.name}" announces it to services'
+        return true(Type.ANNOUNCED, Reason.ENDPOINT_CREATED, message)
+    if not serves:
+        return false(Type.ANNOUNCED, Reason.NOT_SERVING, "services send it no requests until it serves")
+    message = f'the gateway of cluster "{replica.spec.cluster_name}" has no address to announce yet'
+    return false(Type.ANNOUNCED, Reason.NO_ADDRESS, message)
 
 
 def eviction_conditions(request: Request[ModelReplica], *, serves: bool) -> tuple[Condition, ...]:

@@ -33,6 +33,7 @@ def admitted(request: Request[Any], composed: Composition | Blocked) -> Composit
     return replace(
         composed,
         children=keep_all(request.observed),
+        placeholders=(),
         status=status,
         conditions=(refusal, *known),
         ready=False,

@@ -16,7 +16,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.reasons import ModelDeploymentCondition
-from modelplane.compose import fleet, standby
+from modelplane.compose import endpoint_manifests, fleet, standby
 from modelplane.compose.conditions import READY
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of
@@ -186,7 +186,8 @@ class Snapshot:
     @cached_property
     def services(self) -> tuple[Service, ...]:
         """All services, those that are not ready first."""
-        endpoints = _Labeled(self.of(kind_name(ModelEndpoint)))
+        listed = self.of(kind_name(ModelEndpoint))
+        endpoints = _Labeled(item for item in listed if not endpoint_manifests.is_placeholder(item))
         found = (_service(item, endpoints) for item in self.of(kind_name(ModelService)))
         return tuple(sorted(found, key=_urgency))
 

@@ -14,7 +14,7 @@ from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.compose import fleet
+from modelplane.compose import endpoint_manifests, fleet
 from modelplane.offline import placements
 from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import Files, Unplannable, is_assumed_silent
@@ -64,7 +64,8 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         raise Unplannable(f"{error}: correct it") from error
     metadata, cluster = decoded.metadata, decoded.spec.cluster_name
     owner = _owner(files, replica)
-    endpoint = next((item for item in _all(files, ModelEndpoint) if _is(item, decoded)), None)
+    endpoints = (item for item in _all(files, ModelEndpoint) if not endpoint_manifests.is_placeholder(item))
+    endpoint = next((item for item in endpoints if _is(item, decoded)), None)
     reason = why_not_ready(replica)
     lost = lost_claims(files, cluster, fleet.replica(replica).engines)
     notes = tuple(_notes(files, decoded, owner, lost, ready=not reason))

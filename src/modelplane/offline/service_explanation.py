@@ -20,7 +20,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.rejected import Rejected
-from modelplane.compose import fleet_gateway, region_rules, standby, status
+from modelplane.compose import endpoint_manifests, fleet_gateway, region_rules, standby, status
 from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
@@ -106,7 +106,7 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
 
 def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
     """Yield every endpoint of a service's namespace, by name."""
-    found = tuple(_of(files, ModelEndpoint, service.metadata.namespace))
+    found = _announced(files, service.metadata.namespace)
     outside = {each.metadata.name: why for each, why in _admitted(files, service, found).refusals()}
     gateways = files.store.find(fleet_gateway.REQUIREMENT)
     destinations = fleet_gateway.destinations_of(gateways, is_local=gateway_is_local(files.store))
@@ -243,7 +243,7 @@ class _Namespace:
 
     def replicas(self) -> Iterator[WithoutEndpoint]:
         """Yield the selected replicas that have no endpoint."""
-        announced = {item["metadata"]["name"] for item in self._all(ModelEndpoint)}
+        announced = {item["metadata"]["name"] for item in _announced(self.files, self.name)}
         for item in self._all(ModelReplica):
             name = item["metadata"]["name"]
             if name not in announced and self._selects(item["metadata"].get("labels", {})):
@@ -320,6 +320,12 @@ def _of(files: Files, type_: type[Model], namespace: str) -> Iterator[Object]:
     kind = kind_of(type_)
     found = files.store.of_kind(kind.api_version, kind.name)
     return (item for item in found if item["metadata"].get("namespace", "") == namespace)
+
+
+def _announced(files: Files, namespace: str) -> tuple[Object, ...]:
+    """Return the endpoints of a namespace, without those whose replica does not serve."""
+    found = _of(files, ModelEndpoint, namespace)
+    return tuple(item for item in found if not endpoint_manifests.is_placeholder(item))
 
 
 def _readable(item: Object) -> ModelEndpoint | None:

@@ -26,6 +26,12 @@ _WITHOUT_GENERATION = {
     "EndpointSlice",
     "ServiceAccount",
 }
+_AT_ONCE = 6
+"""How many reconciles a server serves without being slower for it."""
+
+_SLOWEST = 10.0
+"""How many times as long a request takes at most."""
+
 _NOT_OWNED = {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}
 _OF_THE_SERVER = (
     "uid",
@@ -115,7 +121,11 @@ class ApiServer:
         self.name = name
         self.clock = clock
         self.request_s = 0.0
-        """How long it takes to answer a request to write."""
+        """How long a request to write takes while there is little to do."""
+        self.load: Callable[[], int] = lambda: 0
+        """How many reconciles are under way."""
+        self.requests = 0
+        """How many requests to write there were, whatever came of them."""
         self.admission: Admission | None = None
         self.policy: Callable[..., None] | None = None
         """Asked likewise, with ``collection``: whether it is deleted with all of its kind."""
@@ -153,7 +163,7 @@ class ApiServer:
 
     def create(self, item: Object, manager: str) -> Object:
         """Store a new object."""
-        self.clock.spend(self.request_s)
+        self._spend()
         key = key_of(item)
         if key in self._objects:
             raise ApiError("AlreadyExists", f"{key} already exists")
@@ -170,7 +180,7 @@ class ApiServer:
 
     def apply(self, item: Object, manager: str, subresource: str = "") -> Object:
         """Apply fields by server-side apply, by force."""
-        self.clock.spend(self.request_s)
+        self._spend()
         key = key_of(item)
         before = self._objects.get(key)
         if before is None and subresource:
@@ -209,7 +219,7 @@ class ApiServer:
         self, key: Key, propagation: str = "Background", uid: str = "", *, collection: bool = False
     ) -> None:
         """Delete an object, or mark it where finalizers hold it."""
-        self.clock.spend(self.request_s)
+        self._spend()
         before = self._objects.get(key)
         if before is None:
             raise ApiError("NotFound", f"{key} not found")
@@ -239,8 +249,14 @@ class ApiServer:
 
     # How it is done
 
+    def _spend(self) -> None:
+        """Let pass what a request takes: ten times as long while thirty replicas start."""
+        self.requests += 1
+        crowd = self.load() / _AT_ONCE
+        self.clock.spend(self.request_s * min(max(1.0, crowd), _SLOWEST))
+
     def _replace(self, item: Object, manager: str, subresource: str) -> Object:
-        self.clock.spend(self.request_s)
+        self._spend()
         key = key_of(item)
         before = self._objects.get(key)
         if before is None:

@@ -2,8 +2,7 @@
 
 A bucket of tokens per composite. Controller-runtime asks about an update twice, once with the object as it
 was and once as it is, so an update costs two tokens; whatever is being deleted costs none. What changes in
-the composite itself passes the same breaker: with the status that is written after most updates of a child,
-such an update costs 3.4 tokens on the real one.
+the composite itself passes the same breaker.
 """
 
 from collections import Counter
@@ -40,6 +39,8 @@ class Breaker:
     """Those among them that are updates of a child."""
     charged: int = 0
     """Tokens that all of them took."""
+    worth: int = 0
+    """Tokens that all of them would have taken from a bucket that is never empty."""
     least: float = 100.0
     """The fewest tokens that were ever left."""
     sources: Counter[str] = field(default_factory=Counter)
@@ -75,6 +76,7 @@ class Breaker:
     def _one(self, item: Object, now: float) -> bool:
         if is_deleted(item):
             return True
+        self.worth += 1
         was_open = self.is_open
         probing = now > self.allowed_at + self.limits.probe_every
         self._record(key_of(item), now)

@@ -34,6 +34,7 @@ class _Provider:
 
     first_delay = 1.0
     longest_delay = 30.0
+    workers = 1
 
     def __init__(self, api: ApiServer, kinds: frozenset[Kind], seed: int) -> None:
         self._api = api

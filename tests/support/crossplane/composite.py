@@ -19,6 +19,7 @@ from support.crossplane.objects import (
     Key,
     Kind,
     Object,
+    condition,
     controller_of,
     is_deleted,
     key_of,
@@ -90,6 +91,7 @@ class CompositeController:
 
     first_delay = 1.0
     longest_delay = 30.0
+    workers = 100
 
     def __init__(self, simulation: Simulation, api: ApiServer, kind: Kind, run: Run) -> None:
         self._simulation = simulation
@@ -156,6 +158,8 @@ class CompositeController:
             raise
 
     def _reconcile(self, xr: Object) -> Result:
+        # Marked with the generation that was read; written with the next status, whichever that is.
+        set_conditions(xr, [self._responsive(xr)], str(self._api.clock))
         if is_deleted(xr):
             self._without_finalizer(xr)
             return DONE
@@ -228,10 +232,13 @@ class CompositeController:
                     key, "Warning", "ComposeResources", f'cannot apply composed resource "{name}": {error}'
                 )
                 composed.unsynced.append(name)
-        status: Object = plain(response.desired.composite.resource)
-        status |= {"apiVersion": xr["apiVersion"], "kind": xr["kind"]}
-        status["metadata"] = {**named, "uid": xr["metadata"]["uid"]}
-        return composed, self._api.apply(status, _COMPOSITE, "status")
+        wanted: Object = plain(response.desired.composite.resource)
+        wanted |= {"apiVersion": xr["apiVersion"], "kind": xr["kind"]}
+        wanted["metadata"] = {**named, "uid": xr["metadata"]["uid"]}
+        # All conditions that there are go along with what the function says, so that none is lost.
+        if pending := xr.get("status", {}).get("conditions"):
+            wanted.setdefault("status", {})["conditions"] = copied(pending)
+        return composed, self._api.apply(wanted, _COMPOSITE, "status")
 
     def _observed(self, xr: Object) -> Iterator[tuple[str, Stored]]:
         for key in _references(xr):
@@ -359,7 +366,8 @@ class CompositeController:
             if each["type"] not in (*_SYSTEM, *told)
         ]
         synced = self._system("Synced", False, "ReconcileError", latest, message)
-        set_conditions(latest, [*unknown, synced, self._responsive(latest)], str(self._api.clock))
+        responsive = [condition(xr, "Responsive")] if condition(xr, "Responsive") else []
+        set_conditions(latest, [*unknown, synced, *responsive], str(self._api.clock))
         self._api.update_status(latest, _CROSSPLANE)
 
     def _finished(self, xr: Object, composed: _Composed) -> Result:
@@ -382,7 +390,6 @@ class CompositeController:
                 "Synced", not unsynced, "ReconcileError" if unsynced else "ReconcileSuccess", xr, unsynced
             ),
             self._system("Ready", is_ready, "Available" if is_ready else "Creating", xr, unready_said),
-            self._responsive(xr),
         ]
         set_conditions(xr, system, str(self._api.clock))
         if xr["status"] != before:

@@ -161,10 +161,11 @@ class Fleet:
 
     def is_true(self, kind: str, name: str, type_: str = "Ready") -> bool:
         """Whether a condition of one of our objects is True, and speaks of the object as it is now."""
-        stored = self.api.stored(self.key(kind, name))
-        if stored is None:
+        key = self.key(kind, name)
+        stored, told = self.api.stored(key), self.simulation.cache(self.api).get(key)
+        if stored is None or told is None:
             return False
-        found, generation = condition(stored.object, type_), stored.object["metadata"]["generation"]
+        found, generation = condition(told.object, type_), stored.object["metadata"]["generation"]
         return found.get("status") == "True" and found.get("observedGeneration", generation) == generation
 
     def deletions(self, kind: str = "") -> list[Key]:
@@ -292,6 +293,7 @@ class _RemoteWatch:
     """The provider's watches of one cluster."""
 
     first_delay = longest_delay = 1.0
+    workers = 1
 
     def __init__(self, simulation: Simulation, provider: ProviderKubernetes, cluster: str) -> None:
         self._simulation = simulation
@@ -311,6 +313,7 @@ class _Routes:
     """A gateway of the control plane, which accepts every route."""
 
     first_delay = longest_delay = 1.0
+    workers = 1
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api

@@ -21,6 +21,7 @@ class GatewayPods:
     """Runs the Deployments of the control plane, gives Services an address, and publishes a state."""
 
     first_delay = longest_delay = 1.0
+    workers = 1
 
     def __init__(self, fleet: Fleet) -> None:
         self._api: ApiServer = fleet.api

@@ -12,6 +12,7 @@ class Namespaces:
 
     first_delay = 1.0
     longest_delay = 15.0
+    workers = 1
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api

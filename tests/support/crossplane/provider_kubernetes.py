@@ -53,6 +53,7 @@ class ProviderKubernetes:
 
     first_delay = 1.0
     longest_delay = 60.0
+    workers = 100
     poll_s = 600.0
     poll_unready_s = 30.0
 
@@ -355,6 +356,7 @@ class ProviderConfigs:
 
     first_delay = 1.0
     longest_delay = 60.0
+    workers = 1
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -382,7 +384,7 @@ class ProviderConfigs:
             return DONE
         if _IN_USE not in finalizers:
             finalizers.append(_IN_USE)
-            config = self._api.update(config, _PROVIDER)
+        config = self._api.update(config, _PROVIDER)
         config.setdefault("status", {})["users"] = users
         self._api.update_status(config, _PROVIDER)
         return DONE

@@ -1,9 +1,12 @@
 """What drives the controllers: watch events, work queues with back-off, and the clock.
 
-One rule: one thing at a time. A controller never sees the effect of another's write before the event of it is
-delivered, and an event is delivered as soon as nothing was told to hold it up.
+A controller works on as many keys at once as it has workers, and on no key twice at once. A reconcile is
+carried out whole, by a clock that is its own: its requests take their time there, and the events of its
+writes arrive when they would. So nobody hears of a write before its time; only who asks the server itself
+may see one that is, at most, a reconcile early.
 """
 
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -33,6 +36,8 @@ class Controller(Protocol):
 
     first_delay: float
     longest_delay: float
+    workers: int
+    """How many keys it reconciles at once."""
 
     def wakes(self, event: Event) -> Iterable[Key]:
         """Return the keys that an event is a reason to look at."""
@@ -72,6 +77,8 @@ class _Work:
     controller: Controller
     failures: dict[Key, int] = field(default_factory=dict)
     waiting: dict[Key, float] = field(default_factory=dict)
+    busy: dict[Key, bool] = field(default_factory=dict)
+    """The keys that are being reconciled, and whether each is to be looked at once more after that."""
 
 
 class Simulation:
@@ -85,6 +92,7 @@ class Simulation:
         self._work: dict[str, list[_Work]] = {}
         self._caches: dict[str, Cache] = {}
         self._queue: deque[tuple[_Work, Key]] = deque()
+        self._busy = 0
         self._queued: set[tuple[int, Key]] = set()
         self._last: dict[tuple[str, Key], float] = {}
 
@@ -93,6 +101,7 @@ class Simulation:
         api = ApiServer(self.clock, name)
         self._work[name], self._caches[name] = [], Cache()
         api.on_event = lambda event: self._send(name, event)
+        api.load = lambda: self._busy
         return api
 
     def cache(self, api: ApiServer) -> Cache:
@@ -136,16 +145,13 @@ class Simulation:
     def settle(self) -> None:
         """Do all that can be done without waiting."""
         now = self.clock.next_due
-        while self._queue or ((due := now()) is not None and due <= self.clock.now):
-            self.step(until=self.clock.now)
+        while self._busy or self._queue or ((due := now()) is not None and due <= self.clock.now):
+            self.step(until=math.inf)
 
     def step(self, until: float) -> bool:
         """Do the next thing; say whether there was one before the given time."""
         self.steps += 1
-        if self.clock.do_due():
-            return True
-        if self._queue:
-            self._process()
+        if self.clock.do_due() or self._process():
             return True
         due = self.clock.next_due()
         if due is None or due > until:
@@ -153,10 +159,29 @@ class Simulation:
         self.clock.jump()
         return True
 
-    def _process(self) -> None:
-        work, key = self._queue.popleft()
-        self._queued.discard((id(work), key))
+    def _process(self) -> bool:
+        """Begin with the next key that a worker is free for; say whether there was one."""
+        for _ in range(len(self._queue)):
+            work, key = self._queue.popleft()
+            if len(work.busy) < work.controller.workers:
+                self._queued.discard((id(work), key))
+                self._reconcile(work, key)
+                return True
+            self._queue.append((work, key))
+        return False
+
+    def _reconcile(self, work: _Work, key: Key) -> None:
+        began = self.clock.now
+        work.busy[key] = False
+        self._busy += 1
         result = work.controller.reconcile(key)
+        ended, self.clock.now = self.clock.now, began
+        self.clock.after(ended - began, lambda: self._finish(work, key, result))
+
+    def _finish(self, work: _Work, key: Key, result: Result) -> None:
+        self._busy -= 1
+        if work.busy.pop(key):
+            self._add(work, key)
         if result.again:
             failed = work.failures[key] = work.failures.get(key, 0) + 1
             first, longest = work.controller.first_delay, work.controller.longest_delay
@@ -181,7 +206,9 @@ class Simulation:
         self.clock.after(seconds, back)
 
     def _add(self, work: _Work, key: Key) -> None:
-        if (id(work), key) not in self._queued:
+        if key in work.busy:
+            work.busy[key] = True
+        elif (id(work), key) not in self._queued:
             self._queued.add((id(work), key))
             self._queue.append((work, key))
 

@@ -22,6 +22,7 @@ class Protection:
 
     first_delay = 1.0
     longest_delay = 60.0
+    workers = 1
     poll_s = 60.0
 
     def __init__(self, api: ApiServer) -> None:

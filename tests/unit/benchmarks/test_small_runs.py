@@ -15,7 +15,7 @@ SMALL = {
     "autoscaling": "--json",
     "capacity": "--nodes 2 --devices 2",
     "dashboard": "--clusters 2 --json",
-    "function": "--clusters 2 --replicas 2 --rounds 2 --json",
+    "function": "--clusters 8 --replicas 6 --rounds 2 --json",
     "hydration": "--pairs 1 --files 1 --file-mib 1 --json",
     "infrastructure": "--clusters 0 --clouds Vultr --rounds 1 --json",
     "keys": "--keys 100 --json",

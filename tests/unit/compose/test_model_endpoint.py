@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from modelplane.api import labels
 from modelplane.api.decode import decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.compose.composition import Composition, Request
@@ -10,13 +11,13 @@ from modelplane.compose.model_endpoint import compose, requirements
 WITHOUT = "the gateway's Envoy runs without its module: build it with `make gateway-module`"
 
 
-def endpoint(**spec: Any) -> ModelEndpoint:
+def endpoint(annotations: dict[str, str] | None = None, **spec: Any) -> ModelEndpoint:
     return decode_as(
         ModelEndpoint,
         {
             "apiVersion": "modelplane.ai/v1alpha1",
             "kind": "ModelEndpoint",
-            "metadata": {"name": "outside", "namespace": "ml"},
+            "metadata": {"name": "outside", "namespace": "ml", "annotations": annotations or {}},
             "spec": {"url": "https://api.openai.com/"} | spec,
         },
     )
@@ -38,6 +39,18 @@ def test_without_the_module_an_endpoint_that_needs_it_says_so(spec: dict[str, An
     (condition,) = composition.conditions
     assert (condition.holds, composition.ready) == (is_ready, is_ready)
     assert is_ready or (condition.reason, WITHOUT in condition.message) == ("Unsupported", True)
+
+
+def test_the_endpoint_of_a_replica_that_does_not_serve_is_not_ready() -> None:
+    owner = endpoint({labels.DRAINING: labels.NOT_SERVING})
+    composition = compose(Request(owner, {}, {each.key: () for each in requirements(owner)}))
+    assert isinstance(composition, Composition)
+    [condition] = composition.conditions
+    assert (composition.ready, condition.reason, condition.message) == (
+        False,
+        "WaitingForBackend",
+        "its replica does not serve yet, so it gets no requests",
+    )
 
 
 def test_only_an_endpoint_with_a_credential_reads_a_secret_and_only_one_of_its_namespace() -> None:

@@ -4,9 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from modelplane.api import labels
+from modelplane.api.meta import Object
 from modelplane.dashboard import explanations
 from modelplane.dashboard.pages import Pages
-from modelplane.dashboard.snapshot import Devices
+from modelplane.dashboard.snapshot import Devices, Snapshot
 from modelplane.offline import placements
 from modelplane.offline.fleet import assemble
 from support import shown_fleet
@@ -213,3 +215,15 @@ def test_a_canary_that_cannot_be_read_is_not_shown(pages, canary):
 
 def test_without_a_canary_nothing_is_shown(pages):
     assert _canary_of(pages, shown_fleet.small(NOW)).strip() == ""
+
+
+def test_the_endpoint_of_a_replica_that_does_not_serve_is_not_counted() -> None:
+    def endpoint(name: str, **annotations: str) -> Object:
+        metadata = {"namespace": "ml", "name": name, "labels": {"app": "qwen"}, "annotations": annotations}
+        return {"metadata": metadata}
+
+    entries = [{"selector": {"matchLabels": {"app": "qwen"}}}]
+    service = {"metadata": {"namespace": "ml", "name": "qwen"}, "spec": {"endpoints": entries}}
+    endpoints = (endpoint("a"), endpoint("b", **{labels.DRAINING: labels.NOT_SERVING}))
+    [shown] = Snapshot({"ModelService": (service,), "ModelEndpoint": endpoints}).services
+    assert shown.endpoints == 1

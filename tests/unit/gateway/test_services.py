@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from modelplane.api.labels import DRAINING, SERVED_MODEL
+from modelplane.api.labels import DRAINING, NOT_SERVING, SERVED_MODEL
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_service import (
@@ -185,6 +185,7 @@ def test_only_usable_endpoints_of_the_same_namespace_are_selected() -> None:
         endpoint("foreign", namespace="other"),
         endpoint("deleted", deleted=True),
         endpoint("leaving", leaving=True),
+        endpoint("starting", annotations={DRAINING: NOT_SERVING}),
         endpoint("broken", url="ftp://10.0.0.1"),
         endpoint("good"),
     ]

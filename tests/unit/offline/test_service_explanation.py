@@ -140,6 +140,13 @@ def test_a_selected_endpoint_that_gets_no_requests_says_why(given, reason):
     assert rows(found) == [("a", 0, 100.0, "it has app=qwen"), ("b", 0, 0.0, reason)]
 
 
+def test_the_endpoint_of_a_replica_that_does_not_serve_is_not_counted_as_one():
+    mark = "  annotations: {modelplane.ai/draining: not-serving}\n"
+    assert rows(explained(GATEWAY, service(), endpoint("a"), endpoint("b", extra=mark))) == [
+        ("a", 0, 100.0, "it has app=qwen")
+    ]
+
+
 def test_an_endpoint_outside_the_regions_says_so():
     ruled = DEPLOYMENT.replace("replicas: 1", "replicas: 1\n  regions: [eu-west]")
     entry = "selector: {matchLabels: {modelplane.ai/deployment: qwen}}"

@@ -113,7 +113,8 @@ def decided(
     composition, look_in = pace.paced(composition, observation.composed, now)
     revision, reached, observed = given.revision(), given.reaches_cluster(), observation.composed
     composed = _composed(owner, composition, observation)
-    desired = [*composed, *((key, Child(each)) for key, each in companions)]
+    placeholders = ((each.key, Child(each.manifest)) for each in composition.placeholders)
+    desired = [*composed, *placeholders, *((key, Child(each)) for key, each in companions)]
     children = {}
     for key, child in desired:
         name = composed_name(owner["metadata"]["name"], key)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from modelplane.api.decode import decode_as
 from modelplane.api.meta import Object, kind_name
+from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reason_meanings import ALARMING
 from modelplane.compose.composition import Composition, Desired, Keep
@@ -28,17 +29,27 @@ RESPONSIVE = "Responsive"
 
 _CROSSPLANES = frozenset({READY, SYNCED, RESPONSIVE})
 
-_WAVE = 10
-"""Maximum number of new replicas in progress at once: as many as the bucket holds."""
+_FIRST_WAVE = 5
+"""Number of replicas that a deployment begins with: as many as the bucket holds."""
+
+_WAVE = 40
+"""Maximum number of new replicas in progress at once after that; each wave applies all replicas again."""
 
 _PATIENCE_S = 20.0
 """Time that the next wave waits for a replica that Crossplane has not composed yet."""
 
-_SOAK_S = 10.0
-"""Time for which all other replicas must be unchanged before a serving replica is edited."""
+_REST_S = 10.0
+"""Time for which the bucket refills between two changes of one kind.
 
-_SETTLE_S = 10.0
-"""Time for which an object that settles repeats its status, unless the news needs an operator."""
+All other replicas must be unchanged for so long before a serving replica is edited, and an object that
+settles repeats its status for so long, unless the news needs an operator.
+"""
+
+_FEW = 5
+"""Replicas of a deployment that can all be edited at this pace; more take twice as long each.
+
+An edit of a replica takes about 24 tokens, those of its deployment's own status included.
+"""
 
 _SKEW_S = 1.0
 """Allowed difference between the clocks of Crossplane and the function; times are whole seconds."""
@@ -47,6 +58,12 @@ _DEAF_S = 360.0
 """Time for which Crossplane drops events once it has begun to: five minutes and one reconcile."""
 
 _SOON_S = 2
+_PER_SECOND = 20
+"""Replicas of a deployment on its way to Ready for each second of its time to live: each is applied again."""
+
+_STARTING_S = 10
+"""The longest such time."""
+
 _FAILING_S = 60
 _UNKNOWN = Pace()
 """The pace for kinds that are not ours."""
@@ -91,12 +108,24 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
     ordinary = usual(kind)
     if not state.is_ready:
         hurries = state.awaits or is_deaf(owner, now)
-        return int(min(max(_SOON_S, since / 4), ordinary)) if hurries else ordinary
+        return int(min(max(_starting(owner), since / 4), ordinary)) if hurries else ordinary
     longest = _FAILING_S if state.is_failing else _of(kind).longest_s or ordinary
     if is_deaf(owner, now) or longest <= ordinary:
         return ordinary
-    within = int(min(max(ordinary, since / 2), longest))
+    within = int(min(max(ordinary, 2 * since), longest))
     return within - within * _share(str(owner["metadata"].get("uid", ""))) // 500
+
+
+def _starting(owner: Object) -> int:
+    """Return the time to live while an object's children start, in seconds: longer for many replicas."""
+    replicas = _replicas(owner)
+    return min(max(1, replicas // _PER_SECOND), _STARTING_S) if replicas else _SOON_S
+
+
+def _replicas(owner: Object) -> int:
+    """Return the number of replicas that a deployment asks for; zero for any other kind."""
+    is_deployment = owner["kind"] == kind_name(ModelDeployment)
+    return int(owner["spec"].get("replicas", 1)) if is_deployment else 0
 
 
 def _share(uid: str) -> int:
@@ -143,7 +172,8 @@ def paced(composition: Composition, composed: Mapping[str, Object], now: datetim
     """
     new = [child.key for child in composition.children if _is_new_replica(child, composed)]
     under_way = sum(_is_under_way(each, now) for each in composed.values())
-    later = frozenset(new[max(0, _WAVE - under_way) :])
+    wave = _WAVE if any(each["kind"] == _REPLICA for each in composed.values()) else _FIRST_WAVE
+    later = frozenset(new[max(0, wave - under_way) :])
     waits = {
         child.key: wait
         for child in composition.children
@@ -195,9 +225,14 @@ def _unrest(key: str, composed: Mapping[str, Object], now: datetime) -> float:
 
     Crossplane's bucket refills meanwhile.
     """
-    others = (each for name, each in composed.items() if name != key and each["kind"] == _REPLICA)
+    others = [each for name, each in composed.items() if name != key and each["kind"] == _REPLICA]
     times = [str(said.get("lastTransitionTime", "")) for each in others for said in conditions_of(each)]
-    return _SOAK_S - max(0.0, _age(max(times), now)) if times else 0.0
+    return _rest(len(others) + 1) - max(0.0, _age(max(times), now)) if times else 0.0
+
+
+def _rest(replicas: int) -> float:
+    """Return the time between two changes of a deployment with so many replicas, in seconds."""
+    return _REST_S if replicas <= _FEW else 2 * _REST_S
 
 
 def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datetime) -> bool:
@@ -216,7 +251,7 @@ def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datet
         return False
     if any(_is_alarm(each, before[each.type]) for each in said):
         return False
-    return -_SKEW_S <= last_said(owner, now) < _SETTLE_S
+    return -_SKEW_S <= last_said(owner, now) < _rest(_replicas(owner))
 
 
 def only_conditions(owner: Object, is_ready: bool) -> bool:
@@ -232,7 +267,7 @@ def last_said(owner: Object, now: datetime) -> float:
 
 def until_settled(owner: Object, now: datetime) -> int:
     """Return the seconds until an object can change its status again."""
-    return max(1, round(_SETTLE_S - last_said(owner, now) + 0.5))
+    return max(1, round(_rest(_replicas(owner)) - last_said(owner, now) + 0.5))
 
 
 def _is_alarm(said: Condition, before: Mapping[str, Any]) -> bool:

@@ -47,26 +47,31 @@ def wanted(number: int, image: str = "one") -> tuple[Desired, ...]:
 
 
 class TestNewReplicas:
-    def test_ten_are_made_at_once(self) -> None:
+    def test_the_first_wave_is_as_many_as_a_bucket_holds(self) -> None:
         composition, look_in = pace.paced(Composition(children=wanted(25)), {}, NOW)
-        assert [child.key for child in composition.children] == [f"r{each:03}" for each in range(10)]
+        assert [child.key for child in composition.children] == [f"r{each:03}" for each in range(5)]
         assert 0 < look_in <= 3
+
+    def test_the_next_one_is_large_because_each_applies_all_replicas_again(self) -> None:
+        composed = {f"r{each:03}": serving("x", 60) for each in range(5)}
+        composition, _ = pace.paced(Composition(children=wanted(100)), composed, NOW)
+        assert len(composition.children) == 5 + 40
 
     def test_the_next_ones_follow_as_those_before_are_composed(self) -> None:
         composed = {f"r{each:03}": replica("x") for each in range(4)}
         composed |= {f"r{each:03}": serving("x", 60) for each in range(4, 10)}
-        composition, _ = pace.paced(Composition(children=wanted(25)), composed, NOW)
-        assert len(composition.children) == 10 + 6
+        composition, _ = pace.paced(Composition(children=wanted(100)), composed, NOW)
+        assert len(composition.children) == 10 + 36
 
     def test_one_that_is_never_composed_holds_up_nobody_for_long(self) -> None:
         stuck = replica("x")
         stuck["metadata"]["creationTimestamp"] = ago(60)
-        composed = {f"r{each:03}": stuck for each in range(10)}
-        assert len(pace.paced(Composition(children=wanted(25)), composed, NOW).composition.children) == 20
+        composed = {f"r{each:03}": stuck for each in range(40)}
+        assert len(pace.paced(Composition(children=wanted(90)), composed, NOW).composition.children) == 80
 
     def test_what_is_there_is_never_left_out(self) -> None:
-        composed = {f"r{each:03}": replica("x") for each in range(15, 25)}
-        composition, _ = pace.paced(Composition(children=wanted(25)), composed, NOW)
+        composed = {f"r{each:03}": replica("x") for each in range(15, 55)}
+        composition, _ = pace.paced(Composition(children=wanted(55)), composed, NOW)
         assert {child.key for child in composition.children} == composed.keys()
 
 
@@ -76,6 +81,12 @@ class TestEdits:
         edited = (Keep("r000"), wanted(2, "two")[1])
         held, look_in = pace.paced(Composition(children=edited), composed, NOW)
         assert (held.children, look_in) == ((Keep("r000"), Keep("r001")), 7)
+
+    def test_of_many_each_waits_twice_as_long(self) -> None:
+        composed = {f"r{each:03}": serving("x", 3) for each in range(6)}
+        kept = tuple(Keep(f"r{each:03}") for each in range(5))
+        edited: tuple[Desired | Keep, ...] = (*kept, wanted(6, "two")[5])
+        assert pace.paced(Composition(children=edited), composed, NOW).look_in == 17
 
     @pytest.mark.parametrize("others", [{}, {"r000": serving("r000", 30)}])
     def test_it_goes_ahead_where_nothing_else_is_moving(self, others: dict[str, Any]) -> None:
@@ -116,6 +127,14 @@ class TestWhatIsSaid:
         before = (said("Ready", "False", seconds), {**self.before[1], "lastTransitionTime": ago(seconds)})
         assert not pace.repeats(owner(*before), self.news, False, NOW)
 
+    @pytest.mark.parametrize(("replicas", "is_repeated"), [(5, False), (6, True)])
+    def test_a_deployment_of_many_replicas_repeats_it_twice_as_long(
+        self, replicas: int, is_repeated: bool
+    ) -> None:
+        before = (said("Ready", "False", 15), {**self.before[1], "lastTransitionTime": ago(15)})
+        deployment = {**owner(*before), "spec": {"replicas": replicas}}
+        assert pace.repeats(deployment, self.news, False, NOW) is is_repeated
+
     def test_other_kinds_speak_at_once(self) -> None:
         assert not pace.repeats(owner(*self.before, kind="ModelCache"), self.news, False, NOW)
 
@@ -143,7 +162,21 @@ class TestTimesToLive:
     def test_a_deployment_that_waits_is_looked_at_soon_and_less_often_in_time(self) -> None:
         waiting = [owner(said("Ready", "False", each)) for each in (1, 3600)]
         state = pace.State(False, awaits=True)
-        assert [pace.seconds(each, state, NOW) for each in waiting] == [2, 15]
+        assert [pace.seconds(each, state, NOW) for each in waiting] == [1, 15]
+
+    @pytest.mark.parametrize(
+        ("replicas", "seconds"),
+        [
+            pytest.param(1, 1, id="few are looked at soon"),
+            pytest.param(60, 3, id="of many, each look applies all"),
+            pytest.param(5000, 10, id="however many there are"),
+        ],
+    )
+    def test_a_deployment_that_waits_for_many_is_looked_at_less_often(
+        self, replicas: int, seconds: int
+    ) -> None:
+        waiting = {**owner(said("Ready", "False", 1)), "spec": {"replicas": replicas}}
+        assert pace.seconds(waiting, pace.State(False, awaits=True), NOW) == seconds
 
     def test_one_that_leaves_is_looked_at_soon(self) -> None:
         assert (

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
+from modelplane.api import labels
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.messages import RunFunctionRequest
@@ -237,7 +238,9 @@ def test_a_replica_is_written_through_objects_in_one_pass(ask: Ask) -> None:
     case = _case("model_replica/standalone")
     answered = ask(case["owner"], {"cluster": case["required"]["cluster"]})
     made = children(answered)
+    endpoint = made.pop("endpoint")
     assert {key: child["kind"] for key, child in made.items()} == dict.fromkeys(made, "Object")
+    assert endpoint["metadata"]["annotations"][labels.DRAINING] == labels.NOT_SERVING
     assert [key for key in made if key.startswith("crossplane-")] == ["crossplane-namespace-east"]
     flags = {key: child.ready == fnv1.READY_TRUE for key, child in answered.desired.resources.items()}
     assert [key for key, ready in flags.items() if not ready] == ["model-serving-qwen"]
@@ -251,7 +254,7 @@ def test_nothing_more_is_written_into_a_namespace_of_another(ask: Ask) -> None:
     there["crossplane-namespace-east"]["metadata"] = {"name": "o"}
     there["crossplane-namespace-east"]["status"] = {"atProvider": {"manifest": taken}}
     answered = ask(case["owner"], required, there)
-    assert [*children(answered)] == ["crossplane-namespace-east"]
+    assert sorted(children(answered)) == ["crossplane-namespace-east", "endpoint"]
     assert conditions(answered)["ModelAccepted"][:2] == ("FALSE", "NamespaceNotLabeled")
 
 
@@ -264,6 +267,7 @@ def _shown(made: dict[str, Any], **status: Any) -> dict[str, Any]:
             "status": {"atProvider": {"manifest": {**child["spec"]["forProvider"]["manifest"], **status}}},
         }
         for key, child in made.items()
+        if child["kind"] == "Object"
     }
 
 
@@ -274,6 +278,7 @@ def test_a_replica_that_serves_is_announced(ask: Ask) -> None:
     answered = ask(case["owner"], required, shown)
     endpoint = children(answered)["endpoint"]
     assert endpoint["kind"] == "ModelEndpoint"
+    assert labels.DRAINING not in endpoint["metadata"].get("annotations", {})
     assert endpoint["spec"]["crossplane"] == {"compositionRef": {"name": "modelendpoints.modelplane.ai"}}
     assert answered.desired.composite.ready == fnv1.READY_TRUE
     assert conditions(answered)["ModelReady"][:2] == ("TRUE", "Serving")
