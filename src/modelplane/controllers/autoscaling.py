@@ -177,7 +177,8 @@ class Autoscaling(Runnable):
         settings = _settings(autoscaler, bounds)
         scaled.evidence, decision = decide(settings, scaled.evidence, sample, replicas, ready)
         if sample is None:
-            scaled.inert(Inert.NO_METRICS, f"{decision.message}: {counted.problem}", replicas, ready)
+            if not scaled.is_early(now):
+                scaled.inert(Inert.NO_METRICS, f"{decision.message}: {counted.problem}", replicas, ready)
             return
         wanted = replicas if autoscaler.spec.paused else decision.replicas
         if scaled.is_contested(now):
