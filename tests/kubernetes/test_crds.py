@@ -217,6 +217,7 @@ ACCEPTED = [
         "ModelDeployment", {"spec.tolerations": [{"operator": "Exists"}]}, id="tolerations beside the engines"
     ),
     pytest.param("ModelDeployment", {"spec.replicas": 0}, id="a deployment scaled to zero"),
+    pytest.param("ModelDeployment", {"spec.replicas": REMOVE}, id="a deployment whose number another sets"),
     pytest.param("ModelDeployment", {"spec.replicas": 10000}, id="a deployment of many replicas"),
     pytest.param("ModelDeployment", {"spec.engines.0.members": GANG}, id="a gang, the leader first"),
     pytest.param("ModelDeployment", {"spec.engines.0.members": GANG[::-1]}, id="a gang, the worker first"),
@@ -687,9 +688,6 @@ REFUSED = [
     pytest.param("ModelEndpoint", {"spec.region": "e" * 64}, "spec.region", id="a region's name too long"),
     pytest.param("ModelCache", {"spec.regions": [""]}, "spec.regions[0]", id="a region without a name"),
     pytest.param("ModelDeployment", {"spec.replicas": -1}, "spec.replicas", id="fewer than no replicas"),
-    pytest.param(
-        "ModelDeployment", {"spec.replicas": REMOVE}, "spec.replicas: Required", id="no replica count"
-    ),
     *(
         pytest.param("ModelDeployment", edits, "serving.mode PrefillDecode needs two engines", id=why)
         for why, edits in {
@@ -1482,6 +1480,29 @@ async def test_a_deployment_is_not_scaled_beyond_its_limits(client, replicas):
             MODEL_DEPLOYMENTS, "case", {"spec": {"replicas": replicas}}, "default", subresource="scale"
         )
     assert "spec.replicas" in refused.value.message
+
+
+async def test_a_number_that_an_autoscaler_sets_survives_what_is_applied_without_one(client):
+    """As Flux and other GitOps tools apply a manifest without ``spec.replicas`` again and again."""
+    manifest = _manifest("ModelDeployment")
+    del manifest["spec"]["replicas"]
+    created = await client.apply(manifest)
+    assert created["spec"]["replicas"] == 1
+    await client.patch(MODEL_DEPLOYMENTS, "case", {"spec": {"replicas": 3}}, "default", subresource="scale")
+    manifest["metadata"]["labels"] = {"example.com/edit": "1"}
+    again = await client.apply(manifest)
+    assert again["spec"]["replicas"] == 3
+    await client.delete(MODEL_DEPLOYMENTS, "case", "default")
+
+
+async def test_a_number_that_leaves_a_manifest_stays_once_an_autoscaler_has_changed_it(client):
+    manifest = _manifest("ModelDeployment")
+    manifest["spec"]["replicas"] = 2
+    await client.apply(manifest)
+    await client.patch(MODEL_DEPLOYMENTS, "case", {"spec": {"replicas": 3}}, "default", subresource="scale")
+    del manifest["spec"]["replicas"]
+    assert (await client.apply(manifest))["spec"]["replicas"] == 3
+    await client.delete(MODEL_DEPLOYMENTS, "case", "default")
 
 
 async def test_a_cluster_can_report_what_it_has(client):

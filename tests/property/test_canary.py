@@ -16,6 +16,7 @@ from modelplane.canary.state import Observed
 from modelplane.compose.rollout import revision
 from support.manifests import CLASS, cluster
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
+from support.seeds import drawn
 
 _LIMITS = Limits(Fraction(5, 100), Fraction("1.5"), 200)
 _STEP_S = 600
@@ -183,7 +184,7 @@ def _reconcile(run: SteppedRollout) -> None:
         }
 
 
-@settings(max_examples=40, deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=drawn(40), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(unavailable=st.integers(0, 3), surge=st.integers(0, 2), taken=_steps)
 def test_a_canary_updates_no_more_than_it_needs_and_a_promoted_template_heals(
     unavailable: int, surge: int, taken: Any

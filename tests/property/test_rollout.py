@@ -9,6 +9,7 @@ from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.rollout import limits
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
+from support.seeds import drawn
 
 counts = st.one_of(st.integers(0, 3), st.sampled_from(("0%", "25%", "50%", "100%")))
 steps = st.lists(
@@ -51,7 +52,7 @@ def _take(run: SteppedRollout, step: tuple[str, int]) -> None:
     _reconcile(run)
 
 
-@settings(max_examples=30, deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=drawn(30), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(unavailable=counts, surge=counts, taken=steps)
 def test_limits_hold_and_a_good_template_heals(unavailable: Any, surge: Any, taken: Any) -> None:
     run = SteppedRollout(3, {"maxUnavailable": unavailable, "maxSurge": surge})
@@ -69,7 +70,7 @@ def test_limits_hold_and_a_good_template_heals(unavailable: Any, surge: Any, tak
     assert run.said()[1] == "RolloutComplete"
 
 
-@settings(max_examples=15, deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=drawn(15), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(unavailable=st.integers(0, 3), surge=st.integers(0, 3), replicas=st.integers(1, 5), order=st.randoms())
 def test_a_bad_template_stops_at_the_limit(unavailable: int, surge: int, replicas: int, order: Any) -> None:
     run = SteppedRollout(replicas, {"maxUnavailable": unavailable, "maxSurge": surge})

@@ -201,7 +201,7 @@ class ModelDeploymentSpec(ReplicaSettings):
     replicas: Annotated[
         int,
         about("Number of ModelReplicas across the fleet: the field to scale.", ge=0, le=10000),
-    ]
+    ] = 1
     placement: Annotated[PlacementSettings, about("Choice between feasible places.")] | None = None
     priority_class_name: (
         Annotated[

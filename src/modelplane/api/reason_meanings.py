@@ -621,6 +621,17 @@ DOCUMENTED = (
         ),
     ),
     *_reasons(
+        "ModelDeployment",
+        ModelDeploymentCondition.VARIABLES_DEFINED,
+        (True, _DEPLOYMENT.DEFINED, "Every `$(NAME)` in a command line is set. Only after the next reason."),
+        (
+            False,
+            _DEPLOYMENT.UNDEFINED_VARIABLE,
+            "A container receives the characters `$(NAME)`: set the variable in `env`.",
+        ),
+        alarming=(_DEPLOYMENT.UNDEFINED_VARIABLE,),
+    ),
+    *_reasons(
         "ModelEndpoint",
         ModelEndpointCondition.ROUTING_READY,
         (True, _ENDPOINT.BACKEND_CONFIGURED, "The gateway can route to it."),

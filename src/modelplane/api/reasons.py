@@ -223,6 +223,7 @@ class ModelDeploymentCondition(StrEnum):
     PROGRESSING = "Progressing"
     STANDBY_ACTIVE = "StandbyActive"
     PREFERRED_RESOLVED = "PreferredResolved"
+    VARIABLES_DEFINED = "VariablesDefined"
 
 
 class ModelDeploymentReason(StrEnum):
@@ -272,6 +273,8 @@ class ModelDeploymentReason(StrEnum):
     STANDBY_CYCLE = "StandbyCycle"
     TOO_MANY_PREFERRED = "TooManyPreferred"
     SATURATION_UNKNOWN = "SaturationUnknown"
+    DEFINED = "Defined"
+    UNDEFINED_VARIABLE = "UndefinedVariable"
 
 
 class ModelEndpointCondition(StrEnum):

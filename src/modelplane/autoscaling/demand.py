@@ -25,7 +25,13 @@ REMEMBER_S = 3600.0
 
 
 class _By(Enum):
+    REQUEST = auto()
+    """A single request, since a replica has to serve it."""
     LOAD = auto()
+    """The mean load of a minute."""
+    BURST = auto()
+    """The mean load of the last seconds."""
+    TOKENS = auto()
     MINIMUM = auto()
     FIRST_TOKENS = auto()
 
@@ -46,9 +52,8 @@ class Demand(NamedTuple):
         """Return the reason for the number, as part of a sentence."""
         if self.by is _By.MINIMUM:
             return f"minReplicas is {self.replicas}"
-        if self.by is _By.LOAD:
-            replicas = number_of(self.replicas, "replica")
-            return f"a load of {_load(settings, evidence)} on average needs {replicas}"
+        if self.by is not _By.FIRST_TOKENS:
+            return f"{_load(self.by, evidence)} needs {number_of(self.replicas, 'replica')}"
         goal = round((settings.first_token_s or 0) * 1000)
         return f"more than 5 in 100 streams of a minute waited longer than {goal} ms for their first token"
 
@@ -57,25 +62,27 @@ def demand(settings: Settings, evidence: Evidence, replicas: int) -> tuple[Evide
     """Return how many replicas the targets need, without bounds, and what is learned from it."""
     needed = _of_load(settings, evidence, replicas)
     if settings.first_token_s is None:
-        return evidence, Demand(needed)
+        return evidence, needed
     if _is_late(evidence, settings.first_token_s):
         evidence = replace(evidence, overloaded=(evidence.now, evidence.load(MEAN_S) / max(replicas, 1)))
-        if needed <= replicas:
+        if needed.replicas <= replicas:
             return evidence, Demand(replicas + 1, _By.FIRST_TOKENS)
-    return evidence, Demand(max(needed, min(replicas, _kept(evidence))))
+    return evidence, needed._replace(replicas=max(needed.replicas, min(replicas, _kept(evidence))))
 
 
-def _of_load(settings: Settings, evidence: Evidence, replicas: int) -> int:
-    needed = 1 if evidence.samples[-1].is_busy else 0
+def _of_load(settings: Settings, evidence: Evidence, replicas: int) -> Demand:
+    """Return the most replicas that load and tokens need, with the figure that decides."""
+    found = []
     if settings.requests is not None:
-        needed = max(needed, _per_replica(evidence.load(MEAN_S), settings.requests, replicas))
+        found.append(Demand(_per_replica(evidence.load(MEAN_S), settings.requests, replicas), _By.LOAD))
         burst = _per_replica(evidence.load(BURST_S), settings.requests, replicas)
         if burst >= 2 * max(replicas, 1):
-            needed = max(needed, burst)
+            found.append(Demand(burst, _By.BURST))
     if settings.tokens_per_second is not None:
         rate = evidence.tokens_per_second()
-        needed = max(needed, _per_replica(rate, settings.tokens_per_second, replicas))
-    return needed
+        found.append(Demand(_per_replica(rate, settings.tokens_per_second, replicas), _By.TOKENS))
+    found.append(Demand(1 if evidence.samples[-1].is_busy else 0, _By.REQUEST))
+    return max(found, key=lambda each: each.replicas)
 
 
 def _per_replica(amount: float, target: float, replicas: int) -> int:
@@ -103,15 +110,15 @@ def _kept(evidence: Evidence) -> int:
     return math.floor(evidence.load(MEAN_S) / load + 1e-6) + 1
 
 
-def _load(settings: Settings, evidence: Evidence) -> str:
-    """Return the amounts that have a target, as part of a sentence."""
-    amounts = []
-    if settings.requests is not None:
-        requests = told(evidence.load(MEAN_S))
-        amounts.append(f"{requests} request" if requests == "1" else f"{requests} requests")
-    if settings.tokens_per_second is not None:
-        amounts.append(f"{told(evidence.tokens_per_second())} tokens/s")
-    return " and ".join(amounts)
+def _load(by: _By, evidence: Evidence) -> str:
+    """Return the figure that decides, as the subject of a sentence."""
+    if by is _By.REQUEST:
+        return "a request"
+    if by is _By.TOKENS:
+        return f"a load of {told(evidence.tokens_per_second())} tokens/s on average"
+    requests = told(evidence.load(BURST_S if by is _By.BURST else MEAN_S))
+    load = f"a load of {requests} request" if requests == "1" else f"a load of {requests} requests"
+    return f"{load} in the last {told(BURST_S)} s" if by is _By.BURST else f"{load} on average"
 
 
 def told(number: float) -> str:

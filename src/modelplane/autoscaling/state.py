@@ -35,6 +35,8 @@ class State:
     """Reason for which nothing is decided; None while decisions are made."""
     problem: str = ""
     """The same as a sentence."""
+    reading: bool = False
+    """True before the first look at the gateway's counts: nothing is known of them, good or bad."""
     desired: int = 0
     ready: int = 0
     decision: str = ""

@@ -5,6 +5,9 @@ from typing import Final
 
 from modelplane.canary.decision import Decision, Outcome
 
+COUNTS_EVERY_S: Final = 30.0
+"""Least time between two statuses that differ in counts only."""
+
 _NONE: Final = Decision(Outcome.GOES_ON, "")
 
 

@@ -21,6 +21,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 _UNFINISHED: Final = 2
 """Exit status of a rollout that is not complete."""
 
+_WITH_COUNTS: Final = ("CanaryRunning", "CanaryHolds")
+"""Reasons whose message has counts of answers."""
+
 _OWN_MANAGERS: Final = ("modelplane", "kubectl")
 """Beginnings of the field managers of people and of Modelplane; any other one applies its own manifests."""
 
@@ -43,6 +46,7 @@ def status(*, name: str, namespace: str, live: Live) -> None:
     The exit status is 2 until it is complete.
     """
     from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
+    from modelplane.canary.state import COUNTS_EVERY_S
     from modelplane.compose.readiness import condition_of
 
     async def do(client: "Client") -> "Object":
@@ -53,8 +57,21 @@ def status(*, name: str, namespace: str, live: Live) -> None:
     said = condition_of(item, ModelDeploymentCondition.PROGRESSING)
     seen = said.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
     click.echo(printable(said["message"]) if said and seen else "the last change has not been observed yet")
+    if seen and said.get("reason") in _WITH_COUNTS and (written := _written(item)):
+        click.echo(f"As of {written}: answers are reported every {COUNTS_EVERY_S:.0f} seconds.")
     if not seen or said.get("reason") != ModelDeploymentReason.ROLLOUT_COMPLETE:
         raise click.exceptions.Exit(_UNFINISHED)
+
+
+def _written(item: "Object") -> str:
+    """Return the time at which the status was written last, with its age; empty if it is not known."""
+    from modelplane.kube import timestamps
+
+    entries = item["metadata"].get("managedFields", ())
+    times = [each["time"] for each in entries if each.get("subresource") == "status" and "time" in each]
+    if not times:
+        return ""
+    return f"{max(times)} ({max(0, round(timestamps.age_s(max(times))))} s ago)"
 
 
 @rollout.command()

@@ -94,7 +94,7 @@ def _words(container: Container) -> Iterator[str]:
 
 def has_script(container: Container) -> bool:
     """Return True if the command line is a script of a shell, which gets no further arguments."""
-    return _script([*container.command, *container.args]) >= 0
+    return script([*container.command, *container.args]) >= 0
 
 
 class Written(NamedTuple):
@@ -114,10 +114,10 @@ def written_words(container: Container) -> Iterator[Written]:
     written = [("command", *each) for each in enumerate(container.command)]
     written += [("args", *each) for each in enumerate(container.args)]
     words = [_expanded(word, known) for *_, word in written]
-    script = _script(words)
+    of_shell = script(words)
     for number, (field, place, _) in enumerate(written):
         word = words[number]
-        yield Written(field, place, tuple(_split(word)) if number == script else (word,))
+        yield Written(field, place, tuple(_split(word)) if number == of_shell else (word,))
 
 
 def _expanded(word: str, known: Mapping[str, str]) -> str:
@@ -125,7 +125,7 @@ def _expanded(word: str, known: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: known.get(match[1], match[0]), word)
 
 
-def _script(words: list[str]) -> int:
+def script(words: Sequence[str]) -> int:
     """Return the index of the word that is a shell's script; -1 if there is no shell."""
     if not words or words[0].rpartition("/")[2] not in _SHELLS:
         return -1

@@ -11,7 +11,7 @@ from modelplane.api.reasons import InferenceAutoscalerReason as Reason
 from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
 from modelplane.autoscaling.state import Inert, State
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement
-from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.conditions import Condition, false, last_said, true
 from modelplane.compose.readiness import condition_of
 
 _DEPLOYMENT = "deployment"
@@ -34,12 +34,29 @@ def compose(request: Request[InferenceAutoscaler]) -> Composition | Blocked:
     """State whether the deployment is scaled, and the last decision."""
     if unknown := request.unknown(_DEPLOYMENT):
         return Blocked(f"cannot read the ModelDeployment: {unknown.cause}")
-    active = _active(request)
     state = request.autoscaling
+    if state is not None and state.reading and _decides(request):
+        return _unchanged(request, state)
+    active = _active(request)
     limited = _limited(request, state) if state and state.inert not in _LEFT_TO_OTHERS else ()
-    # What the user asked for; every other reason needs action.
-    ready = active.holds or active.reason in {Reason.PAUSED, Reason.STANDBY}
-    return Composition(status=_status(state), conditions=(active, *limited), ready=ready)
+    return Composition(status=_status(state), conditions=(active, *limited), ready=_is_ready(active))
+
+
+def _is_ready(active: Condition) -> bool:
+    """Return True if an autoscaler does what the user asked for; every other reason needs action."""
+    return active.holds or active.reason in {Reason.PAUSED, Reason.STANDBY}
+
+
+def _decides(request: Request[InferenceAutoscaler]) -> bool:
+    """Return True if only the gateway's counts are missing for a decision."""
+    return bool(request.found(_DEPLOYMENT)) and not request.owner.spec.paused
+
+
+def _unchanged(request: Request[InferenceAutoscaler], state: State) -> Composition:
+    """Say nothing new before the counts were looked at: they may be there."""
+    said = last_said(request.owner.status, (Type.SCALING_ACTIVE, Type.SCALING_LIMITED))
+    ready = any(each.type == Type.SCALING_ACTIVE and _is_ready(each) for each in said)
+    return Composition(status=_status(state), conditions=said, ready=ready)
 
 
 def _active(request: Request[InferenceAutoscaler]) -> Condition:

@@ -22,6 +22,7 @@ from modelplane.api.reasons import ModelReplicaCondition
 from modelplane.cel import SelectorError
 from modelplane.compose import (
     canary_replicas,
+    engine_variables,
     failover,
     fleet,
     held_replicas,
@@ -204,6 +205,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
             scheduled,
             ready_condition,
             *cache_conditions,
+            *engine_variables.conditions(deployment),
             *failover.conditions(request),
             *reached.conditions,
         ),

@@ -67,6 +67,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     if isinstance(admitted, Blocked):
         return admitted
     closed = tier_budgets.closed(service, request.tier_budgets)
+    left_out = hold.LeftOut(admitted, closed)
     matched = select(service, admitted.endpoints, destinations, closed)
     unusable = without_target(service, admitted.endpoints, destinations)
     refused = _refused(matched)
@@ -85,13 +86,13 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     else:
         wanted = {each.key for each in children if isinstance(each, Desired) and each.key.startswith(ROUTE)}
         observed = [request.observed.get(key) for key in sorted({ROUTE, *wanted})] if by_route else []
-        routing = hold.explained(request, _routing(host, matched, observed), has_endpoints=bool(matched))
-        if routing.holds and len(refused) == len(matched):
-            message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
-            routing = false(Type.ROUTING_READY, Reason.ENDPOINTS_REFUSED, message)
-    routing = _balanced(request, proxy, routing)
+        routing = _routing(host, matched, observed)
+        routing = hold.explained(request, routing, has_endpoints=bool(matched), left_out=left_out)
+    if routing.holds and not matched:
+        resolved = _awaited(admitted)
+    routing = _balanced(request, proxy, _unless_refused(routing, matched, refused))
     budget = tier_budgets.within_budget(service, request.tier_budgets, are_counted=proxy == Backend.ENVOY)
-    routes = _routes(request, matched, unusable, admitted, is_closed=bool(closed))
+    routes = _routes(request, matched, unusable, left_out)
     return Composition(
         children=children,
         status={"address": address} if address else {},
@@ -165,9 +166,7 @@ def _routes(
     request: Request[ModelService],
     matched: tuple[Selected, ...],
     unusable: tuple[str, ...],
-    admitted: Admitted,
-    *,
-    is_closed: bool,
+    left_out: hold.LeftOut,
 ) -> tuple[Route, ...]:
     """Return the route of a service on Envoy, which needs no status of the InferenceGateway to serve it.
 
@@ -176,12 +175,12 @@ def _routes(
     service = request.owner
     if not gets_route(service.metadata.namespace, service.status.address):
         return ()
-    route = service_route(service, matched, unusable)
-    if not matched and admitted.outside:
+    route, admitted = service_route(service, matched, unusable), left_out.admitted
+    if not matched and (admitted.outside or (admitted.rule and not admitted.rule.regions)):
         route = replace(route, unavailable=regions.unavailable(service, admitted))
-    elif is_closed and not matched:
+    elif left_out.closed and not matched:
         route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {tier_budgets.SPENT}')
-    held = hold.settings(request, has_endpoints=bool(matched)).hold
+    held = hold.settings(request, has_endpoints=bool(matched), left_out=left_out).hold
     return (replace(route, settings=msgspec.structs.replace(route.settings, hold=held)),)
 
 
@@ -243,6 +242,21 @@ def _resolved(
     count = len(matched)
     message = f"routes to {count} {'endpoint' if count == 1 else 'endpoints'}{_by_priority(service, matched)}"
     return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, f"{message}; {cannot}" if cannot else message)
+
+
+def _unless_refused(routing: Condition, matched: tuple[Selected, ...], refused: tuple[str, ...]) -> Condition:
+    """Return the condition of a service's route, False if no endpoint gets requests by its own conditions."""
+    if not (routing.holds and matched and len(refused) == len(matched)):
+        return routing
+    message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
+    return false(Type.ROUTING_READY, Reason.ENDPOINTS_REFUSED, message)
+
+
+def _awaited(admitted: Admitted) -> Condition:
+    """Return the condition of a service whose requests wait for replicas that are scaled to zero."""
+    message = "every ModelDeployment that it selects is scaled to zero, so it has no endpoint now"
+    message = f"{message}; {admitted.problem}" if admitted.problem else message
+    return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, message)
 
 
 def _by_priority(service: ModelService, matched: tuple[Selected, ...]) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from modelplane import scheduler
 from modelplane.api import money
+from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
@@ -12,7 +13,7 @@ from modelplane.compose import fleet, quotas
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import condition_of, holds
-from modelplane.compose.rollout import Rollout, is_draining, serves
+from modelplane.compose.rollout import Rollout, is_draining, is_updating, serves
 from modelplane.compose.wanted_replicas import replica_key
 
 
@@ -71,7 +72,7 @@ def ready_replicas(
         1 for replica in known if replica is not None and holds(replica, READY) and not is_draining(replica)
     )
     message = f"{ready} of {wanted} replicas ready"
-    if serving := _serving_until_replaced(request, placement):
+    if serving := len(_serving_until_replaced(request, placement)):
         message += f", and {serving} more until replaced"
     if ready >= wanted and not behind:
         return ready, true(type_, Reason.ALL_REPLICAS_READY, message)
@@ -100,14 +101,21 @@ def ready_replicas(
 
 
 def missing(request: Request[ModelDeployment], placement: scheduler.Placement) -> int:
-    """Return how many replicas leave, do not serve, and have no replacement yet."""
+    """Return how many replicas leave, have no replacement yet, and do not serve or are being updated.
+
+    One that is being updated serves until its cluster has applied the edit, so it is not counted on.
+    """
     leaving = sum(each.leaving for each in placement.assignments)
     there = sum(not (each.leaving or each.surge) for each in placement.assignments)
     wanting = min(leaving, request.owner.spec.replicas - there)
-    return max(0, wanting - _serving_until_replaced(request, placement))
+    serving = _serving_until_replaced(request, placement)
+    return max(0, wanting - sum(not is_updating(each) for each in serving))
 
 
-def _serving_until_replaced(request: Request[ModelDeployment], placement: scheduler.Placement) -> int:
+def _serving_until_replaced(
+    request: Request[ModelDeployment], placement: scheduler.Placement
+) -> tuple[Object, ...]:
+    """Return the replicas that leave and serve until then."""
     outside = fleet.outside(request.found("clusters"), request.owner.replica_template().regions)
     lost = request.watched.lost if request.watched else {}
     leaving = (
@@ -115,4 +123,4 @@ def _serving_until_replaced(request: Request[ModelDeployment], placement: schedu
         for each in placement.assignments
         if each.leaving and each.cluster not in outside and each.cluster not in lost
     )
-    return sum(replica is not None and serves(replica) for replica in leaving)
+    return tuple(replica for replica in leaving if replica is not None and serves(replica))

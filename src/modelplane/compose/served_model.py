@@ -7,12 +7,16 @@ from collections.abc import Mapping
 
 from modelplane.api import labels
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose import engine_flags
+from modelplane.compose import engine_flags, engine_variables
 
 
 def annotation(replica: ModelReplica) -> dict[str, str]:
     """Return the annotation with the name of the first engine whose command line tells it."""
-    containers = (member.template.spec.engine for engine in replica.spec.engines for member in engine.members)
+    containers = (
+        engine_variables.with_served_name(replica, member.template.spec.engine)
+        for engine in replica.spec.engines
+        for member in engine.members
+    )
     named = next(filter(None, map(engine_flags.served_model, containers)), None)
     return {labels.SERVED_MODEL: named} if named else {}
 

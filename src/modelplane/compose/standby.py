@@ -197,4 +197,4 @@ def idle(deployment: Object) -> str:
 
 def desired(deployment: Object) -> int:
     """Return the replicas that a deployment asks for now."""
-    return 0 if idle(deployment) else int(deployment["spec"].get("replicas", 0))
+    return 0 if idle(deployment) else int(deployment["spec"].get("replicas", 1))

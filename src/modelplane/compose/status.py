@@ -31,7 +31,7 @@ def ready(
         for old in before
     )
     cause = next((own.message for own in composition.conditions if not own.holds), "")
-    message = cause or f"waiting for {listing(waiting)}"
+    message = cause or (f"waiting for {listing(waiting)}" if waiting else "")
     return false(READY, ReadyReason.UNAVAILABLE if was_ready else ReadyReason.CREATING, message)
 
 

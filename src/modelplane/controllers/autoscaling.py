@@ -162,7 +162,7 @@ class Autoscaling(Runnable):
     ) -> "Iterator[_Change]":
         """Yield the change of the number of replicas, if there is to be one now."""
         scaled, now = self._scaled[_uid(item)], self._now()
-        replicas = scaled.observed(int(deployment["spec"].get("replicas", 0)), now)
+        replicas = scaled.observed(int(deployment["spec"].get("replicas", 1)), now)
         ready = int((deployment.get("status", {}).get("replicas") or {}).get("ready", 0))
         scaled.started(ready, now)
         sample = counted.sample(deployment, now)
@@ -177,7 +177,8 @@ class Autoscaling(Runnable):
         settings = _settings(autoscaler, bounds)
         scaled.evidence, decision = decide(settings, scaled.evidence, sample, replicas, ready)
         if sample is None:
-            scaled.inert(Inert.NO_METRICS, f"{decision.message}: {counted.problem}", replicas, ready)
+            if not scaled.is_early(now):
+                scaled.inert(Inert.NO_METRICS, f"{decision.message}: {counted.problem}", replicas, ready)
             return
         wanted = replicas if autoscaler.spec.paused else decision.replicas
         if scaled.is_contested(now):

@@ -19,7 +19,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.canary.decision import Limits, decide
 from modelplane.canary.evidence import Answers, Evidence, Sample
-from modelplane.canary.state import UNDECIDED, Observed
+from modelplane.canary.state import COUNTS_EVERY_S, UNDECIDED, Observed
 from modelplane.compose.canary import has_revision, timestamp
 from modelplane.compose.readable import readable
 from modelplane.controllers.interests import OwnerKey
@@ -31,9 +31,6 @@ from modelplane.kube.resources import Object
 from modelplane.proxy.interface import Proxy
 
 LOOK_EVERY_S = 2.0
-_TELL_EVERY_S = 30.0
-"""Least time between two statuses that differ in counts only."""
-
 _DEPLOYMENT = kind_name(ModelDeployment)
 _ENDPOINT = kind_name(ModelEndpoint)
 _REPLICA = kind_name(ModelReplica)
@@ -121,7 +118,7 @@ class Canaries(Runnable):
         decision = decide(step.evidence, limits, left_s=left_s, problem=load.problem)
         is_news = decision.outcome is not step.state.decision.outcome or load.problem != step.problem
         step.problem = load.problem
-        if is_news or (decision != step.state.decision and now - step.told >= _TELL_EVERY_S):
+        if is_news or (decision != step.state.decision and now - step.told >= COUNTS_EVERY_S):
             step.state, step.told = replace(step.state, decision=decision), now
             metadata = deployment.metadata
             self._changed(OwnerKey(_DEPLOYMENT, metadata.namespace, metadata.name))

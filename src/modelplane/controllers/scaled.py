@@ -30,7 +30,10 @@ CONTEST = (
     "other autoscaler, or leave spec.replicas out of what is applied again and again"
 )
 
-_READING = State(inert=Inert.NO_METRICS, problem="the gateway's counts are still being read")
+_PATIENCE_S = 30.0
+"""Time for which a new autoscaler waits for the first counts of a gateway that may be starting."""
+
+_READING = State(inert=Inert.NO_METRICS, problem="the gateway's counts are still being read", reading=True)
 
 
 @dataclass
@@ -52,6 +55,8 @@ class Scaled:
     """Time before which nothing is written."""
     _starting: float | None = None
     """Time of a start from zero that is not over."""
+    _began: float | None = None
+    """Time of the first look."""
     _told: float | None = None
     """Time of the last counts in the state."""
 
@@ -85,6 +90,12 @@ class Scaled:
             self._foreign.append(now)
         self._asked, self._wrote = replicas, None
         return replicas
+
+    def is_early(self, now: float) -> bool:
+        """Return True while there can be no counts yet: nothing was ever read or said of this autoscaler."""
+        if self._began is None:
+            self._began = now
+        return self.state.reading and now - self._began < _PATIENCE_S
 
     def is_contested(self, now: float) -> bool:
         """Return True while something else keeps changing the number of replicas."""
@@ -122,12 +133,14 @@ class Scaled:
 
     def inert(self, why: Inert, problem: str, desired: int, ready: int) -> None:
         """Note why nothing is decided."""
-        self.state = replace(self.state, inert=why, problem=problem, desired=desired, ready=ready)
+        known = replace(self.state, reading=False, inert=why, problem=problem)
+        self.state = replace(known, desired=desired, ready=ready)
 
     def tell(self, desired: int, ready: int, limited: bool | None, counts: Counts | None, now: float) -> None:
         """Note a decision. Counts alone are told seldom, so that few statuses are written."""
         limited = self.state.limited if limited is None else limited
-        known = replace(self.state, inert=None, problem="", desired=desired, ready=ready, limited=limited)
+        known = replace(self.state, reading=False, inert=None, problem="", limited=limited)
+        known = replace(known, desired=desired, ready=ready)
         is_due = self._told is None or now - self._told >= _TELL_EVERY_S
         if counts is not None and (known != self.state or (is_due and _differ(counts, self.state.counts))):
             self._told = now

@@ -116,4 +116,4 @@ def admit(
 def unavailable(service: ModelService, admitted: Admitted) -> str:
     """Return the reason that clients get while every endpoint of a service is outside its regions."""
     name = f"{service.metadata.namespace}/{service.metadata.name}"
-    return f'cannot serve {kind_name(ModelService)} "{name}": {admitted.problem}'
+    return f'cannot serve {kind_name(ModelService)} "{name}": {admitted.problem or admitted.rule}'

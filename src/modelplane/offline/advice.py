@@ -295,6 +295,18 @@ def _engine_flags(deployment: ModelDeployment) -> Iterator[Advice]:
                 yield Advice((*where, *word), message, at_key=len(word) == 1)
 
 
+def _undefined_variables(deployment: ModelDeployment) -> Iterator[Advice]:
+    """Warn of a reference to a variable that nothing sets: the program receives its characters."""
+    from modelplane.compose.engine_variables import undefined  # noqa: PLC0415  as the flags
+
+    path, _ = _settings(deployment)
+    for index, engine in enumerate(deployment.replica_template().engines):
+        for number, member in enumerate(engine.members):
+            where = (*path, "engines", index, "members", number, "template", "spec")
+            for each in undefined(member.template.spec, member.role, engine.phase):
+                yield Advice((*where, *each.path), each.message)
+
+
 def _endpoint_url(endpoint: ModelEndpoint) -> Iterator[Advice]:
     """Warn of a host that means another machine to the gateway, and of a path that is not used."""
     found = re.match(_URL, endpoint.spec.url)
@@ -340,6 +352,7 @@ RULES: Final[tuple[tuple[type[Model], Callable[[Any], Iterator[Advice]]], ...]] 
     (ModelDeployment, _missed_cards),
     (ModelDeployment, _hub_model_beside_cache),
     (ModelDeployment, _engine_flags),
+    (ModelDeployment, _undefined_variables),
     (ModelEndpoint, _endpoint_url),
     (ModelService, _endpoint_selectors),
     (ServingStack, _stack_of_no_cluster),

@@ -66,6 +66,8 @@ _POD = "*members[].template.spec."
 DEPARTURES = (
     # What is wider, or written in both ways.
     Departure("ModelDeployment spec.replicas", "limits", "0..10000", "scale to zero, and no small cap"),
+    Departure("ModelDeployment spec.replicas", "required", "", "an autoscaler may set it"),
+    Departure("ModelDeployment spec.replicas", "default", "1", "an autoscaler may set it"),
     Departure("ModelDeployment spec.engines", "required", "", "either here or in the template"),
     Departure("ModelDeployment spec.template", "required", "", "either here or in the spec"),
     Departure("ModelDeployment *serving.mode", "required", "", "it has a default"),

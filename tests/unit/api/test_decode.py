@@ -142,9 +142,10 @@ def _broken_image():
             id="a value of the wrong type names its field",
         ),
         pytest.param(
-            {**MANIFEST, "spec": {}},
-            "spec",
-            'cannot read ModelDeployment "ml-team/qwen": spec: object missing required field `replicas`',
+            {**MANIFEST, "spec": {"engines": [{"name": "qwen"}]}},
+            "spec.engines[0]",
+            'cannot read ModelDeployment "ml-team/qwen": spec.engines[0]: object missing required field '
+            "`members`",
             id="a missing field names what it is missing from",
         ),
         pytest.param(

@@ -160,6 +160,37 @@ def test_a_message_names_the_load_that_has_a_target() -> None:
     assert "request" not in deployment.message
 
 
+def test_a_burst_that_decides_is_named_with_its_own_figure() -> None:
+    """The mean of the minute would contradict the number: 2.5 requests need one replica of ten."""
+    deployment = Deployment(1)
+    deployment.see(60)
+    while deployment.outcome is not Outcome.UP:
+        deployment.see(in_flight=30)
+    assert deployment.message == "from 1 to 2: a load of 20 requests in the last 6 s needs 2 replicas"
+
+
+def test_a_single_request_is_named_as_what_decides() -> None:
+    deployment = Deployment(0, replace(SETTINGS, requests=None, tokens_per_second=100))
+    deployment.see(held=1)
+    assert deployment.message == "from 0 to 1: a request needs 1 replica"
+
+
+@pytest.mark.parametrize(
+    ("counts", "figure"),
+    [
+        pytest.param({"in_flight": 15, "tokens": 20}, "a load of 15 requests on average needs 2", id="load"),
+        pytest.param(
+            {"in_flight": 1, "tokens": 500}, "a load of 250 tokens/s on average needs 3", id="tokens"
+        ),
+    ],
+)
+def test_of_two_targets_the_one_that_decides_is_named(counts: dict[str, int], figure: str) -> None:
+    deployment = Deployment(1, replace(SETTINGS, tokens_per_second=100))
+    while deployment.outcome is not Outcome.UP:
+        deployment.see(**counts)
+    assert f": {figure} replicas" in deployment.message
+
+
 def test_load_within_the_tolerance_changes_nothing() -> None:
     deployment = Deployment(10)
     assert deployment.see(3600, in_flight=109) == 10

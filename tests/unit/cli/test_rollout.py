@@ -1,6 +1,7 @@
 """``modelplane rollout``: progress, history, pause and undo of a deployment."""
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from click.testing import CliRunner, Result
 from modelplane.api import labels
 from modelplane.cli.main import main
 from modelplane.install import connection
+from modelplane.kube import timestamps
 from modelplane.kube.errors import Conflict
 from modelplane.kube.list_watch import ObjectList
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
@@ -80,6 +82,24 @@ def test_the_status_is_the_condition_and_2_until_it_is_complete(server: Server) 
     assert done.stdout.startswith("1 of 3 replicas updated, waits for replica ")
     server.item["metadata"]["generation"] = 2
     assert run("status", "qwen").stdout == "the last change has not been observed yet\n"
+
+
+def test_the_answers_of_a_canary_are_printed_with_the_time_that_they_are_of(server: Server) -> None:
+    progressing = {
+        "type": "Progressing",
+        "status": "True",
+        "reason": "CanaryRunning",
+        "message": "canary step 1 of 2: new revision 4 answers",
+        "observedGeneration": 1,
+    }
+    server.item["status"]["conditions"] = [progressing]
+    server.item["metadata"]["managedFields"] = [
+        {"manager": "kubectl", "time": "2036-01-01T00:00:00Z"},
+        {"manager": "modelplane", "subresource": "status", "time": timestamps.ago(12)},
+    ]
+    said, as_of, _ = run("status", "md/qwen").stdout.split("\n")
+    assert said == "canary step 1 of 2: new revision 4 answers"
+    assert re.fullmatch(r"As of \S+ \(1[2-5] s ago\): answers are reported every 30 seconds\.", as_of)
 
 
 def test_a_complete_rollout_is_status_0(server: Server) -> None:

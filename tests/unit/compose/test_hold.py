@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from modelplane.api.decode import decode_as
+from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.compose import hold
 from modelplane.compose.composition import Request, Unknown
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.gateway.regions import Admitted, RegionRule
 from modelplane.gateway.service_file import HoldEntry, ServiceEntry
 
 API = "modelplane.ai/v1alpha1"
@@ -133,3 +135,64 @@ def test_the_condition_says_what_happens_to_requests(
     asked: Request[ModelService], routing: Condition, said: str
 ) -> None:
     assert hold.explained(asked, routing, has_endpoints=routing is ROUTED).message == said
+
+
+def _endpoint(deployment: str = "") -> ModelEndpoint:
+    metadata: dict[str, Any] = {"name": "e", "namespace": "ml"}
+    if deployment:
+        metadata["labels"] = {"modelplane.ai/deployment": deployment}
+    made = {"apiVersion": API, "kind": "ModelEndpoint", "metadata": metadata, "spec": {"url": "https://e"}}
+    return decode_as(ModelEndpoint, made)
+
+
+EU = RegionRule(frozenset({"eu"}), ("qwen",))
+NOWHERE = RegionRule(frozenset(), ("llama", "qwen"))
+
+
+@pytest.mark.parametrize(
+    ("left_out", "why"),
+    [
+        pytest.param(hold.LeftOut(), "", id="nothing is left out"),
+        pytest.param(hold.LeftOut(Admitted((), (), EU)), "", id="a replica can start in the region"),
+        pytest.param(
+            hold.LeftOut(Admitted((), (_endpoint(),), EU)), "", id="an external provider is outside of it"
+        ),
+        pytest.param(
+            hold.LeftOut(Admitted((), (_endpoint("qwen"),), EU)),
+            'ModelEndpoint "e" (in no region) gets no requests',
+            id="its replica serves, and outside of it",
+        ),
+        pytest.param(
+            hold.LeftOut(Admitted((), (), NOWHERE)), "allow no region in common", id="no region is left"
+        ),
+        pytest.param(hold.LeftOut(closed=frozenset({0})), "budget", id="the budget of its entry is spent"),
+        pytest.param(hold.LeftOut(closed=frozenset({1})), "", id="the budget of another entry is spent"),
+    ],
+)
+def test_requests_wait_only_for_an_endpoint_that_may_get_them(left_out: hold.LeftOut, why: str) -> None:
+    asked = request((deployment(),))
+    entry = hold.settings(asked, has_endpoints=False, left_out=left_out)
+    assert entry == (ServiceEntry() if why else LIMITS)
+    said = hold.explained(asked, NONE, has_endpoints=False, left_out=left_out)
+    assert said.holds is not bool(why)
+    assert why in said.message
+    assert ("requests get 503 at once" in said.message) is bool(why)
+
+
+@pytest.mark.parametrize(
+    ("deployments", "holds"),
+    [
+        pytest.param((deployment(),), True, id="scaled to zero"),
+        pytest.param((deployment(replicas=1),), False, id="a replica starts, or cannot"),
+        pytest.param((deployment(), deployment(replicas=2)), False, id="one of two"),
+        pytest.param((deployment(replicas=2, standbyFor={"name": "x"}),), True, id="a standby that rests"),
+        pytest.param((deployment(replicas="many"),), False, id="one that cannot be read"),
+        pytest.param((), False, id="none"),
+        pytest.param(Unknown("timeout"), False, id="deployments that cannot be listed"),
+    ],
+)
+def test_a_service_whose_deployments_are_scaled_to_zero_is_routed_because_requests_wait(
+    deployments: tuple[dict[str, Any], ...] | Unknown, *, holds: bool
+) -> None:
+    assert hold.explained(request(deployments), NONE, has_endpoints=False).holds is holds
+    assert not hold.explained(request(deployments, limits=None), NONE, has_endpoints=False).holds

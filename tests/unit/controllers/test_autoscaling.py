@@ -213,6 +213,23 @@ async def test_without_counts_nothing_changes_and_the_state_says_so() -> None:
     assert state.problem.endswith(NO_GATEWAY.problem)
 
 
+async def test_a_new_autoscaler_waits_for_the_first_counts_before_it_reports_that_there_are_none() -> None:
+    """The gateway may be starting, as it is where both are created at once."""
+    bench = Bench(autoscaler(), replicas=3)
+    bench.load_ = NO_GATEWAY
+    assert bench.state().reading
+    assert (await bench.look(28)).reading
+    assert not (await bench.look(6)).reading
+
+
+async def test_counts_that_were_read_once_are_missed_at_once() -> None:
+    bench = Bench(autoscaler(), replicas=3)
+    assert not (await bench.look()).reading
+    bench.load_ = NO_GATEWAY
+    state = await bench.look()
+    assert (state.reading, state.inert) == (False, Inert.NO_METRICS)
+
+
 async def test_paused_it_writes_nothing() -> None:
     bench = Bench(autoscaler(paused=True), replicas=20)
     state = await bench.look(600)

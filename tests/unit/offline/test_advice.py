@@ -335,3 +335,16 @@ def test_an_open_gateway_on_loopback_is_not_warned_of(address):
 def test_a_gateway_that_is_open_by_choice_is_not_warned_of():
     chosen = gateway("default").replace("backend: Envoy", "backend: Envoy, authentication: None")
     assert said(f"{chosen}status: {{address: gateway.example}}\n") == []
+
+
+def test_a_reference_to_a_variable_that_nothing_sets_is_a_warning_at_its_word():
+    image = "                  image: vllm/vllm-openai:v0.23.0\n"
+    args = '["--served-model-name=$(MODELPLANE_SERVED_MODEL_NAME)", "--model=$(MODEL)"]'
+    where = "spec.engines[0].members[0].template.spec.containers[0].args[1]"
+    message = (
+        "nothing sets the variable of $(MODEL), so the program receives these characters: set it in env, or "
+        "write $$(MODEL) for the characters"
+    )
+    assert said(changed(DEPLOYMENT, (image, f"{image}{ARGS}{args}\n"))) == [
+        f'stdin:21:81: warning: ModelDeployment "ml-team/qwen": {where}: {message}'
+    ]

@@ -89,9 +89,9 @@ def test_selectors_that_compile_may_cost_too_much_together():
             id="a fraction",
         ),
         pytest.param(
-            [("  replicas: 1\n", "")],
-            f"stdin:6:1: {NAMED}: spec.replicas: is required: number of ModelReplicas across the "
-            "fleet: the field to scale",
+            [("                  image: vllm/vllm-openai:v0.23.0\n", "")],
+            f"stdin:19:19: {NAMED}: {CONTAINER}.image: is required: image of the container, passed on "
+            "unchanged",
             id="a missing field, with what it is for",
         ),
         pytest.param(
@@ -447,13 +447,18 @@ def test_a_field_without_a_value_is_a_warning():
 
 
 def test_a_required_field_without_a_value_is_an_error():
-    assert said(changed(("  replicas: 1", "  replicas:"))) == [
+    _, template = DEPLOYMENT.split("          template:\n")
+    assert said(changed((template, ""))) == [
         (
-            f"stdin:7:3: {NAMED}: spec.replicas: is required and has no value: give it one, or "
+            f"stdin:16:11: {NAMED}: {MEMBER}.template: is required and has no value: give it one, or "
             "indent the lines "
             "below that belong to it"
         )
     ]
+
+
+def test_a_deployment_without_a_number_of_replicas_is_valid_because_an_autoscaler_may_set_it():
+    assert said(changed(("  replicas: 1\n", ""))) == []
 
 
 @pytest.mark.parametrize(

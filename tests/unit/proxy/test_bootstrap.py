@@ -57,9 +57,11 @@ def test_a_directory_that_is_prepared_already_needs_no_room_on_the_disk(
 
 
 def test_the_port_that_another_program_holds_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        front = Listener("front-door", "127.0.0.1", free.getsockname()[1])
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        bootstrap.prepare(tmp_path, (LISTENER, Listener("cluster-local", "127.0.0.1", port)))
+        bootstrap.prepare(tmp_path, (front, Listener("cluster-local", "127.0.0.1", port)))
         said = f"port {port} of 127.0.0.1 is taken by another program: stop that program"
         assert bootstrap.port_taken(tmp_path) == said
     assert bootstrap.port_taken(tmp_path) == ""

@@ -24,7 +24,7 @@ from modelplane.api.engines import Role
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedMember
 from modelplane.api.variables import EnvVar
-from modelplane.compose import cache_volume
+from modelplane.compose import cache_volume, engine_variables
 from modelplane.compose.backends import connectors, prefill_decode
 from modelplane.compose.backends.draining import GRACE_S, UNTIL_0_3, Draining, draining
 from modelplane.compose.backends.placement import node_rules
@@ -109,7 +109,8 @@ def _init_containers(workload: Workload, member: PlacedMember) -> list[dict[str,
 def _beside(workload: Workload, container: CommonContainer) -> dict[str, Any]:
     """Return a container beside the engine. It claims no devices."""
     written: dict[str, Any] = msgspec.to_builtins(container)
-    if env := _last_of_each(_variable(workload, each) for each in container.env):
+    ours = engine_variables.own(workload.replica, container, Role.STANDALONE)
+    if env := _last_of_each([*ours, *(_variable(workload, each) for each in container.env)]):
         written["env"] = env
     return {
         **written,
@@ -174,14 +175,10 @@ def _args(workload: Workload, member: PlacedMember) -> list[str]:
 
 def _env(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
     """Return the author's variables after ours, so that they can refer to ours; each name once."""
-    ours: list[dict[str, Any]] = []
-    if member.role is not Role.STANDALONE:
-        ours += [
-            {"name": "MODELPLANE_LEADER_ADDRESS", "value": "$(LWS_LEADER_ADDRESS)"},
-            {"name": "MODELPLANE_RANK", "value": "$(LWS_WORKER_INDEX)"},
-        ]
+    engine = member.template.spec.engine
+    ours = engine_variables.own(workload.replica, engine, member.role)
     ours += prefill_decode.environment(workload)
-    return _last_of_each([*ours, *(_variable(workload, each) for each in member.template.spec.engine.env)])
+    return _last_of_each([*ours, *(_variable(workload, each) for each in engine.env)])
 
 
 def _last_of_each(variables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -48,8 +48,8 @@ _HUB = {
 }
 """Variables of the library for the Hugging Face hub; the hub itself is that of the user of this machine."""
 
-_POD = _each("HOST_IP NODE_NAME POD_IP POD_NAME POD_NAMESPACE POD_UID", text)
-"""Usual names for the fields of a pod."""
+_POD = _each("HOST_IP NODE_NAME POD_IP POD_NAME POD_NAMESPACE POD_UID MODELPLANE_SERVED_MODEL_NAME", text)
+"""Usual names for the fields of a pod, and the name that its engine is asked to serve under."""
 
 _TORCH = {
     **_each("CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING OMP_NUM_THREADS PYTORCH_ALLOC_CONF", word),
