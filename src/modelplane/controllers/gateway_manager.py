@@ -177,7 +177,10 @@ class GatewayManager:
             requirements = kind.requirements(decoded)
             found = {each.key: self._find(each) for each in requirements}
             budgets = self._budgets.tiers(decoded) if isinstance(decoded, ModelService) else None
-            composition = kind.compose(Request(decoded, {}, found, tier_budgets=budgets))
+            share = self._gateway.share(key)
+            composition = kind.compose(
+                Request(decoded, {}, found, tier_budgets=budgets, endpoint_share=share)
+            )
         except InvalidObject as error:
             return Composed((), Blocked(str(error)))
         return Composed(requirements, composition)

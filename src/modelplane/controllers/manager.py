@@ -154,6 +154,7 @@ class Manager:
             self._canaries,
             self._failover.of,
             self._enqueue,
+            lambda key: self._gateway.share(key),  # noqa: PLW0108 - the gateway is made later
         )
 
     def _budgets_by(self, proxy: Proxy | None) -> Budgets:
@@ -197,6 +198,7 @@ class Manager:
             compose=self._reconciler.compose,
             clusters=self._clusters,
             opened=self._gateway_address_changed,
+            settled=self._enqueue,
             settings=Settings(
                 destinations=lambda: self._destinations(is_local),
                 front=front,

@@ -85,6 +85,8 @@ def transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]
         leaving = _leaving(new, old)
     except (KeyError, TypeError, ValueError):
         return dict(new)  # the old files are damaged: nothing runs on them
+    if not leaving:
+        return dict(new)
     clusters_ = json.loads(new[CLUSTERS])
     clusters_["resources"] += leaving
     return {**new, CLUSTERS: _dump(clusters_)}
@@ -92,7 +94,14 @@ def transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]
 
 def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the clusters of the old files that the old routes name and the new files lack."""
-    staying = {each["name"] for each in json.loads(new[CLUSTERS])["resources"]}
+    if new[CLUSTERS] == old[CLUSTERS]:
+        return []
+    former = json.loads(old[CLUSTERS])["resources"]
+    gone = {each["name"] for each in former} - {
+        each["name"] for each in json.loads(new[CLUSTERS])["resources"]
+    }
+    if not gone:
+        return []
     named = {
         name
         for path, content in old.items()
@@ -102,12 +111,7 @@ def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, A
         for route in host["routes"]
         for name in envoy_routes.clusters_of(route)
     }
-    leaving = named - staying
-    return (
-        [each for each in json.loads(old[CLUSTERS])["resources"] if each["name"] in leaving]
-        if leaving
-        else []
-    )
+    return [each for each in former if each["name"] in gone & named]
 
 
 def _listeners(listeners: Iterable[Listener], *, with_module: bool) -> str:
