@@ -39,7 +39,7 @@ TENANT, VICTIM = "crowd", "victim"
 AT_A_TIME = 32
 PATIENCE_S = 300.0
 ASKED_S = 0.1
-SAMPLES = 3
+SAMPLES, SAMPLES_AFTER = 3, 9
 MOST_LATE_S = 2.0
 """Bar of the seconds by which a crowd may delay another team's service."""
 MOST_ENVOY_MB = 250.0
@@ -222,7 +222,7 @@ async def measure(kubeconfig: Path, gateway: str, port: int, only: str) -> dict[
             await storing
             stored = round(time.monotonic() - began, 1)
             times += [
-                await routed(client, gateway, f"after-{len(found)}-{at}", port) for at in range(SAMPLES)
+                await routed(client, gateway, f"after-{len(found)}-{at}", port) for at in range(SAMPLES_AFTER)
             ]
             found.append(
                 {

@@ -91,6 +91,8 @@ class GatewayController(Runnable):
         self._workloads: dict[str, Listener] = {}
         self._problems: Mapping[str, str] = {}
         self._written = False
+        self._files: Mapping[str, str] = {}
+        self._made_of: Table | None = None
         self._again: asyncio.TimerHandle | None = None
         self.address = GatewayAddress()
         """Address of the gateway for clients, after the first write."""
@@ -102,9 +104,11 @@ class GatewayController(Runnable):
         """Informers to run, and to sync before ``run``."""
         return self._proxy.informers if self._proxy else ()
 
-    def changed(self, item: Object) -> None:
+    def changed(self, item: Object, *, is_gone: bool) -> None:
         """Note the change of an object of the control plane."""
-        if self._proxy is not None and (self._routes.changed(item) or item["kind"] in _SETTINGS):
+        if self._proxy is not None and (
+            self._routes.changed(item, is_gone=is_gone) or item["kind"] in _SETTINGS
+        ):
             self.touch()
 
     def secret_changed(self, secret: Object) -> None:
@@ -164,7 +168,7 @@ class GatewayController(Runnable):
                     self._proxy.former, partial(self._proxy.formers, TLS)
                 )
                 table = self._table(self._proxy, front)
-                changed = await self._proxy.bring(await asyncio.to_thread(files, table))
+                changed = await self._proxy.bring(await asyncio.to_thread(self._files_of, table))
             except (errors.KubernetesError, OSError) as error:
                 _log.warning("cannot write the gateway configuration; trying again: %s", error)
                 asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
@@ -197,6 +201,12 @@ class GatewayController(Runnable):
                 continue
             self._routes.restore(await asyncio.to_thread(endpoint_counts, contents))
             return
+
+    def _files_of(self, table: Table) -> Mapping[str, str]:
+        """Return the files of a table; those of the former table if it is the same."""
+        if self._made_of != table:
+            self._files, self._made_of = files(table), table
+        return self._files
 
     def _look_at(self, address: GatewayAddress) -> None:
         """Publish the address, and look again while Envoy lacks the module, which it gets at its start."""

@@ -310,8 +310,9 @@ class Manager:
         self._uids[metadata["uid"]] = key
         self._enqueue(key)
         self._child_changed(item)
-        self._gateway.changed(item)
-        if self._informers[key.kind].get(key.name, key.namespace) is None:
+        is_gone = self._informers[key.kind].get(key.name, key.namespace) is None
+        self._gateway.changed(item, is_gone=is_gone)
+        if is_gone:
             self._uids.pop(metadata["uid"], None)
 
     def _child_changed(self, item: Object) -> None:

@@ -11,20 +11,25 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from modelplane.api.listing import listing
+from modelplane.api.meta import kind_name
+from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.endpoint_shares import EndpointShares
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.turns import Turns
 from modelplane.gateway.endpoint_share import EndpointShare
-from modelplane.gateway.table import Backend, Route, unshared
+from modelplane.gateway.table import Route, shared
 from modelplane.kube.informer import key_of
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
+
+_ENDPOINT = kind_name(ModelEndpoint)
+_METADATA = ("uid", "labels", "annotations", "deletionTimestamp")
 
 _SLICE_S = 0.05
 """Time for which composing may block the other tasks of the controllers, such as the renewal of the lease."""
@@ -62,6 +67,7 @@ class Routes:
         """By namespace."""
         self._agreed: dict[str, _Agreed] = {}
         self._problems: dict[OwnerKey, str] = {}
+        self._endpoints: dict[OwnerKey, tuple[Any, ...]] = {}
         self._stale: Turns[OwnerKey] = Turns(attrgetter("namespace"))
         self._shares = EndpointShares()
         self._is_complete = False
@@ -91,14 +97,14 @@ class Routes:
         return tuple(route for part in found for route in part.routes), problems
 
     def _agree(self, namespace: str) -> _Agreed:
-        known: dict[str, Backend] = {}
+        known: dict[str, tuple[Any, ...]] = {}
         owners = self._routes[namespace]
         for key in sorted(owners, key=lambda key: (self._is_outdated(key), key)):
             for backend in (each for route in owners[key] for each in route.backends):
-                known.setdefault(backend.name, unshared(backend))
+                known.setdefault(backend.name, shared(backend))
         routes, problems = [], {}
         for route in self._of(namespace):
-            backends = tuple(each for each in route.backends if known[each.name] == unshared(each))
+            backends = tuple(each for each in route.backends if known[each.name] == shared(each))
             if len(backends) == len(route.backends):
                 routes.append(route)
                 continue
@@ -135,9 +141,11 @@ class Routes:
             for key, problem in self._problems.items()
         }
 
-    def changed(self, item: Object) -> bool:
+    def changed(self, item: Object, *, is_gone: bool) -> bool:
         """Note the change of an object; return whether it concerns the routes of any owner."""
         key = OwnerKey(item["kind"], *key_of(item))
+        if key.kind == _ENDPOINT and not self._is_news(key, item, is_gone=is_gone):
+            return False
         concerned = dict.fromkeys(self._interests.triggered_by(item, ""))
         if COMPOSERS[key.kind].is_routed:
             concerned[key] = None
@@ -145,6 +153,15 @@ class Routes:
         for owner in concerned:
             self._stale.add(owner)
         return bool(concerned)
+
+    def _is_news(self, key: OwnerKey, item: Object, *, is_gone: bool) -> bool:
+        """Return False if only the status of an endpoint has changed, of which no route is made."""
+        metadata = item["metadata"]
+        parts = (item["spec"], *(metadata.get(name) for name in _METADATA))
+        known = self._endpoints.pop(key, None)
+        if not is_gone:
+            self._endpoints[key] = parts
+        return is_gone or parts != known
 
     async def update(self) -> bool:
         """Compose owners with changed inputs; return True if some are left for the next turn."""

@@ -50,7 +50,7 @@ class Bench:
         for name in names:
             metadata = {"name": name, "namespace": namespace, "creationTimestamp": created}
             item: dict[str, Any] = {"apiVersion": API_VERSION, "kind": "ModelService", "metadata": metadata}
-            self.routes.changed(item)
+            self.routes.changed(item, is_gone=name not in self.selected)
 
     async def update(self, **selected: int) -> dict[str, int]:
         """Change what services select; return the endpoints of each route."""

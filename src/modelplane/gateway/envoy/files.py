@@ -17,7 +17,7 @@ from modelplane.gateway.envoy import routes as envoy_routes
 from modelplane.gateway.envoy.routes import ROUTES, former_names, routes_file
 from modelplane.gateway.envoy.type_urls import CONFIG
 from modelplane.gateway.envoy.upstream_addresses import destinations_file, policy
-from modelplane.gateway.table import Backend, EndpointPicker, Listener, Table, unshared
+from modelplane.gateway.table import Backend, EndpointPicker, Listener, Table, shared
 
 LISTENERS = "lds.json"
 """The listeners of an Envoy without the module, but for those that only the module can guard."""
@@ -123,16 +123,15 @@ def _listeners(listeners: Iterable[Listener], *, with_module: bool) -> str:
 
 def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
     """Yield each distinct backend by the name of its cluster."""
-    seen: dict[str, Backend] = {}
+    seen: dict[str, tuple[Any, ...]] = {}
     for listener in table.listeners:
-        yield from ((name, unshared(held)) for name, held in holding.clusters(listener))
+        yield from holding.clusters(listener)
         for backend in (each for route in listener.routes for each in route.backends):
             name = clusters.cluster_name(listener, backend)
-            unweighted = unshared(backend)
             if name not in seen:
-                seen[name] = unweighted
-                yield name, unweighted
-            elif seen[name] != unweighted:
+                seen[name] = shared(backend)
+                yield name, backend
+            elif seen[name] != shared(backend):
                 raise ValueError(
                     f'two different backends of listener "{listener.name}" are named "{backend.name}"'
                 )
