@@ -135,6 +135,8 @@ class Request(Generic[Owner]):
     """Services that only the pods of Envoy reach, although another backend is asked for; else empty."""
     knows_keys_in_force: bool = True
     """False if the caller cannot know which ModelKeys the gateway has: Crossplane."""
+    key_refused: frozenset[str] = frozenset()
+    """Hashes of the owner, a ModelKey, that belong to a key of another namespace."""
     key_budgets: KeyBudgets | None = None
     """The state of the budgets of the owner, a ModelKey; None where nothing counts what keys use."""
     tier_budgets: TierBudgets | None = None

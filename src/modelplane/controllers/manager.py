@@ -155,6 +155,7 @@ class Manager:
             self._failover.of,
             self._enqueue,
             lambda key: self._gateway.share(key),  # noqa: PLW0108 - the gateway is made later
+            self._admission.refused,
         )
 
     def _budgets_by(self, proxy: Proxy | None) -> Budgets:

@@ -77,6 +77,7 @@ class Reconciler:
         watched: Callable[[Model], Watched | None] = lambda _owner: None,
         wake: Callable[[OwnerKey], None] = lambda _key: None,
         share: Callable[[OwnerKey], EndpointShare | None] = lambda _key: None,
+        key_refused: Callable[[ModelKey], frozenset[str]] = lambda _key: frozenset(),
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -84,6 +85,7 @@ class Reconciler:
         self._interests = interests
         self._gateway_address = gateway_address
         self._key_problem = key_problem
+        self._key_refused = key_refused
         self._budgets = budgets
         self._links = links
         self._autoscaling = autoscaling
@@ -207,6 +209,7 @@ class Reconciler:
             gateway_without_module=gateway.without_module,
             gateway_asks_for_keys=gateway.asks_for_keys,
             key_problem=self._key_problem(owner) if isinstance(owner, ModelKey) else None,
+            key_refused=self._key_refused(owner) if isinstance(owner, ModelKey) else frozenset(),
             key_budgets=budgets.state(owner) if budgets and isinstance(owner, ModelKey) else None,
             tier_budgets=budgets.tiers(owner) if budgets and isinstance(owner, ModelService) else None,
             endpoint_share=self._share_of(owner) if isinstance(owner, ModelService) else None,
