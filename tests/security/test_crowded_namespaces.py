@@ -166,7 +166,6 @@ async def test_endpoints_that_come_and_go_give_their_place_to_the_oldest_service
 
         async def has_moved() -> bool:
             routed = crowded.routed(CROWD)
-            print(sum(routed.values()), routed)
             return sorted(routed.values()) == [0] * 10 + [5] * 20
 
         await eventually(has_moved)

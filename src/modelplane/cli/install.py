@@ -209,9 +209,7 @@ def _write_quotas(namespaces: Sequence[str]) -> None:
     for namespace in namespaces:
         click.echo(f"---\n{as_yaml(quota(namespace))}", nl=False)
     if not namespaces:
-        click.echo(
-            "# Limit the objects of each team: use this for its namespace, or name that with --team-namespace."
-        )
+        click.echo("# Limit the objects of each team: apply this quota to its namespace.")
         for line in as_yaml(quota("TEAM")).splitlines():
             click.echo(f"# {line}")
 

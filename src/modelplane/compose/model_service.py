@@ -38,7 +38,14 @@ from modelplane.gateway.implementations import OTHER, implementation
 from modelplane.gateway.models import ONE_URL
 from modelplane.gateway.regions import Admitted
 from modelplane.gateway.route_tree import ROUTE
-from modelplane.gateway.services import MOST_ENDPOINTS, Selected, select, service_route, without_target
+from modelplane.gateway.services import (
+    MOST_ENDPOINTS,
+    Selected,
+    select,
+    selected_by,
+    service_route,
+    without_target,
+)
 from modelplane.gateway.table import Route
 
 
@@ -69,7 +76,8 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         return admitted
     closed = tier_budgets.closed(service, request.tier_budgets)
     matched = select(service, admitted.endpoints, destinations, closed)
-    unusable = without_target(service, admitted.endpoints, destinations)
+    are_all = len(matched) == len(selected_by(service, admitted.endpoints))
+    unusable = () if are_all else without_target(service, admitted.endpoints, destinations)
     refused = _refused(matched)
     resolved = _resolved(service, matched, unusable, refused, admitted, is_closed=bool(closed))
     proxy = fleet_gateway.proxy(gateways)
