@@ -10,6 +10,7 @@ import yaml
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import GROUP
 from modelplane.controllers import fleet_resources
+from modelplane.install.quotas import quota as manifest
 from modelplane.kube import errors
 from modelplane.kube.resources import Resource
 from support.attacked import Attacked
@@ -27,6 +28,10 @@ def quota() -> dict[str, Any]:
 def test_the_example_limits_every_kind_of_a_namespace() -> None:
     kinds = {f"count/{each.plural}.{GROUP}" for each in KINDS if each.namespaced and each.group == GROUP}
     assert {each for each in quota()["spec"]["hard"] if each.endswith(GROUP)} == kinds
+
+
+def test_an_installation_prints_the_quota_of_the_example() -> None:
+    assert manifest(TEAM) == quota()
 
 
 async def limit(fleet: Attacked, **lower: int) -> None:

@@ -123,9 +123,27 @@ class UsedBudget(Model):
     ]
 
 
-class ModelKeyStatus(Status):
-    """Conditions of the key, and the state of its budgets."""
+class SeenHash(Model):
+    """When a hash was first seen in the key."""
 
+    sha256: Annotated[str, about("The hash.", min_length=64, max_length=64, pattern="^[0-9a-f]{64}$")]
+    first_seen: Annotated[dt.datetime, about("Time at which the hash was first seen in the key."), _MOMENT]
+    refused: Annotated[
+        bool, about("True if the hash belongs to a key of another namespace. The key never gets the hash.")
+    ] = False
+
+
+class ModelKeyStatus(Status):
+    """Conditions of the key, the state of its budgets, and its hashes as they were first seen."""
+
+    hashes: Annotated[
+        tuple[SeenHash, ...],
+        about(
+            "Hashes of the key, as they were first seen. Of several keys with one hash, the first has it.",
+            max_length=MAX_HASHES,
+            keys=("sha256",),
+        ),
+    ] = ()
     budgets: Annotated[
         tuple[UsedBudget, ...],
         about("Budgets of the key and of its namespace.", max_length=8, keys=("of", "limit")),

@@ -854,7 +854,15 @@ DOCUMENTED = (
         (
             False,
             _SERVICE.TOO_MANY_ENDPOINTS,
-            "More than 1,024 endpoints are selected. The rest get no traffic.",
+            (
+                "More than 1,024 endpoints are selected, or the services of the namespace route to 10,000 "
+                "together. The rest get no traffic."
+            ),
+        ),
+        (
+            True,
+            _SERVICE.TOO_MANY_ENDPOINTS,
+            "The service keeps endpoints from before the maximum of its namespace, and gets no others.",
         ),
         (False, _SERVICE.PATH_TAKEN, "The namespace is v1, whose path is the URL for all models."),
         (

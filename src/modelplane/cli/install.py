@@ -54,6 +54,11 @@ if TYPE_CHECKING:
     metavar="NAMESPACE",
     help="Namespace in which models' Secrets may be read; may be repeated; by default every namespace.",
 )
+@click.option(
+    "--no-quota",
+    is_flag=True,
+    help="Leave out the ResourceQuota of each --team-namespace, for example because yours has other numbers.",
+)
 @credential_lifetime_option
 @click.option("--no-network-policy", is_flag=True, help="Leave out the network policies.")
 @click.option(
@@ -101,6 +106,7 @@ def install(
     applied: bool,
     upgrade: bool,
     dry_run: str | None,
+    no_quota: bool,
     server: Server,
     **chosen: Any,
 ) -> None:
@@ -125,6 +131,8 @@ def install(
         from modelplane.install.manifests import manifests
 
         _write(manifests(_options(**chosen)))
+        if not (no_quota or applied):
+            _write_quotas(chosen["team_namespaces"])
     else:
         options = _options(**chosen)
 
@@ -191,6 +199,19 @@ def _options(
         network_policy=not no_network_policy,
         **others,
     )
+
+
+def _write_quotas(namespaces: Sequence[str]) -> None:
+    """Write the quota of each namespace of a team; as a comment, if none is named."""
+    from modelplane.install.quotas import quota
+    from modelplane.offline.yaml_output import as_yaml
+
+    for namespace in namespaces:
+        click.echo(f"---\n{as_yaml(quota(namespace))}", nl=False)
+    if not namespaces:
+        click.echo("# Limit the objects of each team: apply this quota to its namespace.")
+        for line in as_yaml(quota("TEAM")).splitlines():
+            click.echo(f"# {line}")
 
 
 def _write(manifests: "Sequence[Object]") -> None:

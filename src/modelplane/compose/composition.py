@@ -23,6 +23,7 @@ from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
 from modelplane.failover import Watched
 from modelplane.gateway.budgets import KeyBudgets
+from modelplane.gateway.endpoint_share import EndpointShare
 from modelplane.gateway.mutual_tls import Link
 from modelplane.gateway.table import Route
 from modelplane.gateway.tier_budgets import TierBudgets
@@ -134,10 +135,14 @@ class Request(Generic[Owner]):
     """Services that only the pods of Envoy reach, although another backend is asked for; else empty."""
     knows_keys_in_force: bool = True
     """False if the caller cannot know which ModelKeys the gateway has: Crossplane."""
+    key_refused: frozenset[str] = frozenset()
+    """Hashes of the owner, a ModelKey, that belong to a key of another namespace."""
     key_budgets: KeyBudgets | None = None
     """The state of the budgets of the owner, a ModelKey; None where nothing counts what keys use."""
     tier_budgets: TierBudgets | None = None
     """The state of the budgets of the owner, a ModelService; None where nothing counts requests."""
+    endpoint_share: EndpointShare | None = None
+    """The endpoints that the owner, a ModelService, may route to; None where nothing bounds a namespace."""
     autoscaling: State | None = None
     """Last decision for the owner, an InferenceAutoscaler; None where nothing scales."""
     canary: Observed | None = None

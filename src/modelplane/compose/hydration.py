@@ -25,6 +25,8 @@ from modelplane.compose.images import HYDRATION
 _USER = 65532
 """The user and group of the Job, which own no file of the image."""
 _SOURCE = "source"
+_LEAST_S, _S_PER_GIB, _MOST_S = 6 * 3600, 120, 72 * 3600
+"""Deadline of a download: 9 MB a second, and six hours; three days whatever size is claimed."""
 _ATTEMPTS = 20
 """Number of retries of a failed download: with the Job's back-off, about an hour and a half."""
 
@@ -118,6 +120,7 @@ def _age(pod: Object) -> tuple[str, str]:
 def _job_spec(cache: ModelCache, source: Source, credentials: Credentials | None) -> Object:
     return {
         "backoffLimit": _ATTEMPTS,
+        "activeDeadlineSeconds": min(_LEAST_S + source.size_gib * _S_PER_GIB, _MOST_S),
         "podFailurePolicy": {
             "rules": [
                 {

@@ -22,7 +22,15 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelCacheCondition as Type
 from modelplane.api.reasons import ModelCacheReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import cache_coverage, cache_size, cluster_namespace, guards, hydration, region_rules
+from modelplane.compose import (
+    cache_coverage,
+    cache_size,
+    cache_turns,
+    cluster_namespace,
+    guards,
+    hydration,
+    region_rules,
+)
 from modelplane.compose.cache_sources import SecretKeys, Source, measuring, sized, source_of
 from modelplane.compose.cache_volume import claim_name
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
@@ -94,6 +102,7 @@ def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
         *([Requirement("auth-secret", "v1", "Secret", namespace, secret.name)] if secret else []),
         region_rules.requirement(namespace),
         Requirement("replicas", API_VERSION, kind_name(ModelReplica), namespace, triggers=False),
+        cache_turns.requirement(namespace),
         *(
             Requirement(f"{key}-{entry.name}", api_version, kind, namespace, "", label, entry.name)
             for entry in cache.status.clusters
@@ -284,10 +293,11 @@ def _on_cluster(
     if there and claim is not None and is_ready(claim):
         return _Site(name, CachePhase.READY, wanted, children=tuple(children), larger=larger)
     current = job
-    if auth.named and auth.credentials is None:
+    waits = job is None and cache_turns.must_wait(request, name)
+    if not waits and auth.named and auth.credentials is None:
         # The right Job is unknown without the credentials; a running one may still finish.
         children += [Keep(key) for key in (f"auth-{name}", f"hydrate-{name}") if key in request.observed]
-    else:
+    elif not waits:
         manifest = hydration.job(cache, source if source.size_gib else measuring(source), auth.credentials)
         if job is not None and job["metadata"]["name"] != manifest["metadata"]["name"]:
             current = None
@@ -305,7 +315,9 @@ def _on_cluster(
                 name, artifact=remembered, message=found.message, children=tuple(children), estimate=found
             )
     phase, message = _progress(request, source, auth, name, current)
-    return _Site(name, phase, remembered, message, tuple(children), larger=larger)
+    if waits:
+        phase, message = CachePhase.PENDING, cache_turns.WAITING
+    return _Site(name, phase, remembered, message, tuple(children), waits=waits, larger=larger)
 
 
 def _volume(

@@ -1,5 +1,7 @@
 """A ModelKey composes nothing: the gateway reads it. Its conditions compare it with the namespace's grant."""
 
+from typing import Any
+
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, KeyGrant
 from modelplane.api.listing import listing
@@ -36,7 +38,7 @@ def compose(request: Request[ModelKey]) -> Composition | Blocked:
     of_grant = grant.budget if grant else None
     budget = key_budgets.within_budget(request.owner.spec.budget, of_grant, request.key_budgets)
     return Composition(
-        status=key_budgets.status(request.key_budgets),
+        status={**key_budgets.status(request.key_budgets), **_hashes(request)},
         conditions=(
             granted,
             enforced,
@@ -45,6 +47,22 @@ def compose(request: Request[ModelKey]) -> Composition | Blocked:
         ),
         ready=is_ready,
     )
+
+
+def _hashes(request: Request[ModelKey]) -> dict[str, Any]:
+    """Return the status of the hashes: the gateway decides by it which of several keys has a hash."""
+    known = {each.sha256: each for each in request.owner.status.hashes}
+    found = []
+    for sha256 in dict.fromkeys(each.sha256 for each in request.owner.spec.hashes):
+        seen = known.get(sha256)
+        since = seen.first_seen if seen else request.now
+        if since is None:
+            continue
+        entry: dict[str, Any] = {"sha256": sha256, "firstSeen": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
+        if sha256 in request.key_refused or (seen and seen.refused):
+            entry["refused"] = True
+        found.append(entry)
+    return {"hashes": found} if found else {}
 
 
 def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:

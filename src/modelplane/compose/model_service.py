@@ -3,7 +3,7 @@
 The address is stable, so it stays if no endpoint is left: the gateway then answers 503 with the cause.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -33,11 +33,19 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import accepted, exists, refusal
 from modelplane.gateway import balancing, gateway_api, regions, route_tree
+from modelplane.gateway.endpoint_share import MOST_IN_NAMESPACE
 from modelplane.gateway.implementations import OTHER, implementation
 from modelplane.gateway.models import ONE_URL
 from modelplane.gateway.regions import Admitted
 from modelplane.gateway.route_tree import ROUTE
-from modelplane.gateway.services import MOST_ENDPOINTS, Selected, select, service_route, without_target
+from modelplane.gateway.services import (
+    MOST_ENDPOINTS,
+    Selected,
+    select,
+    selected_by,
+    service_route,
+    without_target,
+)
 from modelplane.gateway.table import Route
 
 
@@ -69,7 +77,8 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     closed = tier_budgets.closed(service, request.tier_budgets)
     left_out = hold.LeftOut(admitted, closed)
     matched = select(service, admitted.endpoints, destinations, closed)
-    unusable = without_target(service, admitted.endpoints, destinations)
+    are_all = len(matched) == len(selected_by(service, admitted.endpoints))
+    unusable = () if are_all else without_target(service, admitted.endpoints, destinations)
     refused = _refused(matched)
     resolved = _resolved(service, matched, unusable, refused, admitted, is_closed=bool(closed))
     proxy = fleet_gateway.proxy(gateways)
@@ -86,20 +95,28 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     else:
         wanted = {each.key for each in children if isinstance(each, Desired) and each.key.startswith(ROUTE)}
         observed = [request.observed.get(key) for key in sorted({ROUTE, *wanted})] if by_route else []
-        routing = _routing(host, matched, observed)
+        routing = _routing(request, host, matched, observed)
         routing = hold.explained(request, routing, has_endpoints=bool(matched), left_out=left_out)
     if routing.holds and not matched:
         resolved = _awaited(admitted)
     routing = _balanced(request, proxy, _unless_refused(routing, matched, refused))
     budget = tier_budgets.within_budget(service, request.tier_budgets, are_counted=proxy == Backend.ENVOY)
     routes = _routes(request, matched, unusable, left_out)
+    served = routes if request.proxy is Backend.ENVOY else ()
     return Composition(
         children=children,
         status={"address": address} if address else {},
         conditions=(resolved, routing, *filter(None, [budget]), *_further(request, matched)),
         ready=resolved.holds and routing.holds,
-        routes=routes if request.proxy is Backend.ENVOY else (),
+        unsatisfied=bool(served) and len(matched[:MOST_ENDPOINTS]) > _most(request),
+        routes=served,
     )
+
+
+def _most(request: Request[ModelService]) -> int:
+    """Return the maximum of endpoints that the service's route leads to."""
+    share = request.endpoint_share
+    return min(MOST_ENDPOINTS, share.most) if share else MOST_ENDPOINTS
 
 
 def _further(request: Request[ModelService], matched: tuple[Selected, ...]) -> tuple[Condition, ...]:
@@ -175,8 +192,10 @@ def _routes(
     service = request.owner
     if not gets_route(service.metadata.namespace, service.status.address):
         return ()
-    route, admitted = service_route(service, matched, unusable), left_out.admitted
-    if not matched and (admitted.outside or (admitted.rule and not admitted.rule.regions)):
+    route, admitted = service_route(service, matched[: _most(request)], unusable), left_out.admitted
+    if matched and not route.backends:
+        route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {_FULL}')
+    elif not matched and (admitted.outside or (admitted.rule and not admitted.rule.regions)):
         route = replace(route, unavailable=regions.unavailable(service, admitted))
     elif left_out.closed and not matched:
         route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {tier_budgets.SPENT}')
@@ -270,7 +289,15 @@ def _by_priority(service: ModelService, matched: tuple[Selected, ...]) -> str:
     return f": {tiers}; requests go to priority {matched[0].priority} first"
 
 
-def _routing(host: str, matched: tuple[Selected, ...], observed: list[Object | None]) -> Condition:
+_FULL = (
+    f"the ModelServices of a namespace route to {MOST_IN_NAMESPACE:,} endpoints together, and the others "
+    "have them"
+)
+
+
+def _routing(
+    request: Request[ModelService], host: str, matched: tuple[Selected, ...], observed: list[Object | None]
+) -> Condition:
     """Return whether requests reach the endpoints; ``observed`` are the HTTPRoutes, if there are any."""
     type_ = Type.ROUTING_READY
     if not host:
@@ -291,11 +318,26 @@ def _routing(host: str, matched: tuple[Selected, ...], observed: list[Object | N
             "backend Envoy"
         )
         return false(type_, Reason.TIERS_WITHOUT_FAILOVER, message)
-    if rest := (gateway_api.routable(matched) if observed else matched)[MOST_ENDPOINTS:]:
+    return _within_maximum(request, gateway_api.routable(matched) if observed else matched)
+
+
+def _within_maximum(request: Request[ModelService], routable: Sequence[Selected]) -> Condition:
+    """Return whether the route leads to every endpoint, and whether it leads to more than it should."""
+    type_, most, share = Type.ROUTING_READY, _most(request), request.endpoint_share
+    if rest := routable[most:]:
         names = listing(f'"{each.endpoint.metadata.name}"' for each in rest)
+        limit = _FULL if most < MOST_ENDPOINTS else f"a ModelService routes to {MOST_ENDPOINTS:,}"
+        among = "namespaces" if most < MOST_ENDPOINTS else "ModelServices"
         message = (
-            f"{len(rest)} of {len(matched)} endpoints get no traffic, because a ModelService routes to "
-            f"{MOST_ENDPOINTS:,}: {names}; select fewer endpoints, or divide them among ModelServices"
+            f"{len(rest)} of {len(routable)} endpoints get no traffic, because {limit}: {names}; "
+            f"select fewer endpoints, or divide them among {among}"
         )
         return false(type_, Reason.TOO_MANY_ENDPOINTS, message)
+    if share and share.is_beyond:
+        message = (
+            f"the gateway routes to its {len(routable)} endpoints and adds no others: the ModelServices of a "
+            f"namespace may route to {MOST_IN_NAMESPACE:,} endpoints together, and older ones have them: "
+            "select fewer endpoints, or divide them among namespaces"
+        )
+        return true(type_, Reason.TOO_MANY_ENDPOINTS, message)
     return true(type_, Reason.ROUTE_CONFIGURED, "the gateway routes to its endpoints")

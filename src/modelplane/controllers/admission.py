@@ -58,6 +58,10 @@ class Admission:
             return None
         return self._written.problems.get(f"{metadata.namespace}/{metadata.name}", "")
 
+    def refused(self, key: ModelKey) -> frozenset[str]:
+        """Return the hashes of a ModelKey that belong to another namespace, as far as the gateway knows."""
+        return self._written.refused(f"{key.metadata.namespace}/{key.metadata.name}")
+
     def written(self) -> None:
         """Note that the gateway has what was read last."""
         before, self._written = self._written, self._table or self._written
@@ -78,7 +82,7 @@ class Admission:
         known = before = self._table
         if before is None:
             published = await asyncio.to_thread(self._published)
-            before = KeyTable(published or KeyFile())
+            before = KeyTable.of_file(published or KeyFile())
         # A copy of now: the informer changes while a thread reads.
         keys = tuple(self._keys)
         self._table = await asyncio.to_thread(key_table, keys, self._spec.key_grants, before)

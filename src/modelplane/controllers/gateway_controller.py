@@ -19,12 +19,15 @@ from modelplane.api.model_key import ModelKey
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Compose, Routes
 from modelplane.controllers.runnable import Runnable
 from modelplane.gateway.credentials import usable
 from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.endpoint_share import EndpointShare
 from modelplane.gateway.envoy.files import files
+from modelplane.gateway.envoy.routes import endpoint_counts, possible_files
 from modelplane.gateway.envoy.tls import TLS
 from modelplane.gateway.http_routes import attached, unsupported, workload_routes
 from modelplane.gateway.mutual_tls import Identity
@@ -74,10 +77,12 @@ class GatewayController(Runnable):
         clusters: Iterable[Connection],
         opened: Callable[[], None],
         settings: Settings,
+        settled: Callable[[OwnerKey], None] = lambda _key: None,
     ) -> None:
+        """``settled`` takes a ModelService whose share of its namespace's endpoints is another one."""
         self._proxy = proxy
         self._dial = dial
-        self._routes = Routes(compose)
+        self._routes = Routes(compose, settled)
         self._clusters = clusters
         self._opened = opened
         self._settings = settings
@@ -86,6 +91,8 @@ class GatewayController(Runnable):
         self._workloads: dict[str, Listener] = {}
         self._problems: Mapping[str, str] = {}
         self._written = False
+        self._files: Mapping[str, str] = {}
+        self._made_of: Table | None = None
         self._again: asyncio.TimerHandle | None = None
         self.address = GatewayAddress()
         """Address of the gateway for clients, after the first write."""
@@ -97,9 +104,11 @@ class GatewayController(Runnable):
         """Informers to run, and to sync before ``run``."""
         return self._proxy.informers if self._proxy else ()
 
-    def changed(self, item: Object) -> None:
+    def changed(self, item: Object, *, is_gone: bool) -> None:
         """Note the change of an object of the control plane."""
-        if self._proxy is not None and (self._routes.changed(item) or item["kind"] in _SETTINGS):
+        if self._proxy is not None and (
+            self._routes.changed(item, is_gone=is_gone) or item["kind"] in _SETTINGS
+        ):
             self.touch()
 
     def secret_changed(self, secret: Object) -> None:
@@ -116,6 +125,10 @@ class GatewayController(Runnable):
         if self._settings.credentials.concerns(item):
             self.touch()
 
+    def share(self, key: OwnerKey) -> EndpointShare | None:
+        """Return how many endpoints a ModelService may route to; None without a proxy."""
+        return self._routes.share(key) if self._proxy else None
+
     def addresses(self, cluster: str) -> frozenset[tuple[str, int]]:
         """Return where the proxy sends a cluster's requests, if it is the gateway of that cluster too."""
         listener = self._workloads.get(cluster)
@@ -131,6 +144,7 @@ class GatewayController(Runnable):
         if self._proxy is None:
             return
         self._touched.set()
+        await self._restore(self._proxy)
         while True:
             # Not wait_for, which in Python 3.11 forgets a cancellation that comes with the event.
             with suppress(TimeoutError):
@@ -154,7 +168,7 @@ class GatewayController(Runnable):
                     self._proxy.former, partial(self._proxy.formers, TLS)
                 )
                 table = self._table(self._proxy, front)
-                changed = await self._proxy.bring(await asyncio.to_thread(files, table))
+                changed = await self._proxy.bring(await asyncio.to_thread(self._files_of, table))
             except (errors.KubernetesError, OSError) as error:
                 _log.warning("cannot write the gateway configuration; trying again: %s", error)
                 asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
@@ -173,6 +187,26 @@ class GatewayController(Runnable):
             self._look_at(replace(address, asks_for_keys=front.keys is not None))
             if self._proxy.serves_clusters:
                 await asyncio.gather(*(self._announce(each, self._proxy) for each in self._clusters))
+
+    async def _restore(self, proxy: Proxy) -> None:
+        """Read which routes an earlier process wrote: they keep their endpoints."""
+        while True:
+            try:
+                contents = [
+                    await asyncio.to_thread(proxy.former, each) for each in possible_files(FLEET_LISTENER)
+                ]
+            except OSError as error:
+                _log.warning("cannot read the gateway configuration; trying again: %s", error)
+                await asyncio.sleep(_RETRY_S)
+                continue
+            self._routes.restore(await asyncio.to_thread(endpoint_counts, contents))
+            return
+
+    def _files_of(self, table: Table) -> Mapping[str, str]:
+        """Return the files of a table; those of the former table if it is the same."""
+        if self._made_of != table:
+            self._files, self._made_of = files(table), table
+        return self._files
 
     def _look_at(self, address: GatewayAddress) -> None:
         """Publish the address, and look again while Envoy lacks the module, which it gets at its start."""

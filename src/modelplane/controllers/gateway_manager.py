@@ -42,7 +42,7 @@ from modelplane.gateway.state import GatewayState
 from modelplane.gateway.table import Front
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.kube.informer import Informer
+from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
 from modelplane.proxy.interface import Proxy
 
@@ -129,7 +129,9 @@ class GatewayManager:
         await run_all(runnables, self._informers.values())
 
     def _changed(self, item: Object) -> None:
-        self._gateway.changed(item)
+        namespace, name = key_of(item)
+        is_gone = self._informers[item["kind"]].get(name, namespace) is None
+        self._gateway.changed(item, is_gone=is_gone)
 
     def _touch_gateway(self) -> None:
         self._gateway.touch()
@@ -177,7 +179,10 @@ class GatewayManager:
             requirements = kind.requirements(decoded)
             found = {each.key: self._find(each) for each in requirements}
             budgets = self._budgets.tiers(decoded) if isinstance(decoded, ModelService) else None
-            composition = kind.compose(Request(decoded, {}, found, tier_budgets=budgets))
+            share = self._gateway.share(key)
+            composition = kind.compose(
+                Request(decoded, {}, found, tier_budgets=budgets, endpoint_share=share)
+            )
         except InvalidObject as error:
             return Composed((), Blocked(str(error)))
         return Composed(requirements, composition)

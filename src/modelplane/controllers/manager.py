@@ -154,6 +154,8 @@ class Manager:
             self._canaries,
             self._failover.of,
             self._enqueue,
+            lambda key: self._gateway.share(key),  # noqa: PLW0108 - the gateway is made later
+            self._admission.refused,
         )
 
     def _budgets_by(self, proxy: Proxy | None) -> Budgets:
@@ -197,6 +199,7 @@ class Manager:
             compose=self._reconciler.compose,
             clusters=self._clusters,
             opened=self._gateway_address_changed,
+            settled=self._enqueue,
             settings=Settings(
                 destinations=lambda: self._destinations(is_local),
                 front=front,
@@ -308,8 +311,9 @@ class Manager:
         self._uids[metadata["uid"]] = key
         self._enqueue(key)
         self._child_changed(item)
-        self._gateway.changed(item)
-        if self._informers[key.kind].get(key.name, key.namespace) is None:
+        is_gone = self._informers[key.kind].get(key.name, key.namespace) is None
+        self._gateway.changed(item, is_gone=is_gone)
+        if is_gone:
             self._uids.pop(metadata["uid"], None)
 
     def _child_changed(self, item: Object) -> None:

@@ -39,6 +39,7 @@ from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.routes import Composed
 from modelplane.controllers.writer import Writer
 from modelplane.failover import Watched
+from modelplane.gateway.endpoint_share import EndpointShare
 from modelplane.gateway.mutual_tls import Link
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -47,6 +48,7 @@ from modelplane.proxy.interface import GatewayAddress
 from modelplane.telemetry import traces
 
 _REPLICA = kind_name(ModelReplica)
+_SERVICE = kind_name(ModelService)
 
 
 class NotYet(Exception):
@@ -74,6 +76,8 @@ class Reconciler:
         canaries: Canaries | None = None,
         watched: Callable[[Model], Watched | None] = lambda _owner: None,
         wake: Callable[[OwnerKey], None] = lambda _key: None,
+        share: Callable[[OwnerKey], EndpointShare | None] = lambda _key: None,
+        key_refused: Callable[[ModelKey], frozenset[str]] = lambda _key: frozenset(),
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -81,12 +85,14 @@ class Reconciler:
         self._interests = interests
         self._gateway_address = gateway_address
         self._key_problem = key_problem
+        self._key_refused = key_refused
         self._budgets = budgets
         self._links = links
         self._autoscaling = autoscaling
         self._canaries = canaries
         self._watched = watched
         self._wake = wake
+        self._share = share
         self._gateway_is_local = gateway_is_local
         self._watching_since: datetime | None = None
         self._children = children.index
@@ -203,8 +209,10 @@ class Reconciler:
             gateway_without_module=gateway.without_module,
             gateway_asks_for_keys=gateway.asks_for_keys,
             key_problem=self._key_problem(owner) if isinstance(owner, ModelKey) else None,
+            key_refused=self._key_refused(owner) if isinstance(owner, ModelKey) else frozenset(),
             key_budgets=budgets.state(owner) if budgets and isinstance(owner, ModelKey) else None,
             tier_budgets=budgets.tiers(owner) if budgets and isinstance(owner, ModelService) else None,
+            endpoint_share=self._share_of(owner) if isinstance(owner, ModelService) else None,
             kubeconfig_problem=self._clusters.kubeconfig_problem(registered) if registered else "",
             credential=self._clusters.credential(registered) if registered else None,
             autoscaling=scaling.state(owner) if scaling and isinstance(owner, InferenceAutoscaler) else None,
@@ -216,6 +224,9 @@ class Reconciler:
             mutual_tls=self._links(linked) if linked else None,
             watched=self._watched(owner),
         )
+
+    def _share_of(self, service: ModelService) -> EndpointShare | None:
+        return self._share(OwnerKey(_SERVICE, service.metadata.namespace, service.metadata.name))
 
     def _requirements(self, kind: Composer, decoded: Model) -> tuple[Requirement, ...]:
         """Return what an owner requires, except its users: the finalizer looks for them on deletion."""

@@ -6,10 +6,10 @@ A value of ModelKeys and grants: the same objects give the same content, in any 
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,7 @@ from modelplane.api.listing import number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
 from modelplane.gateway.grants import counted_by_service, grant_finder, requires_service, services_of
+from modelplane.gateway.key_holders import Claim, Holders, holders
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -87,8 +88,6 @@ _PIECE = 1000
 Problems: TypeAlias = Mapping[str, str]
 """The ModelKeys that are not, or not wholly, in force, as NAMESPACE/NAME, and why."""
 
-_Age: TypeAlias = tuple[str, str, str]
-
 
 @dataclass(frozen=True, slots=True)
 class KeyPart:
@@ -96,7 +95,9 @@ class KeyPart:
 
     objects: tuple[Object, ...]
     grant: KeyGrant | None
-    entries: tuple[tuple[_Age, KeyEntry], ...] = ()
+    entries: tuple[KeyEntry, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    """Hashes of all ModelKeys, also of those that are not in force."""
     problems: Problems = field(default_factory=dict)
     generations: Mapping[str, int] = field(default_factory=dict)
     """Of each ModelKey, by its name."""
@@ -112,6 +113,16 @@ class KeyTable:
     problems: Problems = field(default_factory=dict)
     parts: Mapping[str, KeyPart] = field(default_factory=dict)
     """Its parts by namespace, so that the next table looks only at what changed."""
+    holders: Holders = field(default_factory=Holders)
+
+    @classmethod
+    def of_file(cls, file: KeyFile) -> "KeyTable":
+        """Return a table of which only the file is known."""
+        return cls(file, holders=Holders({each.sha256: each.id for each in file.keys}))
+
+    def refused(self, id_: str) -> frozenset[str]:
+        """Return the hashes of a ModelKey, NAMESPACE/NAME, that belong to another namespace."""
+        return frozenset(sha256 for named, sha256 in self.holders.refused if named == id_)
 
     def knows(self, namespace: str, name: str, generation: int) -> bool:
         """Return True if it was made of this generation of a ModelKey."""
@@ -135,7 +146,8 @@ def key_table(objects: Iterable[Object], grants: Iterable[KeyGrant], former: Key
 
     A ModelKey that cannot be read keeps its entries of ``former``, within the grant of now: it gets no
     further right, and its clients are not cut off. One that was never read opens nothing. One that is being
-    deleted, and one without a grant, is not in force. Of several ModelKeys with one hash, the oldest has it.
+    deleted, and one without a grant, is not in force. Of several ModelKeys with one hash, one has it
+    (``key_holders``).
     """
     find = grant_finder(grants)
     by_namespace: defaultdict[str, list[Object]] = defaultdict(list)
@@ -151,12 +163,13 @@ def key_table(objects: Iterable[Object], grants: Iterable[KeyGrant], former: Key
         parts[namespace] = known
     if parts and [*map(id, parts.values())] == [*map(id, former.parts.values())]:
         return former
-    return _joined(parts)
+    return _joined(parts, former.holders)
 
 
 def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
     """Return the entries of a namespace, in the order of the file, and the problems."""
-    entries: list[tuple[_Age, KeyEntry]] = []
+    entries: list[KeyEntry] = []
+    claims: set[Claim] = set()
     problems: dict[str, str] = {}
     budgets: dict[str, Budget] = {}
     grant, number = found.grant, 0
@@ -164,6 +177,7 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
         if "deletionTimestamp" in item["metadata"]:
             continue
         id_ = _id(item)
+        claims |= _claims(item, id_)
         if grant is None:
             problems[id_] = f'namespace "{namespace}" has no grant'
             continue
@@ -176,15 +190,22 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
             read, budget = _entries(key), key.spec.budget
         except InvalidObject as error:
             read, budget = _entries_of(former, namespace, id_), _budget_of(former, namespace, id_)
+            claims |= {Claim(entry.sha256, id_) for entry in read}
             problems[id_] = f"{error}: {'its former state stays in force' if read else 'it is not in force'}"
-        age = _age(item)
-        entries += ((age, _within(grant, entry)) for entry in read)
+        entries += (_within(grant, entry) for entry in read)
         if budget is not None:
             budgets[id_] = budget
-    entries.sort(key=lambda each: (each[1].id, each[1].sha256))
+    entries.sort(key=lambda each: (each.id, each.sha256))
     metadata = (item["metadata"] for item in found.objects)
     generations = {each["name"]: each.get("generation", 0) for each in metadata}
-    return replace(found, entries=tuple(entries), problems=problems, generations=generations, budgets=budgets)
+    return replace(
+        found,
+        entries=tuple(entries),
+        claims=tuple(claims),
+        problems=problems,
+        generations=generations,
+        budgets=budgets,
+    )
 
 
 def _budget_of(former: KeyTable, namespace: str, id_: str) -> Budget | None:
@@ -194,36 +215,55 @@ def _budget_of(former: KeyTable, namespace: str, id_: str) -> Budget | None:
 
 def _entries_of(former: KeyTable, namespace: str, id_: str) -> list[KeyEntry]:
     if (part := former.parts.get(namespace)) is not None:
-        return [entry for _, entry in part.entries if entry.id == id_]
+        return [entry for entry in part.entries if entry.id == id_]
     return [entry for entry in former.file.keys if entry.id == id_]
 
 
-def _joined(parts: Mapping[str, KeyPart]) -> KeyTable:
-    """Return the table of all namespaces, where the oldest of several keys with one hash has it."""
-    oldest: dict[str, tuple[_Age, KeyEntry]] = {}
-    others: list[KeyEntry] = []
-    for part in parts.values():
-        for candidate in part.entries:
-            known = oldest.setdefault(candidate[1].sha256, candidate)
-            if known is not candidate:
-                first, second = (known, candidate) if known[0] <= candidate[0] else (candidate, known)
-                oldest[first[1].sha256] = first
-                others.append(second[1])
+def _joined(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
+    """Return the table of all namespaces, where one of several keys with one hash has it."""
+    found = holders((claim for part in parts.values() for claim in part.claims), former)
     problems = {id_: problem for part in parts.values() for id_, problem in part.problems.items()}
-    for entry in others:
-        holder = oldest[entry.sha256][1].id
-        problems[entry.id] = f"hash {entry.sha256[:8]} is that of ModelKey {holder}, which is older"
     used: dict[str, NamespaceEntry] = {}
     keys: list[KeyEntry] = []
     for namespace, part in parts.items():
-        own = [entry for _, entry in part.entries if oldest[entry.sha256][1] is entry]
+        own = [entry for entry in part.entries if found.ids.get(entry.sha256) == entry.id]
+        if len(own) < len(part.entries):
+            others = (entry for entry in part.entries if found.ids.get(entry.sha256) != entry.id)
+            problems |= {entry.id: _taken(entry, found) for entry in others}
         keys += own
         if own and part.grant:
             used[namespace] = _namespace(part.grant, namespace)
-    return KeyTable(KeyFile(keys=tuple(keys), namespaces=used), problems, parts)
+    return KeyTable(KeyFile(keys=tuple(keys), namespaces=used), problems, parts, found)
 
 
-def _age(item: Object) -> _Age:
+def _taken(entry: KeyEntry, found: Holders) -> str:
+    """Return why a ModelKey does not have a hash; it names no object of another namespace."""
+    named = f"hash {entry.sha256[:8]}"
+    if (entry.id, entry.sha256) in found.refused:
+        return f"{named} belongs to a ModelKey of another namespace: remove it, and create a key of your own"
+    return f"{named} belongs to ModelKey {found.ids.get(entry.sha256)}: remove it from one of them"
+
+
+def _claims(item: Object, id_: str) -> set[Claim]:
+    """Return the hashes that a ModelKey names, whether or not it can be read."""
+    metadata, status = item["metadata"], item.get("status") or {}
+    seen = {each["sha256"]: each for each in _with_hash(status.get("hashes"))}
+    is_edited, created = metadata.get("generation", 0) > 1, str(metadata.get("creationTimestamp", ""))
+    found = set()
+    for sha256 in (each["sha256"] for each in _with_hash((item.get("spec") or {}).get("hashes"))):
+        said = seen.get(sha256, {})
+        is_refused = bool(said.get("refused"))
+        found.add(Claim(sha256, id_, str(said.get("firstSeen", "")), is_refused, is_edited, created))
+    return found
+
+
+def _with_hash(entries: object) -> Iterator[dict[str, Any]]:
+    for each in entries if isinstance(entries, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("sha256"), str):
+            yield each
+
+
+def _age(item: Object) -> tuple[str, str, str]:
     metadata = item["metadata"]
     return str(metadata.get("creationTimestamp", "")), metadata["namespace"], metadata["name"]
 

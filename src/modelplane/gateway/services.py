@@ -9,6 +9,7 @@ import ipaddress
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, groupby
 from urllib.parse import SplitResult, urlsplit
 
@@ -64,6 +65,7 @@ class Selected:
 _Group = list[tuple[ModelEndpoint, Target]]
 
 
+@lru_cache(maxsize=1 << 14)
 def parse_url(url: str) -> Target | Rejected:
     """Return the destination of a URL; its path, query and fragment are ignored."""
     try:

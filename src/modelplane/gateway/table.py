@@ -5,7 +5,10 @@ order. A route takes the requests below one path prefix and divides them among
 its backends, each with its own prefix, Host header and TLS.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Any
 
 from modelplane.api.rate_limit_service import RateLimitService
 from modelplane.gateway.credential_file import CredentialFile
@@ -88,9 +91,12 @@ class Backend:
         return bool(self.model) or self.credential is not None
 
 
-def unshared(backend: Backend) -> Backend:
-    """Return a backend without what is the matter of its route: routes that share it agree on the rest."""
-    return replace(backend, weight=1, priority=0)
+_OF_ROUTE = ("weight", "priority")
+
+shared: Callable[[Backend], tuple[Any, ...]] = attrgetter(
+    *(each.name for each in fields(Backend) if each.name not in _OF_ROUTE)
+)
+"""Returns what routes that share a backend agree on: everything but what is the matter of one route."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """Permissions of people: the roles that an installation offers to users, platform teams and operators."""
 
+from modelplane.api.kinds import kind_of
 from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP
+from modelplane.api.model_key import ModelKey
 from modelplane.compose.kinds import COMPOSED
 from modelplane.install.identity import labels
 from modelplane.install.roles import RBAC, Role, Rule
@@ -9,7 +11,10 @@ from modelplane.kube.resources import Object
 _READ = ("get", "list", "watch")
 _EDIT = ("create", "delete", "patch", "update")
 
-_KINDS = tuple(kind.plural for kind in COMPOSED if kind.group == GROUP)
+_SECRET = kind_of(ModelKey).plural
+"""Its hashes are as secret as Secrets, which the role `view` of Kubernetes does not read either."""
+
+_KINDS = tuple(kind.plural for kind in COMPOSED if kind.group == GROUP and kind.plural != _SECRET)
 _CLOUD_CLUSTERS = tuple(kind.plural for kind in COMPOSED if kind.group == INFRASTRUCTURE_GROUP)
 
 PEOPLE = {
@@ -28,11 +33,16 @@ PEOPLE = {
             ("create", "delete", "deletecollection", "patch", "update"),
             "Users who may edit a namespace may serve models in it.",
         ),
+        Rule(GROUP, (_SECRET,), _READ, "They see the hashes of their keys, which users with view do not."),
     ),
     "view": (
         Rule(
             GROUP,
-            tuple(kind.plural for kind in COMPOSED if kind.namespaced and kind.group == GROUP),
+            tuple(
+                kind.plural
+                for kind in COMPOSED
+                if kind.namespaced and kind.group == GROUP and kind.plural != _SECRET
+            ),
             _READ,
             "Users who may view a namespace may see its models.",
         ),

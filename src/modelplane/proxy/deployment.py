@@ -105,8 +105,11 @@ class GatewayDeployment:
         return tuple(path for path in self._private_files() if path.startswith(folder))
 
     def former(self, path: str) -> str:
-        """Return a private file that is published; empty if there is none, or they are not complete."""
-        return self._private_files().get(path, "")
+        """Return a file that is published; empty if there is none, or the files are not complete."""
+        if is_private(path):
+            return self._private_files().get(path, "")
+        found = read(tuple(self._public.informer))
+        return found.files.get(path, "") if isinstance(found, Read) else ""
 
     def former_problem(self) -> str:
         """Return why the private files that are published cannot be read."""

@@ -6,16 +6,22 @@ HTTP, and take no credentials to another host.
 
 import http.client
 import ipaddress
+import socket
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 DELAYS_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 LONGEST_DELAY_S = 60.0
 TIMEOUT_S = 60.0
+"""Time for each step of a request, and for the whole of an answer up to its body."""
+DESCRIBED_S = 300.0
+"""Time for an answer that is not a file."""
 MOST_REDIRECTS = 5
 LARGEST_DESCRIPTION = 8 << 20
 FORBIDDEN = (
@@ -84,13 +90,58 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         return request
 
 
+class _Bounded(http.client.HTTPConnection):
+    """A connection whose answers begin in time, also if the server sends them byte by byte."""
+
+    def getresponse(self) -> http.client.HTTPResponse:
+        """Return the answer, once its headers are there."""
+        with until(self.sock, TIMEOUT_S):
+            return super().getresponse()
+
+
+class _BoundedTLS(_Bounded, http.client.HTTPSConnection):
+    """Such a connection with TLS."""
+
+
+class _HTTP(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Bounded, req)
+
+
+class _HTTPS(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_BoundedTLS, req)
+
+
+@contextmanager
+def until(connection: socket.socket, seconds: float) -> Iterator[None]:
+    """End a connection unless what is done with it is done in time. Raises ``TimeoutError``."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        with suppress(OSError):
+            # Not the method of a TLS connection, which another thread is reading.
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+    if late.is_set():
+        raise TimeoutError(f"the answer did not begin within {seconds:.0f} s")
+
+
 def opener(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
     """Return an opener for HTTP alone: the default one reads files, too."""
     director = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
+        _HTTP(),
+        _HTTPS(),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
         *handlers,
@@ -162,10 +213,16 @@ def patiently(action: Callable[[], Result]) -> Result:
 
 def described(answer: http.client.HTTPResponse) -> bytes:
     """Return an answer that is not a file; it is short."""
+    body, began = b"", time.monotonic()
     try:
-        body = answer.read(LARGEST_DESCRIPTION + 1)
+        while len(body) <= LARGEST_DESCRIPTION and (piece := answer.read1(LARGEST_DESCRIPTION)):
+            body += piece
+            if time.monotonic() - began > DESCRIBED_S:
+                raise Interrupted(f"the description of the source took more than {DESCRIBED_S:.0f} s")
     except (OSError, http.client.HTTPException) as error:
         raise Interrupted(f"an answer broke off: {error}") from error
     if len(body) > LARGEST_DESCRIPTION:
         raise Hopeless("the description of the source has more than 8 MiB")
+    if answer.length:
+        raise Interrupted("an answer broke off")
     return body

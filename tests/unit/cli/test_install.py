@@ -10,6 +10,7 @@ from modelplane.cli.main import main
 from modelplane.install import inference_cluster
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
+from modelplane.install.quotas import quota
 
 
 def install(*arguments):
@@ -41,7 +42,17 @@ def test_every_option_reaches_the_manifests():
         monitoring_namespaces=("watching",),
         service_monitor=True,
     )
-    assert [*yaml.safe_load_all(result.output)] == manifests(options)
+    quotas = [quota("x"), quota("y")]
+    assert [*yaml.safe_load_all(result.output)] == [*manifests(options), *quotas]
+    with_its_own = install("--team-namespace", "x", "--no-quota")
+    assert [*yaml.safe_load_all(with_its_own.output)] == manifests(Options(team_namespaces=("x",)))
+
+
+def test_without_a_namespace_of_a_team_its_quota_is_a_comment():
+    comment = [line for line in install().output.splitlines() if line.startswith("# ")]
+    [shown] = yaml.safe_load_all("\n".join(line[2:] for line in comment[1:]))
+    assert shown == quota("TEAM")
+    assert "TEAM" not in install("--no-quota").output
 
 
 IMAGE = Options().image
@@ -121,7 +132,7 @@ def test_an_image_with_a_digest_is_not_pinned_again(tmp_path):
 
 
 def test_a_trial_by_the_client_writes_the_manifests():
-    assert install("--apply", "--dry-run", "client").output == install().output
+    assert install("--apply", "--dry-run", "client").output == install("--no-quota").output
 
 
 def test_what_a_cluster_needs_comes_with_what_to_do():

@@ -7,11 +7,17 @@ from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.model_service import compose, requirements
+from modelplane.gateway.endpoint_share import EndpointShare
 
 API = "modelplane.ai/v1alpha1"
 
 
-def composed(endpoints: int, namespace: str = "ml", proxy: Backend = Backend.ENVOY) -> Composition:
+def composed(
+    endpoints: int,
+    namespace: str = "ml",
+    proxy: Backend = Backend.ENVOY,
+    share: EndpointShare | None = None,
+) -> Composition:
     service = decode_as(
         ModelService,
         {
@@ -38,7 +44,7 @@ def composed(endpoints: int, namespace: str = "ml", proxy: Backend = Backend.ENV
         "status": {"address": "gateway.example", "backend": "Envoy"},
     }
     others = {each.key: (gateway,) for each in requirements(service)}
-    result = compose(Request(service, {}, {**others, "endpoints": found}, proxy=proxy))
+    result = compose(Request(service, {}, {**others, "endpoints": found}, proxy=proxy, endpoint_share=share))
     assert isinstance(result, Composition)
     return result
 
@@ -65,3 +71,35 @@ def test_the_namespace_with_the_path_of_all_models_has_none_of_its_own() -> None
     )
     assert [route.prefix for route in taken.routes] == ["/v1/qwen/"]
     assert composed(1, namespace="v1", proxy=Backend.GATEWAY_API).ready
+
+
+def test_a_service_without_a_share_of_its_namespace_says_so_and_so_does_its_answer() -> None:
+    some, none, kept = (
+        composed(4, share=share)
+        for share in (EndpointShare(3), EndpointShare(0), EndpointShare(4, is_beyond=True))
+    )
+    conditions = [
+        next(each for each in result.conditions if each.type == "RoutingReady")
+        for result in (some, none, kept)
+    ]
+    assert [(each.holds, each.reason) for each in conditions] == [
+        (False, "TooManyEndpoints"),
+        (False, "TooManyEndpoints"),
+        (True, "TooManyEndpoints"),
+    ]
+    assert conditions[0].message == (
+        "1 of 4 endpoints get no traffic, because the ModelServices of a namespace route to 10,000 "
+        'endpoints together, and the others have them: "e-0003"; select fewer endpoints, or divide them '
+        "among namespaces"
+    )
+    assert conditions[2].message == (
+        "the gateway routes to its 4 endpoints and adds no others: the ModelServices of a namespace may "
+        "route to 10,000 endpoints together, and older ones have them: select fewer endpoints, or divide "
+        "them among namespaces"
+    )
+    assert [(result.unsatisfied, len(result.routes[0].backends)) for result in (some, none, kept)] == [
+        (True, 3),
+        (True, 0),
+        (False, 4),
+    ]
+    assert "the ModelServices of a namespace route to 10,000 endpoints together" in none.routes[0].unavailable

@@ -113,7 +113,7 @@ async def test_keys_are_told_what_the_gateway_has_of_them_once_it_has_it(bench: 
     bench.has(bench.keys, "new", _key(A, B), age=2)
     assert await bench.in_force() == ["ml/new bb", "ml/old aa"]
     bench.admission.written()
-    assert bench.problem("new") == "hash aaaaaaaa is that of ModelKey ml/old, which is older"
+    assert bench.problem("new") == "hash aaaaaaaa belongs to ModelKey ml/old: remove it from one of them"
     assert bench.problem("new", generation=2) is None
     assert bench.problem("old") == ""
     bench.has(bench.keys, "new", _key(B), age=2, generation=2)

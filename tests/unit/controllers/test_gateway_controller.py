@@ -67,7 +67,7 @@ class Bench:
     def has(self, name: str, composition: Composition | Blocked) -> None:
         """Let a service have a composition, and tell the gateway controller of it."""
         self.compositions[name] = composition
-        self.gateway.changed(_service(name))
+        self.gateway.changed(_service(name), is_gone=False)
 
     def _compose(self, key: OwnerKey) -> Composed | None:
         composition = self.compositions.get(key.name)
@@ -189,7 +189,7 @@ async def test_the_routes_are_those_of_the_compositions(bench: Bench) -> None:
         await bench.look()
         assert bench.routes == ["n/a", "n/b", "not-found"]
         del bench.compositions["a"]
-        bench.gateway.changed(_service("a"))
+        bench.gateway.changed(_service("a"), is_gone=False)
         await bench.look()
         assert bench.routes == ["n/b", "not-found"]
 

@@ -47,6 +47,7 @@ class Bench:
     def __init__(self) -> None:
         self.compositions: dict[str, Composition | Blocked | Exception] = {}
         self.composed: list[str] = []
+        self.changes = 0
         self.routes = Routes(self._compose)
 
     def _compose(self, key: OwnerKey) -> Composed | None:
@@ -57,7 +58,9 @@ class Bench:
         return Composed((ENDPOINTS,), found) if found else None
 
     def changed(self, *names: str, kind: str = "ModelService") -> list[bool]:
-        return [self.routes.changed(_object(kind, name)) for name in names]
+        self.changes += 1
+        labels = {"change": f"{self.changes}"}
+        return [self.routes.changed(_object(kind, name, labels=labels), is_gone=False) for name in names]
 
     async def update(self) -> list[str]:
         """Compose what is stale; return the owners that were."""
@@ -80,6 +83,25 @@ async def test_an_owner_is_composed_when_it_or_what_it_requires_changes() -> Non
     assert [route.unavailable for route in bench.routes] == ["nothing serves", ""]
 
 
+async def test_a_status_of_an_endpoint_composes_nothing_and_its_end_does() -> None:
+    bench = Bench()
+    bench.compositions = {"a": _route("a")}
+    bench.changed("a")
+    await bench.update()
+    item = _object("ModelEndpoint", "e", {"url": "http://10.0.0.1/"})
+    for change, is_news in (
+        (item, True),
+        ({**item, "status": {"conditions": []}}, False),
+        (_object("ModelEndpoint", "e", {"url": "http://10.0.0.2/"}), True),
+        (_object("ModelEndpoint", "e", {"url": "http://10.0.0.2/"}, labels={"a": "b"}), True),
+        (_object("ModelEndpoint", "e", {"url": "http://10.0.0.2/"}, annotations={"a": "b"}), True),
+        (_object("ModelEndpoint", "e", {"url": "http://10.0.0.2/"}, uid="another"), True),
+        (_object("ModelEndpoint", "e", {"url": "http://10.0.0.2/"}, deletionTimestamp="now"), True),
+    ):
+        assert bench.routes.changed(change, is_gone=False) is is_news
+    assert bench.routes.changed(change, is_gone=True), "its last state is known, but not that it is gone"
+
+
 async def test_namespaces_take_turns_and_a_turn_ends_before_all_are_composed() -> None:
     composed: list[OwnerKey] = []
 
@@ -90,8 +112,8 @@ async def test_namespaces_take_turns_and_a_turn_ends_before_all_are_composed() -
 
     routes = Routes(slow)
     for number in range(50):
-        routes.changed(_object("ModelService", f"s-{number}"))
-    routes.changed(_object("ModelService", "victim", namespace="other"))
+        routes.changed(_object("ModelService", f"s-{number}"), is_gone=False)
+    routes.changed(_object("ModelService", "victim", namespace="other"), is_gone=False)
     assert await routes.update(), "some wait for the next turn"
     assert [key.namespace for key in composed][:3] == ["n", "other", "n"]
     while await routes.update():

@@ -122,7 +122,8 @@ def test_of_two_keys_with_one_hash_the_older_one_has_it() -> None:
     thief = key("a-thief", A, B, namespace="evil", age=2)
     made = table(thief, key(), grants=(KeyGrant(namespace="*"),))
     assert [(each.id, each.sha256) for each in made.file.keys] == [("evil/a-thief", B), ("ml/ci", A)]
-    assert made.problems == {"evil/a-thief": "hash aaaaaaaa is that of ModelKey ml/ci, which is older"}
+    why = "hash aaaaaaaa belongs to a ModelKey of another namespace: remove it, and create a key of your own"
+    assert made.problems == {"evil/a-thief": why}
 
 
 def test_beyond_the_number_of_a_grant_the_oldest_keys_are_valid() -> None:

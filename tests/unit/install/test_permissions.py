@@ -95,7 +95,8 @@ def test_a_role_is_in_a_namespace_and_a_cluster_role_is_not():
 
 def test_who_may_edit_a_namespace_may_serve_models_there_and_touch_nothing_made_for_them():
     [edit] = [each for each in permissions.installed(()) if each["metadata"]["name"] == "modelplane-edit"]
-    [rule] = edit["rules"]
+    rule, keys = edit["rules"]
+    assert (keys["resources"], keys["verbs"]) == (["modelkeys"], ["get", "list", "watch"])
     assert "modeldeployments" in rule["resources"]
     assert "modelreplicas" not in rule["resources"]
     labels = edit["metadata"]["labels"]
@@ -103,6 +104,12 @@ def test_who_may_edit_a_namespace_may_serve_models_there_and_touch_nothing_made_
         "rbac.authorization.k8s.io/aggregate-to-edit",
         "rbac.authorization.k8s.io/aggregate-to-admin",
     }
+
+
+def test_who_may_view_a_namespace_sees_no_hash_of_a_key():
+    _, allowed = _allowed("modelplane-view")
+    of_namespaces = {kind.plural for kind in COMPOSED if kind.namespaced and kind.group == "modelplane.ai"}
+    assert allowed["get"] == of_namespaces - {"modelkeys"}
 
 
 def _allowed(name):
@@ -119,7 +126,7 @@ def _allowed(name):
         pytest.param(
             "modelplane-platform",
             {"devicequotas", "inferenceclasses", "inferenceclusters"},
-            {kind.plural for kind in COMPOSED},
+            {kind.plural for kind in COMPOSED} - {"modelkeys"},
             id="platform teams publish hardware and see what runs on it",
         ),
         pytest.param(

@@ -17,7 +17,7 @@ from modelplane.gateway.envoy import routes as envoy_routes
 from modelplane.gateway.envoy.routes import ROUTES, former_names, routes_file
 from modelplane.gateway.envoy.type_urls import CONFIG
 from modelplane.gateway.envoy.upstream_addresses import destinations_file, policy
-from modelplane.gateway.table import Backend, EndpointPicker, Listener, Table, unshared
+from modelplane.gateway.table import Backend, EndpointPicker, Listener, Table, shared
 
 LISTENERS = "lds.json"
 """The listeners of an Envoy without the module, but for those that only the module can guard."""
@@ -85,6 +85,8 @@ def transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]
         leaving = _leaving(new, old)
     except (KeyError, TypeError, ValueError):
         return dict(new)  # the old files are damaged: nothing runs on them
+    if not leaving:
+        return dict(new)
     clusters_ = json.loads(new[CLUSTERS])
     clusters_["resources"] += leaving
     return {**new, CLUSTERS: _dump(clusters_)}
@@ -92,7 +94,14 @@ def transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]
 
 def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the clusters of the old files that the old routes name and the new files lack."""
-    staying = {each["name"] for each in json.loads(new[CLUSTERS])["resources"]}
+    if new[CLUSTERS] == old[CLUSTERS]:
+        return []
+    former = json.loads(old[CLUSTERS])["resources"]
+    gone = {each["name"] for each in former} - {
+        each["name"] for each in json.loads(new[CLUSTERS])["resources"]
+    }
+    if not gone:
+        return []
     named = {
         name
         for path, content in old.items()
@@ -102,12 +111,7 @@ def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, A
         for route in host["routes"]
         for name in envoy_routes.clusters_of(route)
     }
-    leaving = named - staying
-    return (
-        [each for each in json.loads(old[CLUSTERS])["resources"] if each["name"] in leaving]
-        if leaving
-        else []
-    )
+    return [each for each in former if each["name"] in gone & named]
 
 
 def _listeners(listeners: Iterable[Listener], *, with_module: bool) -> str:
@@ -119,16 +123,15 @@ def _listeners(listeners: Iterable[Listener], *, with_module: bool) -> str:
 
 def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
     """Yield each distinct backend by the name of its cluster."""
-    seen: dict[str, Backend] = {}
+    seen: dict[str, tuple[Any, ...]] = {}
     for listener in table.listeners:
-        yield from ((name, unshared(held)) for name, held in holding.clusters(listener))
+        yield from holding.clusters(listener)
         for backend in (each for route in listener.routes for each in route.backends):
             name = clusters.cluster_name(listener, backend)
-            unweighted = unshared(backend)
             if name not in seen:
-                seen[name] = unweighted
-                yield name, unweighted
-            elif seen[name] != unweighted:
+                seen[name] = shared(backend)
+                yield name, backend
+            elif seen[name] != shared(backend):
                 raise ValueError(
                     f'two different backends of listener "{listener.name}" are named "{backend.name}"'
                 )

@@ -3,9 +3,10 @@
 Each listener has a file of its own for them, so that a change of routes does not change the listener.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from modelplane.gateway import bound_routes
@@ -59,9 +60,41 @@ def former_names(listener: Listener) -> tuple[str, ...]:
     return tuple("".join((listener.name, *some)) for some in fewer)
 
 
+def possible_files(listener: str) -> Iterator[str]:
+    """Yield the files of the routes of a listener with a name, whatever a request needs."""
+    for number in range(len(_GUARDS) + 1):
+        for some in combinations(_GUARDS, number):
+            yield routes_file("".join((listener, *some)))
+
+
+def endpoint_counts(contents: Iterable[str]) -> dict[str, int]:
+    """Return the number of backends of each service's route, by NAMESPACE/NAME, in files that were written.
+
+    A file that is missing or damaged has none.
+    """
+    counts: dict[str, int] = {}
+    for route in chain.from_iterable(map(_written, contents)):
+        if route["name"].count("/") == 1:
+            counts[route["name"]] = max(counts.get(route["name"], 0), len({*clusters_of(route)}))
+    return counts
+
+
+def _written(content: str) -> list[dict[str, Any]]:
+    try:
+        configurations = json.loads(content or "{}").get("resources", ())
+        return [
+            route for each in configurations for host in each["virtual_hosts"] for route in host["routes"]
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return []
+
+
+_GUARDS = ("-keys", "-tls")
+
+
 def _guards(listener: Listener) -> list[str]:
-    guards = {"-keys": module.is_required(listener), "-tls": listener.tls is not None}
-    return [guard for guard, applies in guards.items() if applies]
+    applies = (module.is_required(listener), listener.tls is not None)
+    return [guard for guard, is_set in zip(_GUARDS, applies, strict=True) if is_set]
 
 
 def route_configuration(listener: Listener) -> dict[str, Any]:

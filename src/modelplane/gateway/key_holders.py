@@ -1,0 +1,85 @@
+"""Holders: the ModelKey that has a hash, where several name it.
+
+A hash belongs to the namespace that had it first, and a ModelKey keeps the hashes that it has. The age of an
+object decides nothing, because its hashes can be edited. A ModelKey of another namespace never gets the hash,
+also once its holder is gone: who has copied a hash must not receive the requests of the clients that use it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+MOST_LEFT = 10_000
+"""Hashes whose last namespace is remembered although no ModelKey has them."""
+
+_Rank = tuple[str, bool, str, str]
+
+
+class Claim(NamedTuple):
+    """A hash in a ModelKey."""
+
+    sha256: str
+    id: str
+    """NAMESPACE/NAME of the ModelKey."""
+    first_seen: str = ""
+    """Time from the status of the ModelKey; empty if it has none."""
+    is_refused: bool = False
+    """True if the status says that the hash is that of another namespace."""
+    is_edited: bool = False
+    """True if the hash may be younger than the ModelKey."""
+    created: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the ModelKey."""
+        return self.id.partition("/")[0]
+
+    @property
+    def rank(self) -> _Rank:
+        """The order of claims of a hash that nobody has."""
+        return self.first_seen or "~", self.is_edited, self.created, self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Holders of all hashes."""
+
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """NAMESPACE/NAME of the ModelKey that has each hash."""
+    refused: frozenset[tuple[str, str]] = frozenset()
+    """NAMESPACE/NAME of the ModelKeys, with the hashes, that belong to another namespace."""
+    left: Mapping[str, str] = field(default_factory=dict)
+    """Namespace that had each hash that no ModelKey has."""
+
+
+def holders(claims: Iterable[Claim], former: Holders) -> Holders:
+    """Return the holder of each hash; the same for claims in any order."""
+    by_hash: defaultdict[str, list[Claim]] = defaultdict(list)
+    for claim in claims:
+        by_hash[claim.sha256].append(claim)
+    ids: dict[str, str] = {}
+    refused: set[tuple[str, str]] = set()
+    for sha256, named in by_hash.items():
+        before = former.ids.get(sha256)
+        owner = before.partition("/")[0] if before else former.left.get(sha256)
+        free = [each for each in named if not (each.is_refused or (each.id, sha256) in former.refused)]
+        if owner is None and free:
+            owner = min(free, key=_rank).namespace
+        own = [each for each in free if each.namespace == owner]
+        if own:
+            ids[sha256] = before if any(each.id == before for each in own) else min(own, key=_rank).id
+        if len(own) < len(named):
+            refused.update((each.id, sha256) for each in named if each not in own)
+    return Holders(ids, frozenset(refused), _left(ids, former))
+
+
+def _rank(claim: Claim) -> _Rank:
+    return claim.rank
+
+
+def _left(ids: Mapping[str, str], former: Holders) -> Mapping[str, str]:
+    """Return the namespaces of the hashes that no ModelKey has, the latest ones."""
+    gone = {sha256: id_.partition("/")[0] for sha256, id_ in former.ids.items() if sha256 not in ids}
+    left = {sha256: namespace for sha256, namespace in former.left.items() if sha256 not in ids} | gone
+    return dict([*left.items()][-MOST_LEFT:])
