@@ -8,9 +8,10 @@ backend Envoy is composed, and any other backend reads the routes of services.
 from dataclasses import dataclass, replace
 from typing import Final
 
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.listing import in_order, listing
-from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.reasons import InferenceGatewayCondition as Type
 from modelplane.api.reasons import InferenceGatewayReason as Reason
 from modelplane.api.rejected import Rejected
@@ -57,6 +58,8 @@ _FRONT = Requirement(
     FRONT, "gateway.networking.k8s.io/v1", "Gateway", namespace=SYSTEM_NAMESPACE, name=GATEWAY
 )
 
+_CLUSTERS = Requirement("clusters", API_VERSION, kind_name(InferenceCluster), with_status="gateway")
+
 _NAMED = f'Gateway "{GATEWAY}" in namespace "{SYSTEM_NAMESPACE}"'
 _NO_ADDRESS = (
     f"{_NAMED} has no address: create it, or check that a controller of its gatewayClassName runs on the "
@@ -66,13 +69,15 @@ _NOT_YET = "the gateway accepts no requests yet"
 
 
 def requirements(gateway: InferenceGateway) -> tuple[Requirement, ...]:
-    """Return the requirements of a gateway other than Envoy: the Gateway, and what installs one."""
-    if gateway.spec.backend is Backend.ENVOY or gateway.metadata.name != DEFAULT_NAME:
+    """Return the requirements of a gateway: the clusters; for one other than Envoy, also its Gateway."""
+    if gateway.metadata.name != DEFAULT_NAME:
         return ()
+    if gateway.spec.backend is Backend.ENVOY:
+        return (_CLUSTERS,)
     if gateway.spec.backend not in IMPLEMENTATIONS:
-        return DEFINED, _FRONT
+        return _CLUSTERS, DEFINED, _FRONT
     installer = Requirement(INSTALLER_KEY, "v1", "Secret", namespace=SYSTEM_NAMESPACE, name=INSTALLER)
-    return DEFINED, _FRONT, installer
+    return _CLUSTERS, DEFINED, _FRONT, installer
 
 
 def compose(request: Request[InferenceGateway]) -> Composition:
@@ -95,6 +100,7 @@ def compose(request: Request[InferenceGateway]) -> Composition:
         *unsupported_settings.of_gateway(request),
     )
     status = {**composed.status, **_url(request, composed.status.get("address", ""))}
+    status |= _cluster_gateways(request)
     return replace(composed, conditions=conditions, status=status, ready=composed.ready and not is_closed)
 
 
@@ -105,6 +111,16 @@ def _url(request: Request[InferenceGateway], address: str) -> dict[str, str]:
     spec = request.owner.spec
     scheme = "https" if spec.tls and spec.backend is Backend.ENVOY else "http"
     return {"url": f"{scheme}://{address}/{ONE_URL}"}
+
+
+def _cluster_gateways(request: Request[InferenceGateway]) -> dict[str, list[str]]:
+    """Return the addresses of the clusters' gateways, as a field of the status; the known ones in doubt."""
+    if request.unknown(_CLUSTERS.key):
+        found = set(request.owner.status.cluster_gateways)
+    else:
+        # Decoding each cluster would cost more than all the rest.
+        found = {each["status"]["gateway"].get("address", "") for each in request.found(_CLUSTERS.key)}
+    return {"clusterGateways": sorted(found - {""})} if found - {""} else {}
 
 
 def _with_pods(request: Request[InferenceGateway]) -> Request[InferenceGateway]:
