@@ -21,7 +21,14 @@ from modelplane.api.mutual_tls import EndpointMutualTLS
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import cluster_namespace, device_health, endpoint_manifests, pods, reachability
+from modelplane.compose import (
+    cluster_namespace,
+    device_health,
+    endpoint_manifests,
+    gateway_keys,
+    pods,
+    reachability,
+)
 from modelplane.compose.backends import pod_policy
 from modelplane.compose.backends.devices import claim_template
 from modelplane.compose.backends.disruption import disruption_budget
@@ -55,6 +62,7 @@ def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
         Requirement(CLUSTER_KEY, API_VERSION, kind_name(InferenceCluster), name=replica.spec.cluster_name),
         cluster_namespace.home(replica.metadata.namespace),
         cluster_namespace.requirement(replica.metadata.namespace, replica.spec.cluster_name),
+        gateway_keys.REQUIREMENT,
         *_cache_requirement(replica),
         *reference_requirements(replica),
         *_pod_requirements(replica),
@@ -98,7 +106,8 @@ def compose(request: Request[ModelReplica]) -> Composition | Blocked:
     if isinstance(planned, Refused):
         return _kept(request, planned, _running(request))
     copied, workloads = planned
-    children = (*copied.children, *_children(replica, workloads, request.observed))
+    link = gateway_keys.link(request, cluster, request.observed.get(ROUTE_KEY))
+    children = (*copied.children, *_children(replica, workloads, request.observed, link))
     seen = [pod for each in _pod_requirements(replica) for pod in request.found(each.key)]
     desired = {child.key: child.manifest for child in children if isinstance(child, Desired)}
     accepted, ready = _conditions(request, desired)
@@ -296,11 +305,14 @@ def _not_staged(request: Request[ModelReplica]) -> Refused | None:
 
 
 def _children(
-    replica: ModelReplica, workloads: Iterable[Workload], observed: Mapping[str, Object]
-) -> Iterator[Desired]:
+    replica: ModelReplica,
+    workloads: Iterable[Workload],
+    observed: Mapping[str, Object],
+    link: gateway_keys.ReplicaLink,
+) -> Iterator[Desired | Keep]:
     for workload in workloads:
         yield from _workload(workload, observed)
-    yield from ingress_objects(replica)
+    yield from ingress_objects(replica, link)
 
 
 def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[Desired]:

@@ -13,15 +13,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from modelplane.api import labels
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.meta import kind_name
 from modelplane.api.model_key import ModelKey
+from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Compose, Routes
 from modelplane.controllers.runnable import Runnable
+from modelplane.gateway import tokens
 from modelplane.gateway.credentials import usable
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy.files import files
@@ -29,6 +32,7 @@ from modelplane.gateway.envoy.tls import TLS
 from modelplane.gateway.http_routes import attached, unsupported, workload_routes
 from modelplane.gateway.mutual_tls import Identity
 from modelplane.gateway.table import Front, Listener, Table
+from modelplane.gateway.tokens import GatewayKeys
 from modelplane.kube import errors, resources
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
@@ -58,6 +62,10 @@ class Settings:
     credentials: ProviderCredentials
     identity: Callable[[], Identity | None] = lambda: None
     """The gateway's identity for mutual TLS to clusters."""
+    keys: Callable[[], GatewayKeys] = GatewayKeys
+    """The keys of tokens for clusters."""
+    sent: Callable[[GatewayKeys], None] = lambda _keys: None
+    """Notes that the tokens of keys are sent."""
 
 
 class GatewayController(Runnable):
@@ -153,7 +161,8 @@ class GatewayController(Runnable):
                 await self._settings.certificates.update(
                     self._proxy.former, partial(self._proxy.formers, TLS)
                 )
-                table = self._table(self._proxy, front)
+                keys = self._settings.keys()
+                table = self._table(self._proxy, front, keys)
                 changed = await self._proxy.bring(await asyncio.to_thread(files, table))
             except (errors.KubernetesError, OSError) as error:
                 _log.warning("cannot write the gateway configuration; trying again: %s", error)
@@ -165,6 +174,7 @@ class GatewayController(Runnable):
                 continue
             self._written = True
             self._settings.written()
+            self._settings.sent(keys)
             if changed:
                 _log.info("gateway configuration written")
                 # Resources of the previous configuration are removed once Envoy no longer uses them.
@@ -198,7 +208,7 @@ class GatewayController(Runnable):
             return None
         return front
 
-    def _table(self, proxy: Proxy, front: Front) -> Table:
+    def _table(self, proxy: Proxy, front: Front, keys: GatewayKeys) -> Table:
         host, port = proxy.listens
         problems = dict(self._routes.problems)
         destinations = self._settings.destinations()
@@ -209,6 +219,7 @@ class GatewayController(Runnable):
         routes, disagreements = self._routes.agreed()
         problems |= disagreements
         credentials = self._settings.credentials.read(routes)
+        routes = tokens.with_tokens(routes, keys)
         fleet = Listener(
             FLEET_LISTENER,
             host,
@@ -227,7 +238,7 @@ class GatewayController(Runnable):
             # While a cluster is being read again, its known routes stay.
             listener = self._workloads.get(connection.name)
             if connection.routable:
-                listener = self._workload(connection, host, problems)
+                listener = self._workload(connection, host, problems, keys)
             if listener is None:
                 continue
             workloads[connection.name] = listener
@@ -239,7 +250,9 @@ class GatewayController(Runnable):
         self._say(problems)
         return Table(tuple(listeners.values()), self._settings.identity())
 
-    def _workload(self, connection: Connection, host: str, problems: dict[str, str]) -> Listener | None:
+    def _workload(
+        self, connection: Connection, host: str, problems: dict[str, str], keys: GatewayKeys
+    ) -> Listener | None:
         gateway = _gateway(connection)
         if gateway is None:
             return None
@@ -254,6 +267,14 @@ class GatewayController(Runnable):
             self._dial,
             pools=connection.objects(resources.INFERENCE_POOLS),
             pods=connection.objects(resources.PODS),
+        )
+        # Their HTTPRoutes are as the version before tokens wrote them, which serves no others.
+        replicas = {str(key_of(each)) for each in http_routes if _is_of_replica(each)}
+        routes = tuple(
+            replace(each, token=tokens.required(keys, each.name))
+            if each.name in replicas and each.token is None
+            else each
+            for each in routes
         )
         port = int(gateway["spec"]["listeners"][0]["port"])
         return Listener(f"cluster-{connection.name}", host, port, routes)
@@ -280,6 +301,11 @@ class GatewayController(Runnable):
         except errors.KubernetesError as error:
             _log.warning("cannot write the address of Gateway %s: %s", metadata["name"], error)
             asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
+
+
+def _is_of_replica(http_route: Object) -> bool:
+    kind = (http_route["metadata"].get("annotations") or {}).get(labels.OWNER_KIND)
+    return bool(kind == kind_name(ModelReplica))
 
 
 def _gateway(connection: Connection) -> Object | None:

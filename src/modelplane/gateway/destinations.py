@@ -73,6 +73,7 @@ _NAMES = {
 _IPV4_IN_IPV6 = (int(ipaddress.IPv6Address("::ffff:0:0")), int(ipaddress.IPv6Address("64:ff9b::")))
 """Prefixes of 96 bits in front of an IPv4 address (RFC 4291, section 2.5.5.2; RFC 6052, section 2.1)."""
 
+_MAPPED = ipaddress.ip_network("::ffff:0:0/96")
 _LOW_32 = (1 << 32) - 1
 _ISATAP = 0x5EFE
 """Bits before the IPv4 address at the end of an address of ISATAP, after 16 bits of flags (RFC 5214)."""
@@ -124,8 +125,9 @@ class Destinations:
         ``allowed`` lists exceptions from the internal networks, and none from the gateways of clusters.
         """
         known = sorted(_clusters(self.clusters), key=str)
-        gateways = [(ipaddress.ip_network(host), port) for host, port in known if not isinstance(host, str)]
-        return tuple((form, port) for each, port in gateways for form in _with_ipv6_forms([each]))
+        found = [(ipaddress.ip_network(host), port) for host, port in known if not isinstance(host, str)]
+        # One range for all of them, because each attempt is compared with every network.
+        return (*found, (_MAPPED, 0)) if found else ()
 
     @property
     def internal(self) -> tuple[Network, ...]:
@@ -198,6 +200,12 @@ def _host_and_port(authority: str) -> tuple[str, int]:
     if not (separator and port.isdigit() and (":" not in host or host.endswith("]"))):
         host, port = authority, ""
     return host.strip("[]").rstrip(".").lower(), int(port or 0)
+
+
+def is_on_this_machine(authority: str) -> bool:
+    """Return True for a host, with or without a port, that is a loopback address."""
+    address = _address(_host_and_port(authority)[0])
+    return address is not None and address.is_loopback
 
 
 @cache

@@ -226,6 +226,7 @@ def _backend(selected: Selected) -> Backend:
         credential=credentials.reference(endpoint, target.authority),
         region=endpoint.spec.region or "",
         priority=selected.priority,
+        tokens=() if is_of_replica(endpoint) else None,
     )
 
 
