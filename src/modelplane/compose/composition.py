@@ -26,6 +26,7 @@ from modelplane.gateway.budgets import KeyBudgets
 from modelplane.gateway.mutual_tls import Link
 from modelplane.gateway.table import Route
 from modelplane.gateway.tier_budgets import TierBudgets
+from modelplane.gateway.tokens import GatewayKeys
 
 Readiness = Callable[[Object], bool]
 """Returns True if a child, as observed, is ready."""
@@ -128,6 +129,11 @@ class Request(Generic[Owner]):
     """The reason for which the owner, a ModelKey, is not, or not wholly, in force; None if unknown."""
     gateway_pods: Mapping[str, Object] = field(default_factory=dict)
     """Manifests of the pods of Envoy, by key, where the InferenceGateway composes them: under Crossplane."""
+    gateway_keys: GatewayKeys | None = None
+    """Keys of the gateway, where the InferenceGateway composes their Secret: under Crossplane.
+
+    None also while they are not known.
+    """
     gateway_has_tls: bool | None = None
     """True if the gateway's present configuration serves TLS only; None if that follows from the spec."""
     envoy_is_needed_by: str = ""

@@ -1,6 +1,7 @@
 """Keys of the fleet's gateway, as compositions read them: which token a cluster requires for a replica."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
@@ -28,7 +29,7 @@ class ReplicaLink:
     """True if the keys cannot be read, so the route stays as it is."""
 
 
-def keys_of(request: Request[ModelReplica]) -> GatewayKeys | Unknown:
+def keys_of(request: Request[Any]) -> GatewayKeys | Unknown:
     """Return the keys; none where no gateway has made any yet."""
     found = request.required.get(KEY, ())
     if isinstance(found, Unknown):

@@ -19,6 +19,7 @@ from modelplane.compose import (
     authentication,
     envoy_pods,
     gateway_aliases,
+    gateway_keys,
     gateway_tls,
     installed_gateway,
     releases,
@@ -29,10 +30,10 @@ from modelplane.compose.composition import Composition, Desired, Keep, Request, 
 from modelplane.compose.conditions import false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.installed_gateway import IMPLEMENTATIONS, INSTALLER, Implementation
-from modelplane.compose.readiness import accepted
+from modelplane.compose.readiness import accepted, exists
 from modelplane.compose.serving_stack import gateway as stack_gateway
 from modelplane.compose.workload_kinds import is_release
-from modelplane.gateway import gateway_api
+from modelplane.gateway import gateway_api, tokens
 from modelplane.gateway.gateway_api import GATEWAY
 from modelplane.gateway.models import ONE_URL
 
@@ -58,7 +59,8 @@ _FRONT = Requirement(
     FRONT, "gateway.networking.k8s.io/v1", "Gateway", namespace=SYSTEM_NAMESPACE, name=GATEWAY
 )
 
-_CLUSTERS = Requirement("clusters", API_VERSION, kind_name(InferenceCluster), with_status="gateway")
+CLUSTERS = Requirement("clusters", API_VERSION, kind_name(InferenceCluster), with_status="gateway")
+"""The requirement for the clusters whose gateways have an address."""
 
 _NAMED = f'Gateway "{GATEWAY}" in namespace "{SYSTEM_NAMESPACE}"'
 _NO_ADDRESS = (
@@ -73,11 +75,11 @@ def requirements(gateway: InferenceGateway) -> tuple[Requirement, ...]:
     if gateway.metadata.name != DEFAULT_NAME:
         return ()
     if gateway.spec.backend is Backend.ENVOY:
-        return (_CLUSTERS,)
+        return (CLUSTERS,)
     if gateway.spec.backend not in IMPLEMENTATIONS:
-        return _CLUSTERS, DEFINED, _FRONT
+        return CLUSTERS, DEFINED, _FRONT
     installer = Requirement(INSTALLER_KEY, "v1", "Secret", namespace=SYSTEM_NAMESPACE, name=INSTALLER)
-    return _CLUSTERS, DEFINED, _FRONT, installer
+    return CLUSTERS, DEFINED, _FRONT, installer
 
 
 def compose(request: Request[InferenceGateway]) -> Composition:
@@ -87,7 +89,9 @@ def compose(request: Request[InferenceGateway]) -> Composition:
         message = f'only the InferenceGateway named "{DEFAULT_NAME}" is used: rename this one'
         condition = false(Type.CONTROLLER_READY, Reason.IGNORED, message)
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
-    request = _with_pods(request)
+    keys = _keys(request)
+    observed = {key: child for key, child in request.observed.items() if key != gateway_keys.KEY}
+    request = _with_pods(replace(request, observed=observed))
     front = _front(request)
     composed = _of_controllers(request, front) if _by_controllers(request) else _of_crossplane(request, front)
     authenticated = authentication.authenticated(request)
@@ -101,7 +105,9 @@ def compose(request: Request[InferenceGateway]) -> Composition:
     )
     status = {**composed.status, **_url(request, composed.status.get("address", ""))}
     status |= _cluster_gateways(request)
-    return replace(composed, conditions=conditions, status=status, ready=composed.ready and not is_closed)
+    ready = composed.ready and not is_closed
+    children = (*composed.children, *keys)
+    return replace(composed, children=children, conditions=conditions, status=status, ready=ready)
 
 
 def _url(request: Request[InferenceGateway], address: str) -> dict[str, str]:
@@ -113,13 +119,21 @@ def _url(request: Request[InferenceGateway], address: str) -> dict[str, str]:
     return {"url": f"{scheme}://{address}/{ONE_URL}"}
 
 
+def _keys(request: Request[InferenceGateway]) -> tuple[Desired | Keep, ...]:
+    """Return the Secret of the gateway's keys, where the InferenceGateway composes it."""
+    if request.gateway_keys is None:
+        return keep_all({gateway_keys.KEY} & request.observed.keys())
+    manifest = tokens.manifest(request.gateway_keys, SYSTEM_NAMESPACE)
+    return (Desired(gateway_keys.KEY, manifest, exists),)
+
+
 def _cluster_gateways(request: Request[InferenceGateway]) -> dict[str, list[str]]:
     """Return the addresses of the clusters' gateways, as a field of the status; the known ones in doubt."""
-    if request.unknown(_CLUSTERS.key):
+    if request.unknown(CLUSTERS.key):
         found = set(request.owner.status.cluster_gateways)
     else:
         # Decoding each cluster would cost more than all the rest.
-        found = {each["status"]["gateway"].get("address", "") for each in request.found(_CLUSTERS.key)}
+        found = {each["status"]["gateway"].get("address", "") for each in request.found(CLUSTERS.key)}
     return {"clusterGateways": sorted(found - {""})} if found - {""} else {}
 
 

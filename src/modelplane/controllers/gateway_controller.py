@@ -62,8 +62,8 @@ class Settings:
     credentials: ProviderCredentials
     identity: Callable[[], Identity | None] = lambda: None
     """The gateway's identity for mutual TLS to clusters."""
-    keys: Callable[[], GatewayKeys] = GatewayKeys
-    """The keys of tokens for clusters."""
+    keys: Callable[[], GatewayKeys | None] = GatewayKeys
+    """The keys of tokens for clusters; None before they are known."""
     sent: Callable[[GatewayKeys], None] = lambda _keys: None
     """Notes that the tokens of keys are sent."""
 
@@ -157,11 +157,14 @@ class GatewayController(Runnable):
                 continue
             if (front := await self._admission()) is None:
                 continue
+            if (keys := self._settings.keys()) is None:
+                # Clusters may require the tokens of the configuration that is in force.
+                asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
+                continue
             try:
                 await self._settings.certificates.update(
                     self._proxy.former, partial(self._proxy.formers, TLS)
                 )
-                keys = self._settings.keys()
                 table = self._table(self._proxy, front, keys)
                 changed = await self._proxy.bring(await asyncio.to_thread(files, table))
             except (errors.KubernetesError, OSError) as error:

@@ -24,6 +24,25 @@ _LOOK_S = 5.0
 _KEY_BYTES = 32
 
 
+class SentKeys:
+    """Time since which the configuration of the gateways has tokens of each key."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._since: dict[bytes, datetime] = {}
+
+    def note(self, keys: GatewayKeys) -> bool:
+        """Note keys whose tokens the configuration has; return True if they are others than before."""
+        now, before = self._now(), self._since
+        self._since = {key: before.get(key, now) for key in keys.keys.values()}
+        return self._since != before
+
+    def since(self, keys: GatewayKeys) -> dict[int, datetime]:
+        """Return the time for each key, by its number, whose tokens the configuration has."""
+        known = self._since
+        return {number: known[key] for number, key in keys.keys.items() if key in known}
+
+
 class KeyRing(Runnable):
     """Makes the first key, and advances to a newer one when every gateway sends its tokens."""
 
@@ -50,7 +69,7 @@ class KeyRing(Runnable):
         self._changed = changed
         self._now = now
         self._keys = GatewayKeys()
-        self._sent_since: dict[bytes, datetime] = {}
+        self._sent = SentKeys(now)
 
     @property
     def keys(self) -> GatewayKeys:
@@ -68,9 +87,8 @@ class KeyRing(Runnable):
             await self.look()
 
     def sent(self, keys: GatewayKeys) -> None:
-        """Note that every gateway has a configuration with tokens of these keys."""
-        now = self._now()
-        self._sent_since = {key: self._sent_since.get(key, now) for key in keys.keys.values()}
+        """Note that the gateways' configuration has tokens of these keys."""
+        self._sent.note(keys)
 
     async def look(self) -> None:
         """Take up the Secret as it is, and write what is due."""
@@ -80,7 +98,7 @@ class KeyRing(Runnable):
             _log.warning("Secret %s has no key of at least 16 bytes: delete it to get one", tokens.SECRET)
             return
         wanted = read if read.keys else self._keys if self._keys.keys else self._first()
-        wanted = tokens.advanced(wanted, self._sent_since, self._now())
+        wanted = tokens.advanced(wanted, self._sent.since(wanted), self._now())
         if wanted != read or found is None:
             try:
                 written = await self._client.apply(tokens.manifest(wanted, SYSTEM_NAMESPACE))

@@ -8,6 +8,7 @@ writes nothing else. One rule: it publishes only while Crossplane owns the defin
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
@@ -16,7 +17,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
-from modelplane.compose import fleet_gateway
+from modelplane.compose import fleet_gateway, gateway_keys
 from modelplane.compose.composition import Blocked, Request, Requirement, Unknown
 from modelplane.compose.definition_owner import DefinitionOwner
 from modelplane.compose.kinds import COMPOSERS
@@ -26,6 +27,7 @@ from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.gateway_controller import GatewayController, Settings
+from modelplane.controllers.gateway_keys import SentKeys
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.model_list import ModelList
@@ -36,10 +38,11 @@ from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Composed
 from modelplane.controllers.runnable import Runnable, run_all
 from modelplane.controllers.tiers import Tiers
-from modelplane.gateway import state
+from modelplane.gateway import state, tokens
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.state import GatewayState
 from modelplane.gateway.table import Front
+from modelplane.gateway.tokens import GatewayKeys
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -90,8 +93,10 @@ class GatewayManager:
             budgets=self._budgets,
         )
         self._models = ModelList(gateways, services)
+        self._known_keys = GatewayKeys()
         self._certificates = Certificates(self._of_envoy, self._certificate)
         self._reporter = _Reporter(client, self._state)
+        self._sent = SentKeys(lambda: datetime.now(UTC))
         self._gateway = GatewayController(
             proxy,
             dial=lambda address: address,
@@ -104,6 +109,8 @@ class GatewayManager:
                 written=self._admission.written,
                 certificates=self._certificates,
                 credentials=ProviderCredentials(self._named.find, proxy.former),
+                keys=self._keys,
+                sent=self._note_sent,
             ),
         )
 
@@ -142,12 +149,15 @@ class GatewayManager:
         self._gateway.named_changed(item)
         if item["metadata"].get("namespace") == SYSTEM_NAMESPACE:
             self._gateway.secret_changed(item)
+            if item["metadata"]["name"] == tokens.SECRET:
+                self._gateway.touch()
 
     def _is_required(self, requirement: Requirement) -> bool:
         is_certificate = requirement.namespace == SYSTEM_NAMESPACE and self._certificates.uses(
             {"metadata": {"name": requirement.name}}
         )
-        return is_certificate or self._gateway.requires(requirement)
+        is_named = is_certificate or requirement == gateway_keys.REQUIREMENT
+        return is_named or self._gateway.requires(requirement)
 
     def _of_envoy(self) -> Object | None:
         """Return the InferenceGateway as Envoy has it: before it takes over, and until nothing needs it."""
@@ -158,6 +168,19 @@ class GatewayManager:
     def _certificate(self, name: str) -> Object | None:
         found = self._named.find(Requirement("certificate", "v1", "Secret", SYSTEM_NAMESPACE, name))
         return None if isinstance(found, Unknown) else next(iter(found), None)
+
+    def _keys(self) -> GatewayKeys | None:
+        """Return the keys; the last known ones while their Secret is missing or cannot be read."""
+        found = self._named.find(gateway_keys.REQUIREMENT)
+        if isinstance(found, Unknown) and not found.forbidden:
+            return self._known_keys if self._known_keys.keys else None
+        if not isinstance(found, Unknown) and found:
+            self._known_keys = tokens.read(found[0])
+        return self._known_keys
+
+    def _note_sent(self, keys: GatewayKeys) -> None:
+        if self._sent.note(keys):
+            self._reporter.touch()
 
     def _destinations(self) -> Destinations | Blocked:
         gateway = self._of_envoy()
@@ -186,6 +209,8 @@ class GatewayManager:
         if requirement == fleet_gateway.REQUIREMENT:
             gateway = self._of_envoy()
             return () if gateway is None else (gateway,)
+        if requirement == gateway_keys.REQUIREMENT:
+            return ()  # tokens are added to the routes of all services
         informer = self._informers[requirement.kind]
         if requirement.name:
             named = informer.get(requirement.name, requirement.namespace)
@@ -201,6 +226,7 @@ class GatewayManager:
             tls_problem=announced.tls_problem,
             asks_for_keys=announced.asks_for_keys,
             has_tls=tls is not None,
+            keys_sent={str(number): since for number, since in self._sent.since(self._known_keys).items()},
         )
 
 

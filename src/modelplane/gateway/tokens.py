@@ -79,11 +79,13 @@ def manifest(keys: GatewayKeys, namespace: str) -> Object:
     }
 
 
-def advanced(keys: GatewayKeys, sent_since: Mapping[bytes, datetime], now: datetime) -> GatewayKeys:
+def advanced(
+    keys: GatewayKeys, sent_since: Mapping[int, datetime], now: datetime, settled: timedelta = SETTLED
+) -> GatewayKeys:
     """Return the keys with the newest one required, once every gateway has sent its tokens long enough."""
     newest = max(keys.keys, default=0)
-    since = sent_since.get(keys.keys.get(newest, b""))
-    if keys.is_off or newest == keys.required or since is None or now - since < SETTLED:
+    since = sent_since.get(newest)
+    if keys.is_off or newest == keys.required or since is None or now - since < settled:
         return keys
     return replace(keys, required=newest)
 
