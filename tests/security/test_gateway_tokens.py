@@ -32,7 +32,7 @@ def of_cluster(engine: Engine, keys: GatewayKeys = KEYS) -> Route:
 def to_cluster(gateway: Gateway, name: str, prefix: str, **options: object) -> Backend:
     """Return the backend of an endpoint that leads to the gateway of the cluster."""
     hosts = (("127.0.0.1", gateway.workload_port),)
-    return Backend(name, hosts, prefix=prefix, **options)  # type: ignore[arg-type]
+    return Backend(name, hosts, prefix=prefix, **options)  # type: ignore[arg-type]  # options of any kind
 
 
 def by_key(*routes: Route, keys: GatewayKeys = KEYS) -> tuple[Route, ...]:

@@ -57,6 +57,8 @@ class Requirement:
     """
     with_status: str = ""
     """A field that the status of each must have; empty: none."""
+    optional: bool = False
+    """True if a composition takes objects that were not fetched for absent ones."""
 
     def matches(self, item: Object) -> bool:
         """Return True if an object of the required kind is one of those required."""

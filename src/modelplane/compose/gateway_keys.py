@@ -14,7 +14,7 @@ from modelplane.gateway.tokens import GatewayKeys
 
 KEY = "gateway-keys"
 
-REQUIREMENT = Requirement(KEY, "v1", "Secret", namespace=SYSTEM_NAMESPACE, name=tokens.SECRET)
+REQUIREMENT = Requirement(KEY, "v1", "Secret", namespace=SYSTEM_NAMESPACE, name=tokens.SECRET, optional=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,9 @@ _FRONT = Requirement(
     FRONT, "gateway.networking.k8s.io/v1", "Gateway", namespace=SYSTEM_NAMESPACE, name=GATEWAY
 )
 
-CLUSTERS = Requirement("clusters", API_VERSION, kind_name(InferenceCluster), with_status="gateway")
+CLUSTERS = Requirement(
+    "clusters", API_VERSION, kind_name(InferenceCluster), with_status="gateway", optional=True
+)
 """The requirement for the clusters whose gateways have an address."""
 
 _NAMED = f'Gateway "{GATEWAY}" in namespace "{SYSTEM_NAMESPACE}"'

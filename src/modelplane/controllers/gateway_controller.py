@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from modelplane.api import labels
@@ -21,6 +21,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.gateway_keys import Keys
 from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Compose, Routes
 from modelplane.controllers.runnable import Runnable
@@ -62,10 +63,8 @@ class Settings:
     credentials: ProviderCredentials
     identity: Callable[[], Identity | None] = lambda: None
     """The gateway's identity for mutual TLS to clusters."""
-    keys: Callable[[], GatewayKeys | None] = GatewayKeys
-    """The keys of tokens for clusters; None before they are known."""
-    sent: Callable[[GatewayKeys], None] = lambda _keys: None
-    """Notes that the tokens of keys are sent."""
+    keys: Keys = field(default_factory=Keys)
+    """The keys of tokens for clusters."""
 
 
 class GatewayController(Runnable):
@@ -90,6 +89,7 @@ class GatewayController(Runnable):
         self._opened = opened
         self._settings = settings
         self._known_destinations = Destinations()
+        self._sending = GatewayKeys()
         self._touched = asyncio.Event()
         self._workloads: dict[str, Listener] = {}
         self._problems: Mapping[str, str] = {}
@@ -157,15 +157,11 @@ class GatewayController(Runnable):
                 continue
             if (front := await self._admission()) is None:
                 continue
-            if (keys := self._settings.keys()) is None:
-                # Clusters may require the tokens of the configuration that is in force.
-                asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
-                continue
             try:
                 await self._settings.certificates.update(
                     self._proxy.former, partial(self._proxy.formers, TLS)
                 )
-                table = self._table(self._proxy, front, keys)
+                table = self._table(self._proxy, front)
                 changed = await self._proxy.bring(await asyncio.to_thread(files, table))
             except (errors.KubernetesError, OSError) as error:
                 _log.warning("cannot write the gateway configuration; trying again: %s", error)
@@ -177,7 +173,7 @@ class GatewayController(Runnable):
                 continue
             self._written = True
             self._settings.written()
-            self._settings.sent(keys)
+            self._settings.keys.sent(self._sending)
             if changed:
                 _log.info("gateway configuration written")
                 # Resources of the previous configuration are removed once Envoy no longer uses them.
@@ -205,13 +201,17 @@ class GatewayController(Runnable):
 
     async def _admission(self) -> Front | None:
         """Return who is admitted; None before it is known, when the former configuration stays."""
+        if self._settings.keys.current() is None:
+            # Clusters may require the tokens of the configuration that is in force.
+            asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
+            return None
         front = await self._settings.front()
         if isinstance(front, Blocked):
             self._say({"the gateway keeps who it admits": front.cause})
             return None
         return front
 
-    def _table(self, proxy: Proxy, front: Front, keys: GatewayKeys) -> Table:
+    def _table(self, proxy: Proxy, front: Front) -> Table:
         host, port = proxy.listens
         problems = dict(self._routes.problems)
         destinations = self._settings.destinations()
@@ -222,6 +222,7 @@ class GatewayController(Runnable):
         routes, disagreements = self._routes.agreed()
         problems |= disagreements
         credentials = self._settings.credentials.read(routes)
+        keys = self._sending = self._settings.keys.current() or GatewayKeys()
         routes = tokens.with_tokens(routes, keys)
         fleet = Listener(
             FLEET_LISTENER,

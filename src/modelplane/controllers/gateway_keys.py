@@ -7,15 +7,20 @@ is written again as it was.
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
+from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.composition import Requirement, Unknown
+from modelplane.compose.gateway_keys import REQUIREMENT
+from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.runnable import Runnable
 from modelplane.gateway import tokens
 from modelplane.gateway.tokens import GatewayKeys
 from modelplane.kube import errors
 from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
@@ -24,26 +29,61 @@ _LOOK_S = 5.0
 _KEY_BYTES = 32
 
 
-class SentKeys:
-    """Time since which the configuration of the gateways has tokens of each key."""
+def _now() -> datetime:
+    return datetime.now(UTC)
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self._now = now
+
+class Keys:
+    """The keys in force, and the time since which the configuration of the gateways has tokens of each."""
+
+    def __init__(self, now: Callable[[], datetime] = _now) -> None:
+        self.now = now
+        self.known = GatewayKeys()
         self._since: dict[bytes, datetime] = {}
 
-    def note(self, keys: GatewayKeys) -> bool:
-        """Note keys whose tokens the configuration has; return True if they are others than before."""
-        now, before = self._now(), self._since
+    def current(self) -> GatewayKeys | None:
+        """Return the keys; None before they are known."""
+        return self.known
+
+    def sent(self, keys: GatewayKeys) -> bool:
+        """Note the keys of the configuration that is in force; return True if they are others than before."""
+        now, before = self.now(), self._since
         self._since = {key: before.get(key, now) for key in keys.keys.values()}
         return self._since != before
 
-    def since(self, keys: GatewayKeys) -> dict[int, datetime]:
+    def sent_since(self, keys: GatewayKeys) -> dict[int, datetime]:
         """Return the time for each key, by its number, whose tokens the configuration has."""
-        known = self._since
-        return {number: known[key] for number, key in keys.keys.items() if key in known}
+        return {number: self._since[key] for number, key in keys.keys.items() if key in self._since}
 
 
-class KeyRing(Runnable):
+class NamedKeys(Keys):
+    """The keys as a process that only reads them has them."""
+
+    def __init__(
+        self, find: Callable[[Requirement], tuple[Object, ...] | Unknown], reported: Callable[[], None]
+    ) -> None:
+        """``reported`` is called when the tokens that are sent change."""
+        super().__init__()
+        self._find = find
+        self._reported = reported
+
+    def current(self) -> GatewayKeys | None:
+        """Return the keys; the last known ones while their Secret is missing or cannot be read."""
+        found = self._find(REQUIREMENT)
+        if isinstance(found, Unknown):
+            return self.known if self.known.keys or found.forbidden else None
+        if found:
+            self.known = tokens.read(found[0])
+        return self.known
+
+    def sent(self, keys: GatewayKeys) -> bool:
+        """Note the keys of the configuration that is in force, and report a change."""
+        if has_changed := super().sent(keys):
+            self._reported()
+        return has_changed
+
+
+class KeyRing(Keys, Runnable):
     """Makes the first key, and advances to a newer one when every gateway sends its tokens."""
 
     name = "gateway keys"
@@ -51,64 +91,51 @@ class KeyRing(Runnable):
     def __init__(
         self,
         client: Client,
-        secret: Callable[[str], Object | None],
-        remember: Callable[[Object], None],
-        *,
-        has_replicas: Callable[[], bool],
+        kubeconfigs: Kubeconfigs,
+        informers: Mapping[str, Informer],
         changed: Callable[[], None],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        proxy: object,
+        now: Callable[[], datetime] = _now,
     ) -> None:
-        """``secret`` returns a Secret of the system's namespace, ``remember`` takes one that was written.
-
-        Without a replica, no request is in progress that would lack a token.
-        """
+        """``kubeconfigs`` has the Secrets of the system's namespace. Without a ``proxy``, nothing is done."""
+        super().__init__(now)
         self._client = client
-        self._secret = secret
-        self._remember = remember
-        self._has_replicas = has_replicas
+        self._kubeconfigs = kubeconfigs
+        self._replicas = informers[kind_name(ModelReplica)]
         self._changed = changed
-        self._now = now
-        self._keys = GatewayKeys()
-        self._sent = SentKeys(now)
-
-    @property
-    def keys(self) -> GatewayKeys:
-        """The keys in force."""
-        return self._keys
+        self._is_needed = proxy is not None
 
     async def start(self) -> None:
-        """Read the keys before anything is configured, or make them."""
-        await self.look()
+        """Read the keys before anything is configured. A write may take long, and no route waits for it."""
+        if (found := self._kubeconfigs.secret(tokens.SECRET)) is not None:
+            self.known = tokens.read(found)
 
     async def run(self) -> None:
         """Look at the Secret every few seconds, until cancelled."""
-        while True:
-            await asyncio.sleep(_LOOK_S)
+        while self._is_needed:
             await self.look()
-
-    def sent(self, keys: GatewayKeys) -> None:
-        """Note that the gateways' configuration has tokens of these keys."""
-        self._sent.note(keys)
+            await asyncio.sleep(_LOOK_S)
 
     async def look(self) -> None:
         """Take up the Secret as it is, and write what is due."""
-        found = self._secret(tokens.SECRET)
+        found = self._kubeconfigs.secret(tokens.SECRET)
         read = tokens.read(found) if found is not None else GatewayKeys()
         if found is not None and not read.keys:
             _log.warning("Secret %s has no key of at least 16 bytes: delete it to get one", tokens.SECRET)
             return
-        wanted = read if read.keys else self._keys if self._keys.keys else self._first()
-        wanted = tokens.advanced(wanted, self._sent.since(wanted), self._now())
-        if wanted != read or found is None:
+        wanted = read if read.keys else self.known if self.known.keys else self._first()
+        wanted = tokens.advanced(wanted, self.sent_since(wanted), self.now())
+        if wanted != read:
             try:
                 written = await self._client.apply(tokens.manifest(wanted, SYSTEM_NAMESPACE))
             except errors.KubernetesError as error:
                 _log.warning("cannot write Secret %s; trying again: %s", tokens.SECRET, error)
                 return
-            self._remember(written)
-        if wanted != self._keys:
-            self._keys = wanted
+            self._kubeconfigs.remember(written)
+        if wanted != self.known:
+            self.known = wanted
             self._changed()
 
     def _first(self) -> GatewayKeys:
-        return GatewayKeys({1: secrets.token_bytes(_KEY_BYTES)}, 0 if self._has_replicas() else 1)
+        """Return the first key: without a replica, no request is in progress that would lack a token."""
+        return GatewayKeys({1: secrets.token_bytes(_KEY_BYTES)}, 0 if len(self._replicas) else 1)

@@ -8,7 +8,6 @@ writes nothing else. One rule: it publishes only while Crossplane owns the defin
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
@@ -27,7 +26,7 @@ from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.gateway_controller import GatewayController, Settings
-from modelplane.controllers.gateway_keys import SentKeys
+from modelplane.controllers.gateway_keys import NamedKeys
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.model_list import ModelList
@@ -42,7 +41,6 @@ from modelplane.gateway import state, tokens
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.state import GatewayState
 from modelplane.gateway.table import Front
-from modelplane.gateway.tokens import GatewayKeys
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -93,10 +91,9 @@ class GatewayManager:
             budgets=self._budgets,
         )
         self._models = ModelList(gateways, services)
-        self._known_keys = GatewayKeys()
         self._certificates = Certificates(self._of_envoy, self._certificate)
         self._reporter = _Reporter(client, self._state)
-        self._sent = SentKeys(lambda: datetime.now(UTC))
+        self._keys = NamedKeys(self._named.find, self._reporter.touch)
         self._gateway = GatewayController(
             proxy,
             dial=lambda address: address,
@@ -110,7 +107,6 @@ class GatewayManager:
                 certificates=self._certificates,
                 credentials=ProviderCredentials(self._named.find, proxy.former),
                 keys=self._keys,
-                sent=self._note_sent,
             ),
         )
 
@@ -169,19 +165,6 @@ class GatewayManager:
         found = self._named.find(Requirement("certificate", "v1", "Secret", SYSTEM_NAMESPACE, name))
         return None if isinstance(found, Unknown) else next(iter(found), None)
 
-    def _keys(self) -> GatewayKeys | None:
-        """Return the keys; the last known ones while their Secret is missing or cannot be read."""
-        found = self._named.find(gateway_keys.REQUIREMENT)
-        if isinstance(found, Unknown) and not found.forbidden:
-            return self._known_keys if self._known_keys.keys else None
-        if not isinstance(found, Unknown) and found:
-            self._known_keys = tokens.read(found[0])
-        return self._known_keys
-
-    def _note_sent(self, keys: GatewayKeys) -> None:
-        if self._sent.note(keys):
-            self._reporter.touch()
-
     def _destinations(self) -> Destinations | Blocked:
         gateway = self._of_envoy()
         return fleet_gateway.destinations_of((gateway,) if gateway else (), is_local=False)
@@ -226,7 +209,7 @@ class GatewayManager:
             tls_problem=announced.tls_problem,
             asks_for_keys=announced.asks_for_keys,
             has_tls=tls is not None,
-            keys_sent={str(number): since for number, since in self._sent.since(self._known_keys).items()},
+            keys_sent={str(key): since for key, since in self._keys.sent_since(self._keys.known).items()},
         )
 
 

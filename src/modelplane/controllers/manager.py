@@ -19,7 +19,6 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
-from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.serving_stack import ServingStack, stack_name
 from modelplane.compose import fleet_gateway
@@ -131,14 +130,7 @@ class Manager:
         self._canaries = Canaries(self._informers, proxy, self._enqueue)
         self._admission = self._admission_by(proxy)
         self._mutual_tls = self._mutual_tls_by(proxy)
-        self._keys = KeyRing(
-            client,
-            self._kubeconfigs.secret,
-            self._kubeconfigs.remember,
-            has_replicas=lambda: len(self._informers[kind_name(ModelReplica)]) > 0,
-            changed=self._touch_gateway,
-        )
-        self._sends_tokens = proxy is not None
+        self._keys = KeyRing(client, self._kubeconfigs, self._informers, self._touch_gateway, proxy)
         self._failover = Failover(
             client, self._informers, self._clusters, addresses=self._data_path, changed=self._enqueue
         )
@@ -214,8 +206,7 @@ class Manager:
                 certificates=self._certificates,
                 credentials=ProviderCredentials(self._named.find, _former(proxy)),
                 identity=self._mutual_tls.identity,
-                keys=lambda: self._keys.keys,
-                sent=self._keys.sent,
+                keys=self._keys,
             ),
         )
         self._kubeconfigs.on_secret(gateway.secret_changed)
@@ -229,7 +220,7 @@ class Manager:
             self._children,
             self._named,
             self._mutual_tls,
-            *([self._keys] if self._sends_tokens else []),
+            self._keys,
             self._gateway,
             self._budgets,
             self._autoscaling,

@@ -156,9 +156,9 @@ def _is_supported(match: Object) -> bool:
     """Return True for a match of a path prefix, with a token or without one."""
     if match.keys() - {"headers"} != {"path"} or match["path"].get("type", "PathPrefix") != "PathPrefix":
         return False
-    headers = match.get("headers") or ()
+    headers = match.get("headers", ())
     known = [each for each in headers if each["name"] in HEADERS and each.get("type", "Exact") == "Exact"]
-    return len(known) == len(headers) <= 1
+    return len(known) == len(headers) == len(match.keys() & {"headers"})
 
 
 def _removes_tokens(rule_filter: Object) -> bool:

@@ -188,7 +188,7 @@ def _read(
     return Read(files, private)
 
 
-def is_private(path: str, content: str) -> bool:
+def is_private(path: str, content: str = "") -> bool:
     """Return True if a file is published in Secrets."""
     return path.startswith(_PRIVATE) or (path == CLUSTERS and f'"{TOKENS}"' in content)
 

@@ -48,9 +48,8 @@ def requirements(owner: Any, composed: Mapping[str, Object]) -> tuple[Requiremen
     """Return the requirements of an owner about the gateway's pods."""
     if isinstance(owner, InferenceGateway):
         if owner.spec.backend is Backend.ENVOY:
-            return _STATE, gateway_keys.REQUIREMENT
-        is_leaving = any(key.startswith(envoy_pods.PREFIX) for key in composed)
-        return (*([_SERVICES] if is_leaving else []), gateway_keys.REQUIREMENT)
+            return (_STATE,)
+        return (_SERVICES,) if any(key.startswith(envoy_pods.PREFIX) for key in composed) else ()
     return (_STATE,) if isinstance(owner, ModelEndpoint) and needs_module(owner) else ()
 
 
@@ -73,7 +72,7 @@ def with_gateway(
         )
     known = _reported(found.get(STATE, ()))
     if owner.metadata.name == DEFAULT_NAME:
-        request = replace(request, gateway_keys=_keys(request, found.get(gateway_keys.KEY, ()), known))
+        request = replace(request, gateway_keys=_keys(request, found.get(gateway_keys.KEY), known))
     if owner.spec.backend is not Backend.ENVOY:
         return replace(request, envoy_is_needed_by=_unmoved(request, found.get(SERVICES, ())))
     request = replace(
@@ -97,13 +96,15 @@ def with_gateway(
 
 
 def _keys(
-    request: Request[InferenceGateway], found: tuple[Object, ...] | Unknown, known: GatewayState | None
+    request: Request[InferenceGateway],
+    found: tuple[Object, ...] | Unknown | None,
+    known: GatewayState | None,
 ) -> GatewayKeys | None:
     """Return the keys of the gateway, the first one if there are none; None while they are not known.
 
     Another gateway than Envoy reports nothing: by then, each service has been composed several times.
     """
-    if isinstance(found, Unknown):
+    if found is None or isinstance(found, Unknown):
         return None
     if not found:
         is_new = not request.found(CLUSTERS.key) and not request.unknown(CLUSTERS.key)
