@@ -22,6 +22,7 @@ from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
+from modelplane.proxy.interface import Proxy
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class KeyRing(Keys, Runnable):
         kubeconfigs: Kubeconfigs,
         informers: Mapping[str, Informer],
         changed: Callable[[], None],
-        proxy: object,
+        proxy: Proxy | None,
         now: Callable[[], datetime] = _now,
     ) -> None:
         """``kubeconfigs`` has the Secrets of the system's namespace. Without a ``proxy``, nothing is done."""
@@ -103,7 +104,7 @@ class KeyRing(Keys, Runnable):
         self._kubeconfigs = kubeconfigs
         self._replicas = informers[kind_name(ModelReplica)]
         self._changed = changed
-        self._is_needed = proxy is not None
+        self._proxy = proxy
 
     async def start(self) -> None:
         """Read the keys before anything is configured. A write may take long, and no route waits for it."""
@@ -112,11 +113,11 @@ class KeyRing(Keys, Runnable):
 
     async def run(self) -> None:
         """Look at the Secret every few seconds, until cancelled."""
-        while self._is_needed:
-            await self.look()
+        while self._proxy is not None:
+            await self.look(self._proxy)
             await asyncio.sleep(_LOOK_S)
 
-    async def look(self) -> None:
+    async def look(self, proxy: Proxy) -> None:
         """Take up the Secret as it is, and write what is due."""
         found = self._kubeconfigs.secret(tokens.SECRET)
         read = tokens.read(found) if found is not None else GatewayKeys()
@@ -124,7 +125,9 @@ class KeyRing(Keys, Runnable):
             _log.warning("Secret %s has no key of at least 16 bytes: delete it to get one", tokens.SECRET)
             return
         wanted = read if read.keys else self.known if self.known.keys else self._first()
-        wanted = tokens.advanced(wanted, self.sent_since(wanted), self.now())
+        following = tokens.advanced(wanted, self.sent_since(wanted), self.now())
+        if following != wanted and not (await proxy.load()).problem:
+            wanted = following
         if wanted != read:
             try:
                 written = await self._client.apply(tokens.manifest(wanted, SYSTEM_NAMESPACE))
