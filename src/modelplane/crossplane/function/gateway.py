@@ -113,7 +113,8 @@ def _keys(
     if not keys.keys or request.now is None:
         return None
     if request.owner.spec.backend is Backend.ENVOY:
-        sent = {int(number): since for number, since in known.keys_sent.items()} if known else {}
+        reported = known.keys_sent if known else {}
+        sent = {int(number): since for number, since in reported.items() if number.isdecimal()}
         return tokens.advanced(keys, sent, request.now)
     changed = _changed(request.observed.get(gateway_keys.KEY, {}))
     since = {number: changed for number in keys.keys if changed is not None}
