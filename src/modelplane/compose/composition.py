@@ -64,7 +64,7 @@ class Requirement:
         """Return True if an object of the required kind is one of those required."""
         metadata = item["metadata"]
         return bool(
-            self.name in ("", metadata["name"])
+            self.name in ("", metadata.get("name"))
             and self.namespace in ("", metadata.get("namespace", ""))
             and self.labels.items() <= metadata.get("labels", {}).items()
             and (not self.with_status or self.with_status in item.get("status", {}))
