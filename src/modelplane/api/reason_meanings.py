@@ -633,7 +633,7 @@ DOCUMENTED = (
         (
             False,
             _ENDPOINT.DESTINATION_REFUSED,
-            "The URL leads to the gateway, that of a cluster, a metadata service, an internal or a denied address.",
+            "The URL leads to a gateway, a metadata service, an internal or a denied address.",
         ),
         (
             False,
