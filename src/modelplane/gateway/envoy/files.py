@@ -11,19 +11,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from modelplane.gateway.envoy import (
-    clusters,
-    holding,
-    module,
-    mutual_tls,
-    rate_limits,
-    tls,
-    upstream_addresses,
-)
+from modelplane.gateway.envoy import clusters, holding, module, mutual_tls, rate_limits, tls
 from modelplane.gateway.envoy import listeners as envoy_listeners
 from modelplane.gateway.envoy import routes as envoy_routes
 from modelplane.gateway.envoy.routes import ROUTES, former_names, routes_file
 from modelplane.gateway.envoy.type_urls import CONFIG
+from modelplane.gateway.envoy.upstream_addresses import destinations_file, policy
 from modelplane.gateway.table import Backend, EndpointPicker, Listener, Table, unshared
 
 LISTENERS = "lds.json"
@@ -52,9 +45,11 @@ def files(table: Table) -> dict[str, str]:
         for each in configurations
     }
     policies = {
-        path: _response(f"{CONFIG}core.v3.TypedExtensionConfig", [policy])
+        destinations_file(listener.name): _response(
+            f"{CONFIG}core.v3.TypedExtensionConfig", [policy(listener, listener.destinations)]
+        )
         for listener in listeners
-        for path, policy in upstream_addresses.policies(listener).items()
+        if listener.destinations is not None
     }
     return {
         **policies,

@@ -19,6 +19,7 @@ from modelplane.gateway.envoy import (
     replies,
     rewrite,
     tokens,
+    upstream_addresses,
 )
 from modelplane.gateway.envoy.clusters import cluster_name
 from modelplane.gateway.envoy.type_urls import ENVOY
@@ -136,6 +137,7 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
         return {**matched, **replies.unavailable(route.unavailable)}
     matched |= tokens.removed(listener)
     matched["metadata"] = rewrite.of_route(route)
+    matched["metadata"]["filter_metadata"] |= upstream_addresses.of_route(route)
     matched["request_body_buffer_limit"] = _RETRIED_BYTES
     is_ordered = route.settings.balancing is not None
     if groups := attempts(route.backends, is_ordered=is_ordered):

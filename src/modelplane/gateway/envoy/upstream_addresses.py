@@ -1,74 +1,78 @@
 """Check of the address of each attempt, before its connection is opened.
 
-A name of a backend is resolved while serving, and its answer may change. The filters see the address that was
-chosen, so they check the very one that Envoy would connect to. Replicas may lead to more addresses than other
+A name of a backend is resolved while serving, and its answer may change. The filter sees the address that was
+chosen, so it checks the very one that Envoy would connect to. Replicas may lead to more addresses than other
 backends, and are known by their tokens.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from modelplane.gateway.destinations import Destinations, Network
 from modelplane.gateway.envoy import tokens
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
-from modelplane.gateway.table import Listener
+from modelplane.gateway.services import ip_version
+from modelplane.gateway.table import Listener, Route
 
 _FOLDER = "destinations/"
 _FILTER = "envoy.filters.http.upstream_rbac"
-_OTHERS = "modelplane.destinations_but_of_replicas"
+_NAMES = "modelplane.names"
+_RESOLVED = "resolved"
 _RBAC = f"{HTTP_FILTERS}rbac.v3.RBAC"
 
 DENIED = "refused-destination"
-"""Name of the policy, in the response code details of a refusal."""
+"""Name of the policy for all backends, in the response code details of a refusal."""
+
+DENIED_TO_OTHERS = "refused-destination-of-no-replica"
+"""Name of the policy for all backends but replicas."""
+
+
+def destinations_file(listener: str) -> str:
+    """Return the file of a listener's policy."""
+    return f"{_FOLDER}{listener}.json"
 
 
 def below_router(listener: Listener) -> list[dict[str, Any]]:
-    """Return the filters of each attempt; none if the listener checks no address.
+    """Return the filter of each attempt; none if the listener checks no address.
 
-    Each policy is a file of its own, so that a change holds for connections that are open already.
+    Its policy is a file of its own, so that a change holds for connections that are open already.
     """
     if listener.destinations is None:
         return []
+    source = {"path_config_source": {"path": f"./{destinations_file(listener.name)}"}}
     return [
         {
-            "name": name,
+            "name": _FILTER,
             "config_discovery": {
-                "config_source": {"resource_api_version": "V3", "path_config_source": {"path": f"./{path}"}},
+                "config_source": {"resource_api_version": "V3", **source},
                 "type_urls": [_RBAC],
             },
         }
-        for name, path in ((_FILTER, _file(listener)), (_OTHERS, _file_of_others(listener)))
     ]
 
 
-def policies(listener: Listener) -> dict[str, dict[str, Any]]:
-    """Return the ``TypedExtensionConfig`` of each filter, by its file."""
-    if listener.destinations is None:
-        return {}
-    return {
-        _file(listener): _policy(_FILTER, _refused(listener.destinations)),
-        _file_of_others(listener): _policy(
-            _OTHERS, _refused_to_others(listener, listener.destinations), tokens.is_not_of_replica()
-        ),
-    }
+def of_route(route: Route) -> dict[str, Any]:
+    """Return the metadata of an Envoy route with names that may resolve to what only replicas may lead to.
+
+    The many routes to replicas and addresses alone are not compared with all networks.
+    """
+    hosts = (host for each in route.backends if each.tokens is None for host, _ in each.hosts)
+    return {} if all(map(ip_version, hosts)) else {_NAMES: {_RESOLVED: True}}
 
 
-def _file(listener: Listener) -> str:
-    return f"{_FOLDER}{listener.name}.json"
-
-
-def _file_of_others(listener: Listener) -> str:
-    return f"{_FOLDER}{listener.name}-but-replicas.json"
-
-
-def _policy(
-    name: str, rules: list[dict[str, Any]], condition: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return the filter that refuses an attempt for which one of the rules holds, and the condition."""
-    refused: dict[str, Any] = {"permissions": rules, "principals": [{"any": True}]}
-    refused |= {"condition": condition} if condition else {}
-    denied = {"rules": {"action": "DENY", "policies": {DENIED: refused}}} if rules else {}
-    return {"name": name, "typed_config": {"@type": _RBAC, **denied}}
+def policy(listener: Listener, destinations: Destinations) -> dict[str, Any]:
+    """Return the ``TypedExtensionConfig`` of the filter."""
+    anyone = {"principals": [{"any": True}]}
+    policies = {}
+    if rules := _refused(destinations):
+        policies[DENIED] = {"permissions": rules, **anyone}
+    if rules := _refused_to_others(listener, destinations):
+        policies[DENIED_TO_OTHERS] = {
+            "permissions": rules,
+            **anyone,
+            "condition": tokens.is_not_of_replica(),
+        }
+    rules_ = {"rules": {"action": "DENY", "policies": policies}} if policies else {}
+    return {"name": _FILTER, "typed_config": {"@type": _RBAC, **rules_}}
 
 
 def _refused(destinations: Destinations) -> list[dict[str, Any]]:
@@ -85,10 +89,17 @@ def _refused_to_others(listener: Listener, destinations: Destinations) -> list[d
     if any(each.tokens == () for each in backends):
         return []
     gateways = [_within(network, port) for network, port in destinations.only_for_replicas]
-    rules: list[dict[str, Any]] = [{"or_rules": {"rules": gateways}}] if gateways else []
+    rules = [_all_of(_is_named(), {"or_rules": {"rules": gateways}})] if gateways else []
     if destinations.internal:
-        rules.append(_all_of(_any_of(destinations.internal), *_not_allowed(destinations)))
+        internal = _any_of(destinations.internal)
+        rules.append(_all_of(_is_named(), internal, *_not_allowed(destinations)))
     return rules
+
+
+def _is_named() -> dict[str, Any]:
+    """Return the permission that holds on routes with names (``of_route``)."""
+    matcher = {"filter": _NAMES, "path": [{"key": _RESOLVED}], "value": {"bool_match": True}}
+    return {"sourced_metadata": {"metadata_matcher": matcher, "metadata_source": "ROUTE"}}
 
 
 def _not_allowed(destinations: Destinations) -> list[dict[str, Any]]:
