@@ -59,7 +59,15 @@ def test_a_gateway_of_envoy_becomes_ready(fleet: Fleet, pods: GatewayPods) -> No
     by_envoy(fleet, pods)
     fleet.run_until_ready("InferenceGateway", GATEWAY, within=70)
     kinds = {child["kind"] for child in fleet.children("InferenceGateway", GATEWAY).values()}
-    assert kinds == {"Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"}
+    pods_and_keys = {
+        "Deployment",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "Secret",
+        "Service",
+        "ServiceAccount",
+    }
+    assert kinds == pods_and_keys
 
 
 def test_a_platform_team_chooses_image_number_and_type_of_service(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from modelplane.compose.composition import (
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.failover import Standing, State, Watched
 from modelplane.gateway.mutual_tls import Link
+from modelplane.gateway.tokens import read as read_keys
 from modelplane.install import crossplane_gateway
 from modelplane.install.options import Options
 
@@ -38,6 +39,7 @@ FIELDS = {
     *("reason", "owner", "observed", "required", "proxy", "silence", "credential", "keyProblem"),
     *("autoscaling", "gatewayPods", "gatewayHasTls", "envoyIsNeededBy", "knowsKeysInForce", "mutualTLS"),
     "now",
+    "gatewayKeys",
     "watched",
     "canary",
     *("gatewayAddress", "gatewayProblem", "gatewayTlsProblem", "gatewayWithoutModule", "gatewayAsksForKeys"),
@@ -67,6 +69,7 @@ def compose(case: dict[str, Any]) -> Composition | Blocked:
         gateway_asks_for_keys=case.get("gatewayAsksForKeys", False),
         key_problem=case.get("keyProblem"),
         gateway_pods=crossplane_gateway.children(Options()) if case.get("gatewayPods") else {},
+        gateway_keys=read_keys(case["gatewayKeys"]) if "gatewayKeys" in case else None,
         gateway_has_tls=case.get("gatewayHasTls"),
         envoy_is_needed_by=case.get("envoyIsNeededBy", ""),
         knows_keys_in_force=case.get("knowsKeysInForce", True),

@@ -260,8 +260,9 @@ class InferenceGatewaySpec(Model):
     allowed_destinations: Annotated[
         tuple[AddressRange, ...],
         about(
-            "Addresses that ModelEndpoints may lead to although they are refused otherwise: loopback, "
-            "link-local, multicast, reserved, metadata services of clouds, and deniedDestinations.",
+            "Addresses that ModelEndpoints may lead to although they are refused otherwise: private, "
+            "loopback, link-local, multicast, reserved, metadata services of clouds, and "
+            "deniedDestinations.",
             max_length=64,
             atomic=True,
         ),
@@ -269,8 +270,8 @@ class InferenceGatewaySpec(Model):
     denied_destinations: Annotated[
         tuple[AddressRange, ...],
         about(
-            "Further addresses that ModelEndpoints must not lead to, such as the ranges of the pods and "
-            "Services of the gateway's cluster. With Envoy, also refused after a name has been resolved.",
+            "Further addresses that ModelEndpoints must not lead to, such as public addresses of the pods "
+            "of the gateway's cluster. With Envoy, also refused after a name has been resolved.",
             max_length=64,
             atomic=True,
         ),
@@ -355,6 +356,14 @@ class InferenceGatewayStatus(Status):
         ]
         | None
     ) = None
+    cluster_gateways: Annotated[
+        tuple[str, ...],
+        about(
+            "Addresses of the gateways of the InferenceClusters, which only the ModelEndpoints of "
+            "ModelReplicas may lead to.",
+            atomic=True,
+        ),
+    ] = ()
     backend: (
         Annotated[
             Backend,

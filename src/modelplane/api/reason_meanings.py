@@ -644,7 +644,7 @@ DOCUMENTED = (
         (
             False,
             _ENDPOINT.DESTINATION_REFUSED,
-            "The URL leads to the gateway, its machine, a cloud's metadata service or a denied address.",
+            "The URL leads to a gateway, a metadata service, an internal or a denied address.",
         ),
         (
             False,

@@ -27,6 +27,7 @@ from modelplane.gateway.endpoint_share import EndpointShare
 from modelplane.gateway.mutual_tls import Link
 from modelplane.gateway.table import Route
 from modelplane.gateway.tier_budgets import TierBudgets
+from modelplane.gateway.tokens import GatewayKeys
 
 Readiness = Callable[[Object], bool]
 """Returns True if a child, as observed, is ready."""
@@ -57,12 +58,14 @@ class Requirement:
     """
     with_status: str = ""
     """A field that the status of each must have; empty: none."""
+    optional: bool = False
+    """True if a composition takes objects that were not fetched for absent ones."""
 
     def matches(self, item: Object) -> bool:
         """Return True if an object of the required kind is one of those required."""
         metadata = item["metadata"]
         return bool(
-            self.name in ("", metadata["name"])
+            self.name in ("", metadata.get("name"))
             and self.namespace in ("", metadata.get("namespace", ""))
             and self.labels.items() <= metadata.get("labels", {}).items()
             and (not self.with_status or self.with_status in item.get("status", {}))
@@ -129,6 +132,11 @@ class Request(Generic[Owner]):
     """The reason for which the owner, a ModelKey, is not, or not wholly, in force; None if unknown."""
     gateway_pods: Mapping[str, Object] = field(default_factory=dict)
     """Manifests of the pods of Envoy, by key, where the InferenceGateway composes them: under Crossplane."""
+    gateway_keys: GatewayKeys | None = None
+    """Keys of the gateway, where the InferenceGateway composes their Secret: under Crossplane.
+
+    None also while they are not known.
+    """
     gateway_has_tls: bool | None = None
     """True if the gateway's present configuration serves TLS only; None if that follows from the spec."""
     envoy_is_needed_by: str = ""

@@ -49,7 +49,8 @@ def destinations_of(found: tuple[Object, ...], *, is_local: bool) -> Destination
         gateway=str(status.get("address", "")),
         has_tls=takes_tls(found),
         is_local=is_local,
-        refuses_internal_names=reads_gateway_api(proxy(found)),
+        refuses_internal=not is_local,
+        clusters=tuple(status.get("clusterGateways") or ()),
     )
 
 

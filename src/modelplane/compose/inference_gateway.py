@@ -8,9 +8,10 @@ backend Envoy is composed, and any other backend reads the routes of services.
 from dataclasses import dataclass, replace
 from typing import Final
 
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.listing import in_order, listing
-from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.reasons import InferenceGatewayCondition as Type
 from modelplane.api.reasons import InferenceGatewayReason as Reason
 from modelplane.api.rejected import Rejected
@@ -18,6 +19,7 @@ from modelplane.compose import (
     authentication,
     envoy_pods,
     gateway_aliases,
+    gateway_keys,
     gateway_tls,
     installed_gateway,
     releases,
@@ -28,10 +30,10 @@ from modelplane.compose.composition import Composition, Desired, Keep, Request, 
 from modelplane.compose.conditions import false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.installed_gateway import IMPLEMENTATIONS, INSTALLER, Implementation
-from modelplane.compose.readiness import accepted
+from modelplane.compose.readiness import accepted, exists
 from modelplane.compose.serving_stack import gateway as stack_gateway
 from modelplane.compose.workload_kinds import is_release
-from modelplane.gateway import gateway_api
+from modelplane.gateway import gateway_api, tokens
 from modelplane.gateway.gateway_api import GATEWAY
 from modelplane.gateway.models import ONE_URL
 
@@ -57,6 +59,11 @@ _FRONT = Requirement(
     FRONT, "gateway.networking.k8s.io/v1", "Gateway", namespace=SYSTEM_NAMESPACE, name=GATEWAY
 )
 
+CLUSTERS = Requirement(
+    "clusters", API_VERSION, kind_name(InferenceCluster), with_status="gateway", optional=True
+)
+"""The requirement for the clusters whose gateways have an address."""
+
 _NAMED = f'Gateway "{GATEWAY}" in namespace "{SYSTEM_NAMESPACE}"'
 _NO_ADDRESS = (
     f"{_NAMED} has no address: create it, or check that a controller of its gatewayClassName runs on the "
@@ -66,13 +73,15 @@ _NOT_YET = "the gateway accepts no requests yet"
 
 
 def requirements(gateway: InferenceGateway) -> tuple[Requirement, ...]:
-    """Return the requirements of a gateway other than Envoy: the Gateway, and what installs one."""
-    if gateway.spec.backend is Backend.ENVOY or gateway.metadata.name != DEFAULT_NAME:
+    """Return the requirements of a gateway: the clusters; for one other than Envoy, also its Gateway."""
+    if gateway.metadata.name != DEFAULT_NAME:
         return ()
+    if gateway.spec.backend is Backend.ENVOY:
+        return (CLUSTERS,)
     if gateway.spec.backend not in IMPLEMENTATIONS:
-        return DEFINED, _FRONT
+        return CLUSTERS, DEFINED, _FRONT
     installer = Requirement(INSTALLER_KEY, "v1", "Secret", namespace=SYSTEM_NAMESPACE, name=INSTALLER)
-    return DEFINED, _FRONT, installer
+    return CLUSTERS, DEFINED, _FRONT, installer
 
 
 def compose(request: Request[InferenceGateway]) -> Composition:
@@ -82,7 +91,9 @@ def compose(request: Request[InferenceGateway]) -> Composition:
         message = f'only the InferenceGateway named "{DEFAULT_NAME}" is used: rename this one'
         condition = false(Type.CONTROLLER_READY, Reason.IGNORED, message)
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
-    request = _with_pods(request)
+    keys = _keys(request)
+    observed = {key: child for key, child in request.observed.items() if key != gateway_keys.KEY}
+    request = _with_pods(replace(request, observed=observed))
     front = _front(request)
     composed = _of_controllers(request, front) if _by_controllers(request) else _of_crossplane(request, front)
     authenticated = authentication.authenticated(request)
@@ -95,7 +106,10 @@ def compose(request: Request[InferenceGateway]) -> Composition:
         *unsupported_settings.of_gateway(request),
     )
     status = {**composed.status, **_url(request, composed.status.get("address", ""))}
-    return replace(composed, conditions=conditions, status=status, ready=composed.ready and not is_closed)
+    status |= _cluster_gateways(request)
+    ready = composed.ready and not is_closed
+    children = (*composed.children, *keys)
+    return replace(composed, children=children, conditions=conditions, status=status, ready=ready)
 
 
 def _url(request: Request[InferenceGateway], address: str) -> dict[str, str]:
@@ -105,6 +119,24 @@ def _url(request: Request[InferenceGateway], address: str) -> dict[str, str]:
     spec = request.owner.spec
     scheme = "https" if spec.tls and spec.backend is Backend.ENVOY else "http"
     return {"url": f"{scheme}://{address}/{ONE_URL}"}
+
+
+def _keys(request: Request[InferenceGateway]) -> tuple[Desired | Keep, ...]:
+    """Return the Secret of the gateway's keys, where the InferenceGateway composes it."""
+    if request.gateway_keys is None:
+        return keep_all({gateway_keys.KEY} & request.observed.keys())
+    manifest = tokens.manifest(request.gateway_keys, SYSTEM_NAMESPACE)
+    return (Desired(gateway_keys.KEY, manifest, exists),)
+
+
+def _cluster_gateways(request: Request[InferenceGateway]) -> dict[str, list[str]]:
+    """Return the addresses of the clusters' gateways, as a field of the status; the known ones in doubt."""
+    if request.unknown(CLUSTERS.key):
+        found = set(request.owner.status.cluster_gateways)
+    else:
+        # Decoding each cluster would cost more than all the rest.
+        found = {each["status"]["gateway"].get("address", "") for each in request.found(CLUSTERS.key)}
+    return {"clusterGateways": sorted(found - {""})} if found - {""} else {}
 
 
 def _with_pods(request: Request[InferenceGateway]) -> Request[InferenceGateway]:

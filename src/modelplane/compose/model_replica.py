@@ -40,6 +40,8 @@ from modelplane.compose.backends.table import (
 from modelplane.compose.backends.workload import FORMER, Workload, is_former, spec_hash, with_spec_hash
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, last_said, true
+from modelplane.compose.gateway_keys import REQUIREMENT as KEYS
+from modelplane.compose.gateway_keys import ReplicaLink, link
 from modelplane.compose.readiness import exists, is_behind, is_ready, refusal, when_condition
 from modelplane.compose.replica_status import CLUSTER_KEY, announced, eviction_conditions, pods_of, status
 
@@ -55,6 +57,7 @@ def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
         Requirement(CLUSTER_KEY, API_VERSION, kind_name(InferenceCluster), name=replica.spec.cluster_name),
         cluster_namespace.home(replica.metadata.namespace),
         cluster_namespace.requirement(replica.metadata.namespace, replica.spec.cluster_name),
+        KEYS,
         *_cache_requirement(replica),
         *reference_requirements(replica),
         *_pod_requirements(replica),
@@ -98,7 +101,8 @@ def compose(request: Request[ModelReplica]) -> Composition | Blocked:
     if isinstance(planned, Refused):
         return _kept(request, planned, _running(request))
     copied, workloads = planned
-    children = (*copied.children, *_children(replica, workloads, request.observed))
+    linked = link(request, cluster, request.observed.get(ROUTE_KEY))
+    children = (*copied.children, *_children(replica, workloads, request.observed, linked))
     seen = [pod for each in _pod_requirements(replica) for pod in request.found(each.key)]
     desired = {child.key: child.manifest for child in children if isinstance(child, Desired)}
     accepted, ready = _conditions(request, desired)
@@ -301,11 +305,11 @@ def _not_staged(request: Request[ModelReplica]) -> Refused | None:
 
 
 def _children(
-    replica: ModelReplica, workloads: Iterable[Workload], observed: Mapping[str, Object]
-) -> Iterator[Desired]:
+    replica: ModelReplica, workloads: Iterable[Workload], observed: Mapping[str, Object], linked: ReplicaLink
+) -> Iterator[Desired | Keep]:
     for workload in workloads:
         yield from _workload(workload, observed)
-    yield from ingress_objects(replica)
+    yield from ingress_objects(replica, linked)
 
 
 def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[Desired]:

@@ -22,13 +22,23 @@ from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.compose import (
     fleet_gateway,
+    gateway_keys,
     hold,
     region_rules,
     serving_variant,
     tier_budgets,
     unsupported_settings,
 )
-from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
+from modelplane.compose.composition import (
+    Blocked,
+    Composition,
+    Desired,
+    Keep,
+    Request,
+    Requirement,
+    Unknown,
+    keep_all,
+)
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import accepted, exists, refusal
@@ -55,6 +65,7 @@ def requirements(service: ModelService) -> tuple[Requirement, ...]:
         fleet_gateway.REQUIREMENT,
         Requirement("endpoints", API_VERSION, kind_name(ModelEndpoint), namespace=service.metadata.namespace),
         region_rules.requirement(service.metadata.namespace),
+        gateway_keys.REQUIREMENT,
     )
 
 
@@ -155,6 +166,9 @@ def _through_gateway(
 
     The route that takes the requests changes last: those that it leads to must be there before.
     """
+    keys = gateway_keys.keys_of(request)
+    if isinstance(keys, Unknown):
+        return keep_all(request.observed)  # clusters may require tokens
     selected = gateway_api.routable(matched)[:MOST_ENDPOINTS]
     known = [item for key, item in request.observed.items() if key.startswith(ROUTE)]
     gateway = implementation(proxy, known)
@@ -162,7 +176,7 @@ def _through_gateway(
     # What an unknown gateway has served so far, it goes on serving.
     kept_form = gateway is OTHER and serving is not None and route_tree.rewrites_per_backend(serving)
     per_backend = gateway.rewrites_per_backend or kept_form
-    found = route_tree.routes(request.owner, selected, per_backend=per_backend)
+    found = route_tree.routes(request.owner, selected, keys, per_backend=per_backend)
     first, *rest = (Desired(key, manifest, accepted) for key, manifest in found.items())
     steps: tuple[Desired, ...] = tuple(rest)
     if route_tree.has_steps(found):

@@ -10,19 +10,23 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+from modelplane.api import labels
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.meta import kind_name
 from modelplane.api.model_key import ModelKey
+from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.interests import OwnerKey
+from modelplane.controllers.gateway_keys import Keys
 from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Compose, Routes
 from modelplane.controllers.runnable import Runnable
+from modelplane.gateway import tokens
 from modelplane.gateway.credentials import usable
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.endpoint_share import EndpointShare
@@ -32,6 +36,7 @@ from modelplane.gateway.envoy.tls import TLS
 from modelplane.gateway.http_routes import attached, unsupported, workload_routes
 from modelplane.gateway.mutual_tls import Identity
 from modelplane.gateway.table import Front, Listener, Table
+from modelplane.gateway.tokens import GatewayKeys
 from modelplane.kube import errors, resources
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
@@ -61,6 +66,8 @@ class Settings:
     credentials: ProviderCredentials
     identity: Callable[[], Identity | None] = lambda: None
     """The gateway's identity for mutual TLS to clusters."""
+    keys: Keys = field(default_factory=Keys)
+    """The keys of tokens for clusters."""
 
 
 class GatewayController(Runnable):
@@ -87,6 +94,7 @@ class GatewayController(Runnable):
         self._opened = opened
         self._settings = settings
         self._known_destinations = Destinations()
+        self._sending = GatewayKeys()
         self._touched = asyncio.Event()
         self._workloads: dict[str, Listener] = {}
         self._problems: Mapping[str, str] = {}
@@ -179,6 +187,7 @@ class GatewayController(Runnable):
                 continue
             self._written = True
             self._settings.written()
+            self._settings.keys.sent(self._sending)
             if changed:
                 _log.info("gateway configuration written")
                 # Resources of the previous configuration are removed once Envoy no longer uses them.
@@ -226,6 +235,10 @@ class GatewayController(Runnable):
 
     async def _admission(self) -> Front | None:
         """Return who is admitted; None before it is known, when the former configuration stays."""
+        if self._settings.keys.current() is None:
+            # Clusters may require the tokens of the configuration that is in force.
+            asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
+            return None
         front = await self._settings.front()
         if isinstance(front, Blocked):
             self._say({"the gateway keeps who it admits": front.cause})
@@ -243,6 +256,8 @@ class GatewayController(Runnable):
         routes, disagreements = self._routes.agreed()
         problems |= disagreements
         credentials = self._settings.credentials.read(routes)
+        keys = self._sending = self._settings.keys.current() or GatewayKeys()
+        routes = tokens.with_tokens(routes, keys)
         fleet = Listener(
             FLEET_LISTENER,
             host,
@@ -261,7 +276,7 @@ class GatewayController(Runnable):
             # While a cluster is being read again, its known routes stay.
             listener = self._workloads.get(connection.name)
             if connection.routable:
-                listener = self._workload(connection, host, problems)
+                listener = self._workload(connection, host, problems, keys)
             if listener is None:
                 continue
             workloads[connection.name] = listener
@@ -273,7 +288,9 @@ class GatewayController(Runnable):
         self._say(problems)
         return Table(tuple(listeners.values()), self._settings.identity())
 
-    def _workload(self, connection: Connection, host: str, problems: dict[str, str]) -> Listener | None:
+    def _workload(
+        self, connection: Connection, host: str, problems: dict[str, str], keys: GatewayKeys
+    ) -> Listener | None:
         gateway = _gateway(connection)
         if gateway is None:
             return None
@@ -288,6 +305,14 @@ class GatewayController(Runnable):
             self._dial,
             pools=connection.objects(resources.INFERENCE_POOLS),
             pods=connection.objects(resources.PODS),
+        )
+        # Their HTTPRoutes are as the version before tokens wrote them, which serves no others.
+        replicas = {str(key_of(each)) for each in http_routes if _is_of_replica(each)}
+        routes = tuple(
+            replace(each, token=tokens.required(keys, each.name))
+            if each.name in replicas and each.token is None
+            else each
+            for each in routes
         )
         port = int(gateway["spec"]["listeners"][0]["port"])
         return Listener(f"cluster-{connection.name}", host, port, routes)
@@ -314,6 +339,11 @@ class GatewayController(Runnable):
         except errors.KubernetesError as error:
             _log.warning("cannot write the address of Gateway %s: %s", metadata["name"], error)
             asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
+
+
+def _is_of_replica(http_route: Object) -> bool:
+    kind = (http_route["metadata"].get("annotations") or {}).get(labels.OWNER_KIND)
+    return bool(kind == kind_name(ModelReplica))
 
 
 def _gateway(connection: Connection) -> Object | None:

@@ -16,7 +16,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
-from modelplane.compose import fleet_gateway
+from modelplane.compose import fleet_gateway, gateway_keys
 from modelplane.compose.composition import Blocked, Request, Requirement, Unknown
 from modelplane.compose.definition_owner import DefinitionOwner
 from modelplane.compose.kinds import COMPOSERS
@@ -26,6 +26,7 @@ from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.gateway_controller import GatewayController, Settings
+from modelplane.controllers.gateway_keys import NamedKeys
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.model_list import ModelList
@@ -36,7 +37,7 @@ from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Composed
 from modelplane.controllers.runnable import Runnable, run_all
 from modelplane.controllers.tiers import Tiers
-from modelplane.gateway import state
+from modelplane.gateway import state, tokens
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.state import GatewayState
 from modelplane.gateway.table import Front
@@ -92,6 +93,7 @@ class GatewayManager:
         self._models = ModelList(gateways, services)
         self._certificates = Certificates(self._of_envoy, self._certificate)
         self._reporter = _Reporter(client, self._state)
+        self._keys = NamedKeys(self._named.find, self._reporter.touch)
         self._gateway = GatewayController(
             proxy,
             dial=lambda address: address,
@@ -104,6 +106,7 @@ class GatewayManager:
                 written=self._admission.written,
                 certificates=self._certificates,
                 credentials=ProviderCredentials(self._named.find, proxy.former),
+                keys=self._keys,
             ),
         )
 
@@ -144,12 +147,15 @@ class GatewayManager:
         self._gateway.named_changed(item)
         if item["metadata"].get("namespace") == SYSTEM_NAMESPACE:
             self._gateway.secret_changed(item)
+            if item["metadata"]["name"] == tokens.SECRET:
+                self._gateway.touch()
 
     def _is_required(self, requirement: Requirement) -> bool:
         is_certificate = requirement.namespace == SYSTEM_NAMESPACE and self._certificates.uses(
             {"metadata": {"name": requirement.name}}
         )
-        return is_certificate or self._gateway.requires(requirement)
+        is_named = is_certificate or requirement == gateway_keys.REQUIREMENT
+        return is_named or self._gateway.requires(requirement)
 
     def _of_envoy(self) -> Object | None:
         """Return the InferenceGateway as Envoy has it: before it takes over, and until nothing needs it."""
@@ -191,6 +197,8 @@ class GatewayManager:
         if requirement == fleet_gateway.REQUIREMENT:
             gateway = self._of_envoy()
             return () if gateway is None else (gateway,)
+        if requirement == gateway_keys.REQUIREMENT:
+            return ()  # tokens are added to the routes of all services
         informer = self._informers[requirement.kind]
         if requirement.name:
             named = informer.get(requirement.name, requirement.namespace)
@@ -206,6 +214,7 @@ class GatewayManager:
             tls_problem=announced.tls_problem,
             asks_for_keys=announced.asks_for_keys,
             has_tls=tls is not None,
+            keys_sent={str(key): since for key, since in self._keys.sent_since(self._keys.known).items()},
         )
 
 

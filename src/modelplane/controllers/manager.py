@@ -40,6 +40,7 @@ from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.gateway_certificates import Certificates as GatewayCertificates
 from modelplane.controllers.gateway_certificates import library as issuing_library
 from modelplane.controllers.gateway_controller import GatewayController, Settings
+from modelplane.controllers.gateway_keys import KeyRing
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.helm.host import Host
 from modelplane.controllers.helm.process import Program
@@ -129,6 +130,7 @@ class Manager:
         self._canaries = Canaries(self._informers, proxy, self._enqueue)
         self._admission = self._admission_by(proxy)
         self._mutual_tls = self._mutual_tls_by(proxy)
+        self._keys = KeyRing(client, self._kubeconfigs, self._informers, self._touch_gateway, proxy)
         self._failover = Failover(
             client, self._informers, self._clusters, addresses=self._data_path, changed=self._enqueue
         )
@@ -207,6 +209,7 @@ class Manager:
                 certificates=self._certificates,
                 credentials=ProviderCredentials(self._named.find, _former(proxy)),
                 identity=self._mutual_tls.identity,
+                keys=self._keys,
             ),
         )
         self._kubeconfigs.on_secret(gateway.secret_changed)
@@ -220,6 +223,7 @@ class Manager:
             self._children,
             self._named,
             self._mutual_tls,
+            self._keys,
             self._gateway,
             self._budgets,
             self._autoscaling,

@@ -1,8 +1,9 @@
 """Destinations: addresses that the gateway may send requests to.
 
 Teams write the URLs of endpoints, and the gateway stands where clouds and machines trust it: its own loopback
-interface, and the metadata services that hand out the credentials of its machine. Such addresses are refused
-in a URL, and again by Envoy once a name has been resolved, because the answer for a name may change.
+interface, the metadata services that hand out the credentials of its machine, the pods and Services of its
+cluster, and the gateways of the InferenceClusters. Such addresses are refused in a URL, and again by Envoy
+once a name has been resolved, because the answer for a name may change.
 """
 
 import ipaddress
@@ -35,7 +36,22 @@ _REFUSED_BLOCKS = {
     "::1/128": "the gateway's own loopback interface",
     "ff00::/8": "a multicast address",
     **_METADATA_SERVICES,
+    "192.88.99.0/24": "the relay of 6to4",
+    "2001::/23": "an address for protocols, among them Teredo, which contains an IPv4 address",
+    "2002::/16": "an address of 6to4, which contains an IPv4 address",
 }
+_INTERNAL_BLOCKS = {
+    "10.0.0.0/8": "a private address",
+    "100.64.0.0/10": "a private address",
+    "172.16.0.0/12": "a private address",
+    "192.168.0.0/16": "a private address",
+    "198.18.0.0/15": "a private address",
+    "fc00::/7": "a private address",
+}
+"""Networks with the addresses of pods and Services: no cluster reports all of its ranges."""
+
+_UNICAST_BLOCKS = ("0.0.0.0/0", "2000::/3", "fc00::/7")
+_NOT_UNICAST = "not a global address of IPv6, or contains an IPv4 address"
 MACHINE_SERVICES = {
     version: tuple(cidr for cidr in _METADATA_SERVICES if ipaddress.ip_network(cidr).version == version)
     for version in (4, 6)
@@ -57,9 +73,18 @@ _NAMES = {
 _IPV4_IN_IPV6 = (int(ipaddress.IPv6Address("::ffff:0:0")), int(ipaddress.IPv6Address("64:ff9b::")))
 """Prefixes of 96 bits in front of an IPv4 address (RFC 4291, section 2.5.5.2; RFC 6052, section 2.1)."""
 
+_MAPPED = ipaddress.ip_network("::ffff:0:0/96")
 _LOW_32 = (1 << 32) - 1
+_ISATAP = 0x5EFE
+"""Bits before the IPv4 address at the end of an address of ISATAP, after 16 bits of flags (RFC 5214)."""
+
+_ISATAP_FLAGS = 0xFCFF
 _REFUSED: dict[Network, str] = {ipaddress.ip_network(cidr): what for cidr, what in _REFUSED_BLOCKS.items()}
+_INTERNAL: dict[Network, str] = {ipaddress.ip_network(cidr): what for cidr, what in _INTERNAL_BLOCKS.items()}
+_UNICAST: tuple[Network, ...] = tuple(ipaddress.ip_network(cidr) for cidr in _UNICAST_BLOCKS)
 _OWN_SERVICES = "modelplane-"
+_CLUSTER_LABELS = frozenset({"svc", "pod"})
+"""Labels in the names of Services and pods, whatever the domain of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +102,10 @@ class Destinations:
     is_local: bool = False
     """True if the gateway accepts requests of its own machine only, whose services its users reach anyway."""
 
-    refuses_internal_names: bool = False
-    """True to refuse names of the gateway's own cluster, because nothing checks their addresses later."""
+    refuses_internal: bool = False
+    """True to refuse names and addresses that pods and Services of the gateway's cluster may have."""
+    clusters: tuple[str, ...] = ()
+    """Addresses of the gateways of the InferenceClusters, as their status has them."""
 
     @property
     def refused(self) -> tuple[Network, ...]:
@@ -86,31 +113,69 @@ class Destinations:
         usual = () if self.is_local else tuple(_REFUSED)
         return tuple(_with_ipv6_forms((*usual, *self.denied)))
 
-    def refusal(self, host: str, port: int) -> str:
-        """Return why the gateway must not send requests to a host and port; empty if it may."""
+    @property
+    def unicast(self) -> tuple[Network, ...]:
+        """Return the networks outside of which names must not resolve to, unless ``allowed`` contains it."""
+        return () if self.is_local else (*_UNICAST, *_forms_of_ipv4(ipaddress.IPv4Network("0.0.0.0/0")))
+
+    @property
+    def only_for_replicas(self) -> tuple[tuple[Network, int], ...]:
+        """Return networks that only names of replicas may resolve to, with a port; 0 stands for every port.
+
+        ``allowed`` lists exceptions from the internal networks, and none from the gateways of clusters.
+        """
+        known = sorted(_clusters(self.clusters), key=str)
+        found = [(ipaddress.ip_network(host), port) for host, port in known if not isinstance(host, str)]
+        # One range for all of them, because each attempt is compared with every network.
+        return (*found, (_MAPPED, 0)) if found else ()
+
+    @property
+    def internal(self) -> tuple[Network, ...]:
+        """Return the internal networks, which only names of replicas may resolve to."""
+        return tuple(_with_ipv6_forms(_INTERNAL)) if self.refuses_internal else ()
+
+    def refusal(self, host: str, port: int, *, of_replica: bool = False) -> str:
+        """Return why the gateway must not send requests to a host and port; empty if it may.
+
+        ``of_replica``: a ModelReplica wrote the URL, with the address of its cluster's gateway.
+        """
         if self._is_gateway(host, port):
             return "it is the gateway's own address, to which requests would return: use another"
+        if not of_replica and self._is_gateway_of_cluster(host, port):
+            return (
+                "it is the gateway of an InferenceCluster, which serves the models of all teams: select the "
+                "ModelEndpoints that ModelReplicas create, or use another"
+            )
+        refuses_internal = self.refuses_internal and not of_replica
         address = _address(host)
-        if address is None:
-            internal = self.refuses_internal_names and _is_internal(host)
-            return "it is a name of the gateway's own cluster: use an address" if internal else ""
+        if address is not None:
+            return self._refusal_of(address, refuses_internal=refuses_internal)
+        is_refused = refuses_internal and _is_internal(host)
+        return "it is a name of the gateway's own cluster: use an address" if is_refused else ""
+
+    def _refusal_of(self, address: Address, *, refuses_internal: bool) -> str:
         if _within(address, self.allowed):
             return ""
         if _within(address, self.denied):
             return f"{address} is in {_DENIED}: use another"
         if self.is_local:
             return ""
-        what = next((what for network, what in _REFUSED.items() if address in network), "")
+        internal = _INTERNAL if refuses_internal else {}
+        found = (what for network, what in (_REFUSED | internal).items() if address in network)
+        what = next(found, "" if _is_unicast(address) else _NOT_UNICAST)
         return f"{address} is {what}: use another, or add it to {_ALLOWED}" if what else ""
+
+    def _is_gateway_of_cluster(self, host: str, port: int) -> bool:
+        wanted = _address(host) or host
+        return any(wanted == known and of in (0, port) for known, of in _clusters(self.clusters))
 
     def _is_gateway(self, host: str, port: int) -> bool:
         service, _, rest = host.partition(".")
         if service.startswith(_OWN_SERVICES) and rest.split(".", 2)[0] == SYSTEM_NAMESPACE:
             return True
-        own, separator, own_port = self.gateway.rpartition(":") if _has_port(self.gateway) else ("", "", "")
-        named = (own if separator else self.gateway).strip("[]")
-        same = host == named.lower() or (_address(host) or host) == (_address(named) or named)
-        return bool(named) and same and port == int(own_port or (HTTPS_PORT if self.has_tls else HTTP_PORT))
+        named, own_port = _host_and_port(self.gateway)
+        same = host == named or (_address(host) or host) == (_address(named) or named)
+        return bool(named) and same and port == (own_port or (HTTPS_PORT if self.has_tls else HTTP_PORT))
 
 
 _ALLOWED = "spec.allowedDestinations of the InferenceGateway"
@@ -125,11 +190,44 @@ def networks(cidrs: Iterable[str]) -> tuple[Network, ...]:
 def _is_internal(host: str) -> bool:
     """Return True for a name that only the DNS of a cluster, or its search path, resolves."""
     labels = host.split(".")
-    return len(labels) == 1 or "svc" in labels or host.endswith(".cluster.local")
+    is_of_cluster = not _CLUSTER_LABELS.isdisjoint(labels) or host.endswith(".cluster.local")
+    return len(labels) == 1 or is_of_cluster
 
 
-def _has_port(authority: str) -> bool:
-    return authority.rpartition(":")[2].isdigit() and (authority.count(":") == 1 or "]:" in authority)
+def _host_and_port(authority: str) -> tuple[str, int]:
+    """Return the host of an authority in lower case, without brackets, and its port; 0 without one."""
+    host, separator, port = authority.rpartition(":")
+    if not (separator and port.isdigit() and (":" not in host or host.endswith("]"))):
+        host, port = authority, ""
+    return host.strip("[]").rstrip(".").lower(), int(port or 0)
+
+
+def is_on_this_machine(authority: str) -> bool:
+    """Return True for a host, with or without a port, that is a loopback address."""
+    address = _address(_host_and_port(authority)[0])
+    return address is not None and address.is_loopback
+
+
+@cache
+def _clusters(authorities: tuple[str, ...]) -> frozenset[tuple[Address | str, int]]:
+    """Return the gateways of clusters: address or name, and port; 0 for all ports.
+
+    On loopback, other ports are other programs of the machine.
+    """
+    found: set[tuple[Address | str, int]] = set()
+    for host, port in filter(lambda each: each[0], map(_host_and_port, authorities)):
+        address = _address(host)
+        is_shared = address is not None and address.is_loopback
+        found.add((address or host, (port or HTTP_PORT) if is_shared else 0))
+    return frozenset(found)
+
+
+def _is_unicast(address: Address) -> bool:
+    """Return True for an address of one server that contains no address of IPv4."""
+    if not _within(address, _UNICAST):
+        return False
+    interface = int(address) >> 32 & _LOW_32 if address.version == 6 else 0
+    return (interface & 0xFFFF) != _ISATAP or bool(interface >> 16 & _ISATAP_FLAGS)
 
 
 @cache
@@ -154,7 +252,11 @@ def _within(address: Address, among: Iterable[Network]) -> bool:
 def _with_ipv6_forms(among: Iterable[Network]) -> Iterable[Network]:
     for network in among:
         yield network
-        if network.version == 4:
-            for prefix in _IPV4_IN_IPV6:
-                base = ipaddress.IPv6Address(prefix | int(network.network_address))
-                yield ipaddress.IPv6Network((base, 96 + network.prefixlen))
+        if isinstance(network, ipaddress.IPv4Network):
+            yield from _forms_of_ipv4(network)
+
+
+def _forms_of_ipv4(network: ipaddress.IPv4Network) -> Iterable[Network]:
+    for prefix in _IPV4_IN_IPV6:
+        base = ipaddress.IPv6Address(prefix | int(network.network_address))
+        yield ipaddress.IPv6Network((base, 96 + network.prefixlen))

@@ -1,9 +1,9 @@
 """Routes of an inference cluster's gateway, from its HTTPRoutes.
 
 This is the part of the Gateway API that replicas use: rules that match a path
-prefix, replace it, and divide requests among Services by weight, or send them to
-an InferencePool. A route that uses more is not served at all, because serving
-half of it would be wrong; ``unsupported`` names the field.
+prefix and a token, replace the prefix, and divide requests among Services by
+weight, or send them to an InferencePool. A route that uses more is not served at
+all, because serving half of it would be wrong; ``unsupported`` names the field.
 """
 
 from collections import defaultdict
@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.gateway import inference_pools
-from modelplane.gateway.table import Backend, EndpointPicker, Route
+from modelplane.gateway.table import Backend, EndpointPicker, Route, Token
+from modelplane.gateway.tokens import HEADERS
 
 GATEWAY_NAME = "inference-gateway"
 """Name of the Gateway, in the system namespace, whose routes are served."""
@@ -129,10 +130,11 @@ def unsupported(http_route: Object) -> str:
 def _problems(rule: Object, namespace: str) -> Iterator[str]:
     for field in sorted(rule.keys() - _RULE_FIELDS):
         yield f"{field}: not supported"
-    for match in rule.get("matches") or ():
-        if match.keys() != {"path"} or match["path"].get("type", "PathPrefix") != "PathPrefix":
-            yield "matches: only a path of type PathPrefix is supported"
+    if not all(map(_is_supported, rule.get("matches") or ())):
+        yield "matches: only a path of type PathPrefix is supported"
     for each in rule.get("filters") or ():
+        if _removes_tokens(each):
+            continue
         rewrite = each.get("urlRewrite", {})
         if "replacePrefixMatch" not in rewrite.get("path", {}) or rewrite.keys() - {"path"}:
             yield "filters: only URLRewrite with replacePrefixMatch is supported"
@@ -150,11 +152,25 @@ def _problems(rule: Object, namespace: str) -> Iterator[str]:
             yield f'backendRefs: {kind} "{reference["name"]}" is in another namespace'
 
 
+def _is_supported(match: Object) -> bool:
+    """Return True for a match of a path prefix, with a token or without one."""
+    if match.keys() - {"headers"} != {"path"} or match["path"].get("type", "PathPrefix") != "PathPrefix":
+        return False
+    headers = match.get("headers", ())
+    known = [each for each in headers if each["name"] in HEADERS and each.get("type", "Exact") == "Exact"]
+    return len(known) == len(headers) == len(match.keys() & {"headers"})
+
+
+def _removes_tokens(rule_filter: Object) -> bool:
+    """Return True for a filter that removes tokens, which no engine gets from this gateway anyway."""
+    modifier = rule_filter.get("requestHeaderModifier", {})
+    return modifier.keys() == {"remove"} and set(modifier["remove"]) <= set(HEADERS)
+
+
 def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) -> Iterator[Route]:
     namespace, name = _key(http_route)
-    prefix = next(
-        (each["urlRewrite"]["path"]["replacePrefixMatch"] for each in rule.get("filters") or ()), ""
-    )
+    rewrites = (each for each in rule.get("filters") or () if not _removes_tokens(each))
+    prefix = next((each["urlRewrite"]["path"]["replacePrefixMatch"] for each in rewrites), "")
     references = [each for each in rule.get("backendRefs") or () if each.get("weight", 1) > 0]
     backends = tuple(
         backend
@@ -171,11 +187,13 @@ def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) ->
     everything: Object = {"path": {"value": "/"}}
     for match in rule.get("matches") or (everything,):
         value = match["path"].get("value", "/")
+        asked = next((Token(each["name"], each["value"]) for each in match.get("headers") or ()), None)
         yield Route(
             name=f"{namespace}/{name}",
             prefix=f"{value.rstrip('/')}/",
             backends=backends,
             unavailable="" if backends else unavailable,
+            token=asked,
         )
 
 

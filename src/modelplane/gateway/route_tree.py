@@ -18,8 +18,11 @@ from typing import Any, Final, TypeVar
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.model_service import ModelService
 from modelplane.api.names import backend_name, child_name, front_name
+from modelplane.gateway import tokens
 from modelplane.gateway.gateway_api import FRONT_PORT, GATEWAY, Manifest
-from modelplane.gateway.services import Selected, ip_version, rewriting
+from modelplane.gateway.services import Selected, ip_version, is_of_replica, rewriting
+from modelplane.gateway.table import Token
+from modelplane.gateway.tokens import GatewayKeys
 from modelplane.gateway.weights import limited
 
 ROUTE: Final = "httproute"
@@ -62,6 +65,7 @@ class _Place:
 
     service: ModelService
     leaves: int
+    keys: GatewayKeys
     depth: int = 0
     name: str = ""
 
@@ -80,7 +84,7 @@ class _Place:
     def next(self, number: int) -> "_Place":
         """Return the place of a rule below."""
         name = f"{self.name}.{number}" if self.name else str(number)
-        return _Place(self.service, self.leaves, self.depth + 1, name)
+        return _Place(self.service, self.leaves, self.keys, self.depth + 1, name)
 
 
 def has_steps(routes: Mapping[str, Manifest]) -> bool:
@@ -104,11 +108,20 @@ def rewrites_per_backend(route: Mapping[str, Any]) -> bool:
     return any(each.get("type") == "URLRewrite" for each in filters)
 
 
-def routes(service: ModelService, selected: Sequence[Selected], *, per_backend: bool) -> dict[str, Manifest]:
-    """Return the HTTPRoutes of a service by key. ``per_backend``: the gateway rewrites for one backend."""
+def routes(
+    service: ModelService,
+    selected: Sequence[Selected],
+    keys: GatewayKeys = GatewayKeys(),  # noqa: B008 - it is immutable
+    *,
+    per_backend: bool,
+) -> dict[str, Manifest]:
+    """Return the HTTPRoutes of a service by key. ``per_backend``: the gateway rewrites for one backend.
+
+    ``keys`` are those of the tokens by which the clusters' gateways know the fleet's.
+    """
     tree = _tree(selected, per_backend=per_backend)
     leaves = _leaves(tree)
-    first, *rest = _rules(tree, _Place(service, leaves), per_backend=per_backend)
+    first, *rest = _rules(tree, _Place(service, leaves, keys), per_backend=per_backend)
     found = {ROUTE: _route(service, "route", first)}
     steps = [rule for rules in rest for rule in rules]
     for number, chunk in enumerate(_chunks(steps), start=1):
@@ -176,15 +189,30 @@ def _leaf(leaf: _Leaf, place: _Place, version: str, *, per_backend: bool) -> Man
     for each, weight, own in zip(leaf.endpoints, weights, filters, strict=True):
         name = backend_name(each.endpoint.metadata.name)
         reference: Manifest = {"name": name, "port": each.target.port, "weight": weight}
-        if per_backend and own:
-            reference["filters"] = [own]
+        if per_backend and (of_backend := [*filter(None, (own, _headers(sent=_tokens(each, place))))]):
+            reference["filters"] = of_backend
         references.append(reference)
-    of_rule: list[Manifest] = []
-    if place.depth:
-        of_rule.append({"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": [HEADER]}})
-    if not per_backend:
-        of_rule += [each for each in filters[:1] if each]
+    removed = [HEADER] if place.depth else []
+    if per_backend:
+        return _rule(place.match(below), [*filter(None, [_headers(removed)])], references)
+    # Each replica has a path, and so a rule, of its own.
+    sent = [token for each in leaf.endpoints[:1] for token in _tokens(each, place)]
+    of_rule = [*filter(None, (_headers(removed, sent), *filters[:1]))]
     return _rule(place.match(below), of_rule, references)
+
+
+def _tokens(selected: Selected, place: _Place) -> tuple[Token, ...]:
+    metadata = selected.endpoint.metadata
+    known = tokens.tokens(place.keys, f"{metadata.namespace}/{metadata.name}")
+    return known if is_of_replica(selected.endpoint) else ()
+
+
+def _headers(removed: Sequence[str] = (), sent: Sequence[Token] = ()) -> Manifest:
+    """Return the filter that removes and sets headers; empty if there is nothing to do."""
+    modifier: Manifest = {"remove": list(removed)} if removed else {}
+    if sent:
+        modifier["set"] = [{"name": each.header, "value": each.value} for each in sent]
+    return {"type": "RequestHeaderModifier", "requestHeaderModifier": modifier} if modifier else {}
 
 
 def _filter_of(selected: Selected, version: str, below: str, usual: str) -> Manifest:

@@ -15,7 +15,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from modelplane.api import labels
 from modelplane.api.listing import listing
+from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import EndpointEntry, ModelService
 from modelplane.api.rejected import Rejected
 from modelplane.gateway import balancing, canary_weights, credentials
@@ -99,7 +101,9 @@ def _problems(parts: SplitResult, host: str, version: int) -> Iterator[tuple[boo
 def target_of(endpoint: ModelEndpoint, destinations: Destinations) -> Target | Rejected:
     """Return the destination of an endpoint, or why the gateway must not use it."""
     target = parse_url(endpoint.spec.url)
-    if isinstance(target, Target) and (why := destinations.refusal(target.host, target.port)):
+    if isinstance(target, Target) and (
+        why := destinations.refusal(target.host, target.port, of_replica=is_of_replica(endpoint))
+    ):
         return RefusedDestination(f"the gateway must not send requests to it: {why}")
     if isinstance(target, Target) and (
         why := credentials.in_clear_text(endpoint, target.host, tls=target.tls, destinations=destinations)
@@ -108,6 +112,21 @@ def target_of(endpoint: ModelEndpoint, destinations: Destinations) -> Target | R
     if isinstance(target, Target) and (why := _outside(endpoint, tls=target.tls)):
         return Rejected(why)
     return target
+
+
+def is_of_replica(endpoint: ModelEndpoint) -> bool:
+    """Return True for the endpoint of a ModelReplica, which leads to the replica's own path.
+
+    Whoever writes such a reference into another endpoint reaches no replica but that of its own name.
+    """
+    metadata = endpoint.metadata
+    is_owned = any(
+        each.controller
+        and (each.api_version, each.kind) == (API_VERSION, kind_name(ModelReplica))
+        and each.name == metadata.name
+        for each in metadata.owner_references
+    )
+    return is_owned and endpoint.spec.rewrite_path == f"/{metadata.namespace}/{metadata.name}/"
 
 
 def _outside(endpoint: ModelEndpoint, *, tls: bool) -> str:
@@ -209,6 +228,7 @@ def _backend(selected: Selected) -> Backend:
         credential=credentials.reference(endpoint, target.authority),
         region=endpoint.spec.region or "",
         priority=selected.priority,
+        tokens=() if is_of_replica(endpoint) else None,
     )
 
 

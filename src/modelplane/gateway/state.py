@@ -5,6 +5,7 @@ certificates are usable; under Crossplane, another process writes the conditions
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +29,8 @@ class GatewayState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     """True if the published configuration admits requests with a key only."""
     has_tls: bool = False
     """True if the published configuration serves TLS only."""
+    keys_sent: dict[str, datetime] = msgspec.field(default_factory=dict)
+    """Time since which the gateway sends the tokens of a key, by the key's number."""
 
 
 def manifest(state: GatewayState, namespace: str) -> dict[str, Any]:

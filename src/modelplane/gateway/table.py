@@ -53,6 +53,14 @@ class EndpointPicker:
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """Header by which the gateway of a cluster knows the fleet's gateway."""
+
+    header: str
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Backend:
     """Destination of requests."""
 
@@ -82,6 +90,8 @@ class Backend:
     """Region in which it answers; empty for none."""
     priority: int = 0
     """Tier of the route, 0 the first: the next one is asked if this one fails."""
+    tokens: tuple[Token, ...] | None = None
+    """Proof for the gateway of its cluster; None for a backend that is no replica."""
     picker: EndpointPicker | None = None
     """Chooses among ``hosts``; the backend is then the only one of its route."""
 
@@ -131,6 +141,8 @@ class Route:
     """Message to clients while ``backends`` is empty: the cause, and the command that shows more."""
     settings: ServiceEntry = field(default_factory=ServiceEntry)
     """Treatment of its requests by the gateway module before they are routed."""
+    token: Token | None = None
+    """Token that a request needs; None admits every request. Other requests have no route."""
 
 
 @dataclass(frozen=True, slots=True)

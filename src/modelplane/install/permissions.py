@@ -163,15 +163,16 @@ SYSTEM = (
         "",
         ("secrets",),
         ("patch",),
-        "A renewed token of a cluster is written into its kubeconfig. The platform team chooses the names of "
+        "A renewed token of a cluster is written into its kubeconfig, and the key that clusters require "
+        "into the Secret of the gateway's keys. The platform team chooses the names of "
         "these Secrets.",
     ),
     Rule(
         "",
         ("secrets",),
         ("create",),
-        "The certificates for mutual TLS with the gateways of clusters. A role cannot name what is created.",
-        unseen="only an InferenceCluster with spec.gateway.mutualTLS asks",
+        "The keys of the fleet's gateway, and the certificates for mutual TLS with the gateways of clusters. "
+        "A role cannot name what is created.",
     ),
     Rule(
         "coordination.k8s.io", ("leases",), ("create",), "The first of several controllers makes the Lease."

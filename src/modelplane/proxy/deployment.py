@@ -95,7 +95,7 @@ class GatewayDeployment:
     async def bring(self, files: Mapping[str, str]) -> bool:
         """Publish files, first the private ones, which the others name."""
         self._takes_tls = takes_tls(files)
-        private = {path: content for path, content in files.items() if is_private(path)}
+        private = {path: content for path, content in files.items() if is_private(path, content)}
         others = {path: content for path, content in files.items() if path not in private}
         written = [await self._private.publish(private), await self._public.publish(others, tuple(private))]
         return any(written)

@@ -24,9 +24,11 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.inference_gateway import DEFAULT_NAME
+from modelplane.gateway.envoy.files import CLUSTERS
 from modelplane.gateway.envoy.module import PRIVATE
 from modelplane.gateway.envoy.mutual_tls import FOLDER
 from modelplane.gateway.envoy.tls import TLS
+from modelplane.gateway.envoy.tokens import TOKENS
 from modelplane.kube import resources
 from modelplane.kube.resources import Object, Resource
 
@@ -40,7 +42,7 @@ CHUNK_BYTES = 512 * 1024
 """Half of the maximum of a ConfigMap or Secret (Kubernetes API, "ConfigMap")."""
 
 _PRIVATE = (PRIVATE, TLS, FOLDER)
-"""Folders of the files that are published as Secrets."""
+"""Folders of the files that are published as Secrets, as are clusters with tokens."""
 
 _LEAST_BYTES = 1024 * 1024
 _MOST_BYTES = 4 * _LEAST_BYTES
@@ -186,9 +188,9 @@ def _read(
     return Read(files, private)
 
 
-def is_private(path: str) -> bool:
+def is_private(path: str, content: str = "") -> bool:
     """Return True if a file is published in Secrets."""
-    return path.startswith(_PRIVATE)
+    return path.startswith(_PRIVATE) or (path == CLUSTERS and f'"{TOKENS}"' in content)
 
 
 def _is_within(path: str) -> bool:

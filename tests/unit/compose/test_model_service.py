@@ -32,7 +32,7 @@ def composed(
             "apiVersion": API,
             "kind": "ModelEndpoint",
             "metadata": {"name": f"e-{at:04}", "namespace": namespace, "labels": {"example.com/of": "qwen"}},
-            "spec": {"url": f"http://10.0.{at // 250}.{at % 250 + 1}/"},
+            "spec": {"url": f"http://203.0.{at // 250}.{at % 250 + 1}/"},
         }
         for at in range(endpoints)
     )

@@ -40,7 +40,10 @@ def _said(standbys: dict[str, Any], endpoints: dict[str, int], *, stated: bool =
         "gateway": (_item("InferenceGateway", "default", {"backend": "Envoy"}),),
         "endpoints": tuple(
             _item(
-                "ModelEndpoint", f"{name}-{number}", {"url": "http://x"}, **{"modelplane.ai/deployment": name}
+                "ModelEndpoint",
+                f"{name}-{number}",
+                {"url": "http://x.y"},
+                **{"modelplane.ai/deployment": name},
             )
             for name, count in endpoints.items()
             for number in range(count)

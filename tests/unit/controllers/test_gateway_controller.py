@@ -4,23 +4,29 @@ import json
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from modelplane.api import labels
 from modelplane.compose.composition import Blocked, Composition, Requirement, Unknown
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.gateway_controller import GatewayController, Settings
+from modelplane.controllers.gateway_keys import Keys
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Composed
+from modelplane.gateway import tokens
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.keys import KeyFile
 from modelplane.gateway.ledger import Ledger
 from modelplane.gateway.load import Load
 from modelplane.gateway.table import Backend, CredentialReference, Front, Route
+from modelplane.gateway.tokens import GatewayKeys
 from modelplane.kube.resources import Object
 from modelplane.proxy.directory import GatewayDirectory
 from modelplane.proxy.interface import GatewayAddress, Proxy
@@ -44,6 +50,8 @@ class Bench:
         self.inference_gateway: dict[str, Any] | None = None
         self.secrets: dict[str, dict[str, Any]] = {}
         self.secret: tuple[Object, ...] | Unknown = ()
+        self.keys: GatewayKeys | None = GatewayKeys()
+        self.sent: list[GatewayKeys] = []
         self._clusters = clusters
         self.gateway = self.in_front_of(GatewayDirectory(Path("unused"), "127.0.0.1:8080", self._write))
 
@@ -60,6 +68,7 @@ class Bench:
                 written=lambda: None,
                 certificates=Certificates(lambda: self.inference_gateway, self.secrets.get),
                 credentials=ProviderCredentials(self._find, lambda _path: ""),
+                keys=cast("Keys", SimpleNamespace(current=lambda: self.keys, sent=self.sent.append)),
             ),
         )
         return self.gateway
@@ -222,6 +231,53 @@ async def test_a_route_that_asks_for_too_much_is_named_once(
             await bench.look()
             await bench.look()
     assert caplog.text.count("HTTPRoute n/r of cluster east is not served: spec.hostnames") == 1
+
+
+KEYS = GatewayKeys({1: b"k" * 32}, required=1)
+
+
+@pytest.mark.parametrize(
+    ("owner", "keys", "is_required"),
+    [
+        pytest.param("ModelReplica", KEYS, True, id="of a replica"),
+        pytest.param("ModelReplica", replace(KEYS, required=0), False, id="not required yet"),
+        pytest.param("", KEYS, False, id="of somebody else, to whom nothing sends tokens"),
+    ],
+)
+async def test_on_one_machine_the_route_of_a_replica_needs_its_token(
+    bench: Bench,
+    east: Any,
+    clusters: Clusters,
+    connected: Any,
+    owner: str,
+    keys: GatewayKeys,
+    *,
+    is_required: bool,
+) -> None:
+    route = _route(rules=[{"matches": [{"path": {"type": "PathPrefix", "value": "/n/r/"}}]}])
+    route["metadata"]["annotations"] = {labels.OWNER_KIND: owner}
+    east.has([_gateway(), route])
+    await connected(clusters, "east", east)
+    bench.keys = keys
+    async with _running(bench):
+        await bench.look()
+    [configuration] = json.loads(bench.written["routes/cluster-east.json"])["resources"]
+    [found] = [each for each in configuration["virtual_hosts"][0]["routes"] if each["name"] == "n/r"]
+    token = tokens.required(keys, "n/r")
+    wanted = [{"name": token.header, "string_match": {"exact": token.value}}] if token else None
+    assert found["match"].get("headers") == (wanted if is_required else None)
+    assert bench.sent[-1] == keys
+
+
+async def test_nothing_is_written_before_the_keys_are_known(bench: Bench) -> None:
+    bench.keys = None
+    async with _running(bench):
+        bench.gateway.touch()
+        await asyncio.sleep(1)
+        assert bench.writes == 0
+        bench.keys = KEYS
+        await asyncio.sleep(10)
+    assert bench.writes > 0
 
 
 async def test_a_write_that_fails_is_tried_again(bench: Bench) -> None:

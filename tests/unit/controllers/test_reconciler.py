@@ -228,7 +228,7 @@ async def test_a_service_is_composed_without_a_look_at_other_namespaces(
     for namespace in ("n", "other"):
         endpoint = OwnerKey("ModelEndpoint", namespace, namespace)
         bench.informers["ModelEndpoint"].remember(
-            _object(endpoint, {"url": f"http://{namespace}/v1"}, labels={"app": "m"})
+            _object(endpoint, {"url": f"http://{namespace}.example/v1"}, labels={"app": "m"})
         )
 
     def every(_informer: Informer) -> Iterator[Any]:
@@ -239,7 +239,7 @@ async def test_a_service_is_composed_without_a_look_at_other_namespaces(
     assert composed is not None
     assert isinstance(composed.composition, Composition)
     [route] = composed.composition.routes
-    assert [backend.hosts for backend in route.backends] == [(("n", 80),)]
+    assert [backend.hosts for backend in route.backends] == [(("n.example", 80),)]
 
 
 async def test_nothing_is_decided_before_the_releases_of_an_owner_have_been_read(

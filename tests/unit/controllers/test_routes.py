@@ -224,7 +224,7 @@ def _service(number: int, version: int = 5, **metadata: Any) -> dict[str, Any]:
 
 
 def _endpoint(number: int, version: int = 5, **annotations: str) -> dict[str, Any]:
-    spec = {"url": f"http://10.0.0.{number}:80"}
+    spec = {"url": f"http://192.0.2.{number}:80"}
     labels = {"model": str(number)}
     return _object("ModelEndpoint", f"e-{number}", spec, version, labels=labels, annotations=annotations)
 

@@ -80,7 +80,7 @@ def test_others_are_not(host: str) -> None:
         pytest.param(Destinations(), "postgres.other.svc", "", id="Envoy checks a name once it is resolved"),
         *(
             pytest.param(
-                Destinations(refuses_internal_names=True),
+                Destinations(refuses_internal=True),
                 name,
                 "it is a name of the gateway's own cluster: use an address",
                 id=f"nothing checks {name}",
@@ -126,3 +126,95 @@ def test_the_gateway_itself_is_refused(gateway: str, host: str, port: int, why: 
 )
 def test_the_gateway_itself_is_refused_with_tls(gateway: str, port: int, why: str) -> None:
     assert Destinations(gateway=gateway, has_tls=True).refusal("192.0.2.1", port) == why
+
+
+INSTALLED = Destinations(refuses_internal=True)
+CONTAINS = "not a global address of IPv6, or contains an IPv4 address"
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        pytest.param("10.96.0.1", "a private address", id="a Service"),
+        pytest.param("10.244.1.7", "a private address", id="a pod"),
+        pytest.param("172.20.0.10", "a private address", id="the second private range"),
+        pytest.param("192.168.1.1", "a private address", id="the third private range"),
+        pytest.param("100.64.0.1", "a private address", id="pods with shared addresses"),
+        pytest.param("fd00:10:96::1", "a private address", id="a Service over IPv6"),
+        pytest.param("::ffff:10.96.0.1", "10.96.0.1 is a private address", id="a Service in IPv6"),
+        pytest.param("64:ff9b::a60:1", "10.96.0.1 is a private address", id="a Service behind NAT64"),
+        pytest.param("64:ff9b:1::a60:1", CONTAINS, id="a Service behind NAT64 of the network"),
+        pytest.param("64:ff9b:1::a9fe:a9fe", CONTAINS, id="metadata behind NAT64 of the network"),
+        pytest.param("::169.254.169.254", CONTAINS, id="compatible with IPv4"),
+        pytest.param("::ffff:0:127.0.0.1", CONTAINS, id="translated from IPv4"),
+        pytest.param("2002:7f00:1::", "an address of 6to4", id="loopback by 6to4"),
+        pytest.param("2002:a9fe:a9fe::1", "an address of 6to4", id="metadata by 6to4"),
+        pytest.param("2001:0:a9fe:a9fe::1", "among them Teredo", id="Teredo, the server"),
+        pytest.param("2001:0:4136:e378:8000:63bf:80ff:fffe", "among them Teredo", id="Teredo, the client"),
+        pytest.param("2600::5efe:a9fe:a9fe", CONTAINS, id="ISATAP"),
+        pytest.param("2600::200:5efe:7f00:1", CONTAINS, id="ISATAP of a unique address"),
+        pytest.param("fec0::1", CONTAINS, id="site-local"),
+        pytest.param("100::1", CONTAINS, id="discarded"),
+        pytest.param("postgres.other.svc", "a name of the gateway's own cluster", id="a Service by name"),
+        pytest.param("postgres.other.svc.example.internal", "own cluster", id="of another cluster domain"),
+        pytest.param("10-244-1-7.other.pod.example.internal", "own cluster", id="a pod by name"),
+        pytest.param("postgres", "a name of the gateway's own cluster", id="by the search path"),
+        pytest.param("x.cluster.local", "a name of the gateway's own cluster", id="the cluster's domain"),
+    ],
+)
+def test_pods_and_services_of_the_gateways_cluster_are_refused(host: str, why: str) -> None:
+    assert why in INSTALLED.refusal(host, 80)
+    assert INSTALLED.refusal(host, 443), "on every port"
+
+
+@pytest.mark.parametrize("host", ["8.8.8.8", "2600::1", "64:ff9b::808:808", "api.example.com"])
+def test_servers_of_the_internet_are_not(host: str) -> None:
+    assert INSTALLED.refusal(host, 443) == ""
+
+
+def test_the_platform_team_allows_private_addresses() -> None:
+    policy = Destinations(refuses_internal=True, allowed=networks(["10.96.0.7", "64:ff9b:1::/48"]))
+    assert policy.refusal("10.96.0.7", 80) == policy.refusal("64:ff9b:1::1", 80) == ""
+    assert policy.refusal("10.96.0.8", 80)
+
+
+CLUSTERS = ("198.51.100.7", "lb.Example.com.", "[2600::7]:8443", "127.0.0.1:8801", "10.0.0.9:8443")
+OF_ALL_TEAMS = (
+    "it is the gateway of an InferenceCluster, which serves the models of all teams: select the "
+    "ModelEndpoints that ModelReplicas create, or use another"
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [
+        pytest.param("198.51.100.7", 80, id="by address"),
+        pytest.param("198.51.100.7", 8080, id="on another port"),
+        pytest.param("::ffff:198.51.100.7", 443, id="in IPv6"),
+        pytest.param("64:ff9b::c633:6407", 443, id="behind NAT64"),
+        pytest.param("lb.example.com", 80, id="by name"),
+        pytest.param("2600::7", 80, id="over IPv6"),
+        pytest.param("2600:0:0:0:0:0:0:7", 80, id="over IPv6, another form"),
+        pytest.param("127.0.0.1", 8801, id="on loopback"),
+        pytest.param("localhost", 8801, id="on loopback, by name"),
+        pytest.param("0.0.0.0", 8801, id="on loopback, unspecified"),
+        pytest.param("10.0.0.9", 80, id="at a private address"),
+    ],
+)
+@pytest.mark.parametrize("is_local", [False, True], ids=["installed", "local"])
+def test_the_gateway_of_a_cluster_is_for_replicas_only(host: str, port: int, *, is_local: bool) -> None:
+    policy = Destinations(
+        clusters=CLUSTERS, is_local=is_local, refuses_internal=not is_local, allowed=networks(["0.0.0.0/0"])
+    )
+    assert policy.refusal(host, port) == OF_ALL_TEAMS, "whatever else is allowed"
+    assert policy.refusal(host, port, of_replica=True) == ""
+
+
+def test_other_programs_of_the_machine_are_not_its_clusters_gateway() -> None:
+    policy = Destinations(clusters=CLUSTERS, is_local=True)
+    assert policy.refusal("127.0.0.1", 11434) == ""
+
+
+def test_a_replica_reaches_a_private_gateway_of_its_cluster() -> None:
+    assert INSTALLED.refusal("10.1.2.3", 80, of_replica=True) == ""
+    assert "link-local" in INSTALLED.refusal("169.254.169.254", 80, of_replica=True), "and nothing else"

@@ -1,7 +1,8 @@
 """Routes from the cluster's gateway to the pods that serve a replica's requests.
 
 Each replica has a route at ``/<namespace>/<replica>/``. Its backend is a Service, which sends a request to
-any pod, or an InferencePool, whose picker chooses the pod.
+any pod, or an InferencePool, whose picker chooses the pod. A request needs the replica's token, which only
+the fleet's gateway sends and no engine gets.
 """
 
 from collections.abc import Iterator
@@ -12,9 +13,11 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.backends.endpoint_picker import PORT, picker, picker_name, pool_name
 from modelplane.compose.backends.table import serving_labels
 from modelplane.compose.backends.workload import ENGINE_PORT
-from modelplane.compose.composition import Desired
+from modelplane.compose.composition import Desired, Keep
+from modelplane.compose.gateway_keys import ReplicaLink
 from modelplane.compose.readiness import exists
 from modelplane.gateway.http_routes import GATEWAY_NAME
+from modelplane.gateway.tokens import HEADERS
 
 ROUTE_KEY = "model-route"
 """Key of the HTTPRoute."""
@@ -31,7 +34,7 @@ def picks(replica: ModelReplica) -> bool:
     return replica.spec.serving is not None and replica.spec.serving.picks
 
 
-def ingress_objects(replica: ModelReplica) -> Iterator[Desired]:
+def ingress_objects(replica: ModelReplica, link: ReplicaLink) -> Iterator[Desired | Keep]:
     """Yield the objects that route requests to a replica's pods."""
     cluster = replica.spec.cluster_name
     if picks(replica):
@@ -45,7 +48,11 @@ def ingress_objects(replica: ModelReplica) -> Iterator[Desired]:
     else:
         yield Desired("model-service", _service(replica), exists, cluster)
         backend = {"name": replica.metadata.name, "port": _SERVICE_PORT}
-    yield Desired(ROUTE_KEY, _route(replica, backend), exists, cluster)
+    yield (
+        Keep(ROUTE_KEY)
+        if link.is_unknown
+        else Desired(ROUTE_KEY, _route(replica, backend, link), exists, cluster)
+    )
 
 
 def _service(replica: ModelReplica) -> Object:
@@ -78,8 +85,14 @@ def _inference_pool(replica: ModelReplica) -> Object:
     }
 
 
-def _route(replica: ModelReplica, backend: dict[str, Any]) -> Object:
+def _route(replica: ModelReplica, backend: dict[str, Any], link: ReplicaLink) -> Object:
     metadata = replica.metadata
+    match: dict[str, Any] = {
+        "path": {"type": "PathPrefix", "value": f"/{metadata.namespace}/{metadata.name}/"}
+    }
+    if link.token is not None:
+        match["headers"] = [{"type": "Exact", "name": link.token.header, "value": link.token.value}]
+    removed = {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": list(HEADERS)}}
     return {
         "apiVersion": "gateway.networking.k8s.io/v1",
         "kind": "HTTPRoute",
@@ -88,14 +101,13 @@ def _route(replica: ModelReplica, backend: dict[str, Any]) -> Object:
             "parentRefs": [{"name": GATEWAY_NAME, "namespace": SYSTEM_NAMESPACE}],
             "rules": [
                 {
-                    "matches": [
-                        {"path": {"type": "PathPrefix", "value": f"/{metadata.namespace}/{metadata.name}/"}}
-                    ],
+                    "matches": [match],
                     "filters": [
+                        *([] if link.is_of_one_machine else [removed]),
                         {
                             "type": "URLRewrite",
                             "urlRewrite": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}},
-                        }
+                        },
                     ],
                     "backendRefs": [backend],
                     # A stream lasts as long as the model's response.

@@ -5,8 +5,10 @@ Envoy as children of the InferenceGateway. One rule: nothing is said of the gate
 the process that publishes it has reported.
 """
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
@@ -15,12 +17,14 @@ from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.reasons import ModelServiceCondition, ModelServiceReason
-from modelplane.compose import envoy_pods, fleet_gateway
+from modelplane.compose import envoy_pods, fleet_gateway, gateway_keys
 from modelplane.compose.composition import Request, Requirement, Unknown
+from modelplane.compose.inference_gateway import CLUSTERS
 from modelplane.compose.readiness import condition_of, is_true
-from modelplane.gateway import state
+from modelplane.gateway import state, tokens
 from modelplane.gateway.credentials import needs_module
 from modelplane.gateway.state import GatewayState
+from modelplane.gateway.tokens import GatewayKeys
 
 STATE: Final = "gateway-state"
 """Key of the requirement for the state of the gateway's configuration."""
@@ -33,6 +37,9 @@ _SERVICES = Requirement(SERVICES, API_VERSION, kind_name(ModelService))
 
 _ON_THE_WAY = frozenset({ModelServiceReason.CONFIGURING, ModelServiceReason.WAITING_FOR_GATEWAY})
 """Reasons of a service that a gateway does not route to yet."""
+
+_KEY_BYTES = 32
+_UNREPORTED = timedelta(hours=1)
 
 _NOT_REPORTED = "the state of the gateway's configuration is not reported yet"
 
@@ -63,9 +70,11 @@ def with_gateway(
             proxy=Backend.ENVOY if backend == Backend.ENVOY else Backend.GATEWAY_API,
             gateway_without_module=known.without_module if known else unknown,
         )
+    known = _reported(found.get(STATE, ()))
+    if owner.metadata.name == DEFAULT_NAME:
+        request = replace(request, gateway_keys=_keys(request, found.get(gateway_keys.KEY), known))
     if owner.spec.backend is not Backend.ENVOY:
         return replace(request, envoy_is_needed_by=_unmoved(request, found.get(SERVICES, ())))
-    known = _reported(found.get(STATE, ()))
     request = replace(
         request,
         gateway_address="",  # that of a Gateway of the Gateway API, which another backend serves
@@ -84,6 +93,41 @@ def with_gateway(
         gateway_without_module=known.without_module,
         gateway_asks_for_keys=known.asks_for_keys,
     )
+
+
+def _keys(
+    request: Request[InferenceGateway],
+    found: tuple[Object, ...] | Unknown | None,
+    known: GatewayState | None,
+) -> GatewayKeys | None:
+    """Return the keys of the gateway, the first one if there are none; None while they are not known.
+
+    Another gateway than Envoy reports nothing: by then, each service has been composed several times.
+    """
+    if found is None or isinstance(found, Unknown):
+        return None
+    if not found:
+        is_new = not request.found(CLUSTERS.key) and not request.unknown(CLUSTERS.key)
+        return GatewayKeys({1: secrets.token_bytes(_KEY_BYTES)}, 1 if is_new else 0)
+    keys = tokens.read(found[0])
+    if not keys.keys or request.now is None:
+        return None
+    if request.owner.spec.backend is Backend.ENVOY:
+        reported = known.keys_sent if known else {}
+        sent = {int(number): since for number, since in reported.items() if number.isdecimal()}
+        return tokens.advanced(keys, sent, request.now)
+    changed = _changed(request.observed.get(gateway_keys.KEY, {}))
+    since = {number: changed for number in keys.keys if changed is not None}
+    return tokens.advanced(keys, since, request.now, _UNREPORTED)
+
+
+def _changed(secret: Object) -> datetime | None:
+    """Return the time of the last change of an observed Secret; None if it is not known."""
+    times = [each.get("time", "") for each in secret.get("metadata", {}).get("managedFields") or ()]
+    try:
+        return datetime.fromisoformat(max(times, default=""))
+    except ValueError:
+        return None
 
 
 def _reported(found: tuple[Object, ...] | Unknown) -> GatewayState | None:

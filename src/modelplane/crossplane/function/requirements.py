@@ -22,7 +22,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import InferenceClusterCondition
 from modelplane.api.rejected import Rejected
-from modelplane.compose import definition_owner
+from modelplane.compose import definition_owner, gateway_keys
 from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference, replacement
 from modelplane.compose.composition import Credential, Guard, Requirement, Unknown
@@ -61,7 +61,7 @@ def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Require
     """Return the requirements that only Crossplane has, beside those of the core."""
     definition = Requirement(_DEFINITION, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
     if kind.type in (InferenceGateway, ModelEndpoint):
-        defined = (DEFINED, _GATEWAY) if kind.type is InferenceGateway else ()
+        defined = (DEFINED, _GATEWAY, gateway_keys.REQUIREMENT) if kind.type is InferenceGateway else ()
         return definition, *defined, *gateway.requirements(owner, composed)
     if isinstance(owner, InferenceCluster):
         reference = kubeconfig_reference(owner.spec.cluster, cluster_of_cloud(owner, composed))
@@ -133,7 +133,8 @@ class RequiredResources:
 
     def awaited(self, requirements: Iterable[Requirement]) -> bool:
         """Return True if a requirement has not been fetched yet."""
-        return any(not each.cluster and each.key not in self._given for each in requirements)
+        needed = (each for each in requirements if not (each.cluster or each.optional))
+        return any(each.key not in self._given for each in needed)
 
     def owned_by_other(self) -> Rejected | None:
         """Return why Crossplane must not compose objects of this kind; None if it may."""
@@ -215,6 +216,8 @@ class RequiredResources:
         asked = {requirement.key: key for key, requirement in looks(requirements).items()}
         found: dict[str, tuple[Object, ...] | Unknown] = {}
         for each in requirements:
+            if each.optional and each.key not in self._given:
+                continue
             if each.key in asked:
                 found[each.key] = observation.looked(asked[each.key])
             else:

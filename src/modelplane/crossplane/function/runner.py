@@ -20,7 +20,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose import cluster_namespace
+from modelplane.compose import cluster_namespace, gateway_keys
 from modelplane.compose.composition import Blocked, Composition, Desired, Request, Requirement
 from modelplane.compose.inference_gateway import INSTALLER_KEY
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
@@ -149,7 +149,7 @@ class Runner:
             now=self._now(),
             watching_since=self._watching_since,
         )
-        about = gateway.requirements(decoded, composed)
+        about = (*gateway.requirements(decoded, composed), gateway_keys.REQUIREMENT)
         asked = gateway.with_gateway(asked, given.required(about, observation), self._gateway_pods)
         composition = self._decided(composer, asked)
         if isinstance(composition, Blocked):

@@ -110,6 +110,7 @@ COMPOSED = (
     ),
     Touched(_DISCOVERY, "EndpointSlice", "endpointslices", Grant.PREREQUISITES, "the address of an endpoint"),
     Touched("v1", "Service", "services", Grant.CHART, "what a route names for an endpoint"),
+    Touched("v1", "Secret", "secrets", Grant.CHART, "the keys of the gateway, and those that objects name"),
     Touched("v1", "ServiceAccount", "serviceaccounts", Grant.CHART, "the identities of the gateway's pods"),
     Touched(_APPS, "Deployment", "deployments", Grant.CHART, "the gateway's pods"),
     Touched(
@@ -161,7 +162,6 @@ REQUIRED = (
         "the values of the priorities that DeviceQuotas allow",
         read_only=True,
     ),
-    Touched("v1", "Secret", "secrets", Grant.CHART, "whether a named Secret is there", read_only=True),
     Touched(
         "v1", "ConfigMap", "configmaps", Grant.CHART, "whether a named ConfigMap is there", read_only=True
     ),

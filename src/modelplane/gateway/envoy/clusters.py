@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from modelplane.api.rate_limit_service import RateLimitService
-from modelplane.gateway.envoy import endpoint_pickers, mutual_tls, rate_limits, rewrite
+from modelplane.gateway.envoy import endpoint_pickers, mutual_tls, rate_limits, rewrite, tokens
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Backend, EndpointPicker, Listener
 
@@ -82,7 +82,9 @@ def cluster(name: str, backend: Backend, *, has_identity: bool = False) -> dict[
         **endpoint_pickers.balancing(backend.picker),
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
         "connect_timeout": _CONNECT_TIMEOUT,
-        "metadata": rewrite.of_backend(backend),
+        "metadata": {
+            "filter_metadata": rewrite.of_backend(backend)["filter_metadata"] | tokens.of_backend(backend)
+        },
         "typed_extension_protocol_options": {
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": _protocol(backend)
         },

@@ -46,7 +46,7 @@ def files(table: Table) -> dict[str, str]:
     }
     policies = {
         destinations_file(listener.name): _response(
-            f"{CONFIG}core.v3.TypedExtensionConfig", [policy(listener.destinations)]
+            f"{CONFIG}core.v3.TypedExtensionConfig", [policy(listener, listener.destinations)]
         )
         for listener in listeners
         if listener.destinations is not None

@@ -13,6 +13,7 @@ from modelplane.gateway.envoy import (
     replies,
     rewrite,
     tls,
+    tokens,
     upstream_addresses,
 )
 from modelplane.gateway.envoy.clusters import BUFFER_BYTES
@@ -112,6 +113,7 @@ def _router(listener: Listener, *, with_module: bool) -> dict[str, Any]:
             "@type": f"{HTTP_FILTERS}router.v3.Router",
             "suppress_envoy_headers": True,
             "upstream_http_filters": [
+                *tokens.below_router(listener),
                 *upstream_addresses.below_router(listener),
                 *([module.backend(listener)] if with_module else rewrite.below_router()),
                 {

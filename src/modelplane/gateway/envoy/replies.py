@@ -10,7 +10,7 @@ from typing import Any
 from modelplane.gateway.envoy import rate_limits
 from modelplane.gateway.envoy.module import ERRORS
 from modelplane.gateway.envoy.type_urls import ENVOY
-from modelplane.gateway.envoy.upstream_addresses import DENIED
+from modelplane.gateway.envoy.upstream_addresses import DENIED, DENIED_TO_OTHERS
 from modelplane.gateway.table import Listener
 
 NOT_FOUND = (
@@ -92,8 +92,10 @@ def _destination_refused() -> dict[str, Any]:
         "the host of this ModelEndpoint's url resolves to an address that the gateway must not send requests "
         "to: use another host, or ask the platform team to allow the address in the InferenceGateway"
     )
+    names = (DENIED, DENIED_TO_OTHERS)
+    denied = ", ".join(f"'rbac_access_denied_matched_policy[{name}]'" for name in names)
     return {
-        "filter": _details(f"== 'rbac_access_denied_matched_policy[{DENIED}]'"),
+        "filter": _details(f"in [{denied}]"),
         "body_format_override": {
             "json_format": _error(message, "invalid_request_error", "destination_refused")
         },

@@ -19,6 +19,8 @@ from modelplane.gateway.envoy import (
     priority_groups,
     replies,
     rewrite,
+    tokens,
+    upstream_addresses,
 )
 from modelplane.gateway.envoy.clusters import cluster_name
 from modelplane.gateway.envoy.type_urls import ENVOY
@@ -162,11 +164,13 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
     path = route.prefix.rstrip("/")
     matched: dict[str, Any] = {
         "name": route.name,
-        "match": {"path_separated_prefix": path} if path else {"prefix": "/"},
+        "match": ({"path_separated_prefix": path} if path else {"prefix": "/"}) | tokens.required(route),
     }
     if not route.backends:
         return {**matched, **replies.unavailable(route.unavailable)}
+    matched |= tokens.removed(listener)
     matched["metadata"] = rewrite.of_route(route)
+    matched["metadata"]["filter_metadata"] |= upstream_addresses.of_route(route)
     matched["request_body_buffer_limit"] = _RETRIED_BYTES
     is_ordered = route.settings.balancing is not None
     if groups := attempts(route.backends, is_ordered=is_ordered):

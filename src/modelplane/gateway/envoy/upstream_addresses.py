@@ -1,21 +1,29 @@
 """Check of the address of each attempt, before its connection is opened.
 
 A name of a backend is resolved while serving, and its answer may change. The filter sees the address that was
-chosen, so it checks the very one that Envoy would connect to.
+chosen, so it checks the very one that Envoy would connect to. Replicas may lead to more addresses than other
+backends, and are known by their tokens.
 """
 
 from typing import Any
 
 from modelplane.gateway.destinations import Destinations, Network
+from modelplane.gateway.envoy import tokens
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
-from modelplane.gateway.table import Listener
+from modelplane.gateway.services import ip_version
+from modelplane.gateway.table import Listener, Route
 
 _FOLDER = "destinations/"
 _FILTER = "envoy.filters.http.upstream_rbac"
+_NAMES = "modelplane.names"
+_RESOLVED = "resolved"
 _RBAC = f"{HTTP_FILTERS}rbac.v3.RBAC"
 
 DENIED = "refused-destination"
-"""Name of the policy, in the response code details of a refusal."""
+"""Name of the policy for all backends, in the response code details of a refusal."""
+
+DENIED_TO_OTHERS = "refused-destination-of-no-replica"
+"""Name of the policy for all backends but replicas."""
 
 
 def destinations_file(listener: str) -> str:
@@ -42,32 +50,77 @@ def below_router(listener: Listener) -> list[dict[str, Any]]:
     ]
 
 
-def policy(destinations: Destinations) -> dict[str, Any]:
+def of_route(route: Route) -> dict[str, Any]:
+    """Return the metadata of an Envoy route with names that may resolve to what only replicas may lead to.
+
+    The many routes to replicas and addresses alone are not compared with all networks.
+    """
+    hosts = (host for each in route.backends if each.tokens is None for host, _ in each.hosts)
+    return {} if all(map(ip_version, hosts)) else {_NAMES: {_RESOLVED: True}}
+
+
+def policy(listener: Listener, destinations: Destinations) -> dict[str, Any]:
     """Return the ``TypedExtensionConfig`` of the filter."""
-    return {"name": _FILTER, "typed_config": {"@type": _RBAC, **_rules(destinations)}}
+    anyone = {"principals": [{"any": True}]}
+    policies = {}
+    if rules := _refused(destinations):
+        policies[DENIED] = {"permissions": rules, **anyone}
+    if rules := _refused_to_others(listener, destinations):
+        policies[DENIED_TO_OTHERS] = {
+            "permissions": rules,
+            **anyone,
+            "condition": tokens.is_not_of_replica(),
+        }
+    rules_ = {"rules": {"action": "DENY", "policies": policies}} if policies else {}
+    return {"name": _FILTER, "typed_config": {"@type": _RBAC, **rules_}}
 
 
-def _rules(destinations: Destinations) -> dict[str, Any]:
-    if not destinations.refused:
-        return {}
-    allowed = [{"not_rule": _any_of(destinations.allowed)}] if destinations.allowed else []
-    refused = {
-        "permissions": [{"and_rules": {"rules": [_any_of(destinations.refused), *allowed]}}],
-        "principals": [{"any": True}],
-    }
-    return {"rules": {"action": "DENY", "policies": {DENIED: refused}}}
+def _refused(destinations: Destinations) -> list[dict[str, Any]]:
+    """Return the rules for all backends."""
+    rules = [_any_of(destinations.refused)] if destinations.refused else []
+    if destinations.unicast:
+        rules.append({"not_rule": _any_of(destinations.unicast)})
+    return [_all_of(each, *_not_allowed(destinations)) for each in rules]
+
+
+def _refused_to_others(listener: Listener, destinations: Destinations) -> list[dict[str, Any]]:
+    """Return the rules for all backends but replicas; none while a replica has no token to be known by."""
+    backends = (each for route in listener.routes for each in route.backends)
+    if any(each.tokens == () for each in backends):
+        return []
+    gateways = [_within(network, port) for network, port in destinations.only_for_replicas]
+    rules = [_all_of(_is_named(), {"or_rules": {"rules": gateways}})] if gateways else []
+    if destinations.internal:
+        internal = _any_of(destinations.internal)
+        rules.append(_all_of(_is_named(), internal, *_not_allowed(destinations)))
+    return rules
+
+
+def _is_named() -> dict[str, Any]:
+    """Return the permission that holds on routes with names (``of_route``)."""
+    matcher = {"filter": _NAMES, "path": [{"key": _RESOLVED}], "value": {"bool_match": True}}
+    return {"sourced_metadata": {"metadata_matcher": matcher, "metadata_source": "ROUTE"}}
+
+
+def _not_allowed(destinations: Destinations) -> list[dict[str, Any]]:
+    return [{"not_rule": _any_of(destinations.allowed)}] if destinations.allowed else []
+
+
+def _all_of(*rules: dict[str, Any]) -> dict[str, Any]:
+    return {"and_rules": {"rules": list(rules)}}
 
 
 def _any_of(networks: tuple[Network, ...]) -> dict[str, Any]:
     return {"or_rules": {"rules": [_within(network) for network in networks]}}
 
 
-def _within(network: Network) -> dict[str, Any]:
+def _within(network: Network, port: int = 0) -> dict[str, Any]:
     block = {"address_prefix": str(network.network_address), "prefix_len": network.prefixlen}
     type_ = f"{ENVOY}extensions.rbac.matchers.upstream_ip_port.v3.UpstreamIpPortMatcher"
+    ports = {"upstream_port_range": {"start": port, "end": port + 1}} if port else {}
     return {
         "matcher": {
             "name": "envoy.rbac.matchers.upstream_ip_port",
-            "typed_config": {"@type": type_, "upstream_ip": block},
+            "typed_config": {"@type": type_, "upstream_ip": block, **ports},
         }
     }

@@ -1,5 +1,7 @@
 """What the function takes the fleet's gateway to be, by what it was given."""
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -7,9 +9,12 @@ import pytest
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.compose.composition import Request, Unknown
+from modelplane.compose.gateway_keys import KEY
+from modelplane.compose.inference_gateway import CLUSTERS
 from modelplane.crossplane.function import gateway
-from modelplane.gateway import state
+from modelplane.gateway import state, tokens
 from modelplane.gateway.state import GatewayState
+from modelplane.gateway.tokens import SETTLED, GatewayKeys
 
 ADDRESS = "203.0.113.1"
 PODS = {"envoy-service": {"kind": "Service"}}
@@ -90,3 +95,91 @@ def test_what_is_reported_is_what_the_request_says() -> None:
     assert (seen.gateway_problem, seen.gateway_without_module, seen.gateway_tls_problem) == ("a", "b", "c")
     assert (seen.gateway_asks_for_keys, seen.gateway_has_tls, seen.proxy) == (True, True, Backend.ENVOY)
     assert seen.gateway_pods == PODS
+
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+KEYS = GatewayKeys({1: b"k" * 32})
+ENVOYS = GatewayState(keys_sent={"1": NOW - SETTLED})
+CLUSTER: dict[str, Any] = {"status": {"gateway": {"address": ADDRESS}}}
+
+
+def keys(
+    backend: Backend,
+    found: tuple[dict[str, Any], ...] | Unknown,
+    *,
+    clusters: tuple[dict[str, Any], ...] | Unknown = (CLUSTER,),
+    reported: GatewayState | None = None,
+    changed: datetime | None = None,
+) -> GatewayKeys | None:
+    """Return the keys that the InferenceGateway is to compose."""
+    request = replace(asked(backend), required={CLUSTERS.key: clusters}, now=NOW)
+    if changed:
+        fields = [{"manager": "crossplane", "time": f"{changed:%Y-%m-%dT%H:%M:%SZ}"}]
+        request = replace(request, observed={KEY: {"metadata": {"managedFields": fields}}})
+    given: dict[str, Any] = {KEY: found}
+    if reported:
+        given[gateway.STATE] = (state.manifest(reported, "modelplane-system"),)
+    return gateway.with_gateway(request, given, PODS).gateway_keys
+
+
+def secret(read: GatewayKeys = KEYS) -> tuple[dict[str, Any], ...]:
+    return (tokens.manifest(read, "modelplane-system"),)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "required"),
+    [
+        pytest.param((), 1, id="required at once without a cluster"),
+        pytest.param((CLUSTER,), 0, id="later with clusters, which may have requests in progress"),
+        pytest.param(Unknown("forbidden"), 0, id="later while clusters cannot be read"),
+    ],
+)
+def test_the_first_key_is_random(clusters: tuple[dict[str, Any], ...] | Unknown, required: int) -> None:
+    made = [keys(Backend.ENVOY, (), clusters=clusters) for _ in range(2)]
+    assert made[0] is not None
+    assert made[1] is not None
+    assert (list(made[0].keys), made[0].required) == ([1], required)
+    assert made[0].keys != made[1].keys
+
+
+@pytest.mark.parametrize(
+    ("found", "reported", "required"),
+    [
+        pytest.param(secret(), ENVOYS, 1, id="Envoy sends its tokens"),
+        pytest.param(secret(), GatewayState(), 0, id="Envoy does not send them yet"),
+        pytest.param(secret(), None, 0, id="nothing is reported"),
+        pytest.param(secret(replace(KEYS, required=1)), None, 1, id="never less than before"),
+        pytest.param(secret(replace(KEYS, is_off=True)), ENVOYS, 0, id="turned off"),
+    ],
+)
+def test_envoy_reports_which_tokens_it_sends(
+    found: tuple[dict[str, Any], ...], reported: GatewayState | None, required: int
+) -> None:
+    known = keys(Backend.ENVOY, found, reported=reported)
+    assert known is not None
+    assert (known.keys, known.required) == (KEYS.keys, required)
+
+
+@pytest.mark.parametrize(
+    ("changed", "required"),
+    [
+        pytest.param(NOW - timedelta(hours=1), 1, id="an hour after the last change"),
+        pytest.param(NOW - timedelta(minutes=59), 0, id="not before"),
+        pytest.param(None, 0, id="not while the time is unknown"),
+    ],
+)
+def test_another_gateway_has_an_hour_to_send_tokens(changed: datetime | None, required: int) -> None:
+    known = keys(Backend.GATEWAY_API, secret(), changed=changed)
+    assert known is not None
+    assert known.required == required
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(Unknown("no answer"), id="not readable"),
+        pytest.param(({"metadata": {}, "data": {}},), id="without a key"),
+    ],
+)
+def test_keys_that_are_not_known_are_not_composed(found: tuple[dict[str, Any], ...] | Unknown) -> None:
+    assert keys(Backend.ENVOY, found) is None
