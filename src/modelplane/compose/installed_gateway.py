@@ -27,7 +27,7 @@ INSTALLER: Final = "modelplane-installer"
 DEFINITIONS: Final = "gateway-definitions"
 METALLB: Final = "metallb"
 CLASS: Final = "gateway-class"
-OBJECTS: Final = (CLASS, stack_gateway.KEY)
+OBJECTS: Final = (CLASS, stack_gateway.KEY, stack_gateway.LIMITS_KEY)
 """Keys of the objects, which are deleted before the releases."""
 
 DEFINITION: Final = "httproutes.gateway.networking.k8s.io"
@@ -215,6 +215,8 @@ def _gateway(row: Implementation) -> Iterator[Desired]:
         "spec": {"gatewayClassName": row.class_name, "listeners": [listener]},
     }
     yield Desired(stack_gateway.KEY, manifest, lambda seen: bool(stack_gateway.address(seen)))
+    if row.controller == stack_gateway.CONTROLLER:
+        yield Desired(stack_gateway.LIMITS_KEY, stack_gateway.limits(GATEWAY), exists)
 
 
 def needs() -> Iterator[tuple[str, str]]:

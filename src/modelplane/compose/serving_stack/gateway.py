@@ -7,7 +7,7 @@ from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.serving_stack import Listener, ListenerProtocol
 from modelplane.compose.composition import Desired, Requirement
-from modelplane.compose.readiness import exists
+from modelplane.compose.readiness import exists, is_true, when_condition
 from modelplane.compose.serving_stack import mutual_tls
 from modelplane.compose.serving_stack.component import Plan
 from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT, authority
@@ -16,12 +16,23 @@ from modelplane.gateway.http_routes import GATEWAY_NAME
 KEY: Final = "gateway"
 CLASS_KEY: Final = "gateway-class"
 
+ACCEPTED: Final = "Accepted"
+"""The condition by which a controller confirms a GatewayClass."""
+
+LIMITS_KEY: Final = "gateway-limits"
+"""Key of the policy with the limits of a gateway of Envoy Gateway."""
+
+LIMITS: Final = "modelplane-limits"
+"""Name of that policy."""
+
 CONTROLLER: Final = "gateway.envoyproxy.io/gatewayclass-controller"
 """Source: Envoy Gateway, "GatewayClass": the name of its controller."""
 
 DEFAULT_LISTENERS: Final = (Listener(name="http", port=80, protocol=ListenerProtocol.HTTP),)
 
 _API_VERSION = "gateway.networking.k8s.io/v1"
+_UNLIMITED: Final = 4_294_967_295
+"""The largest limit of Envoy. Its default of 1,024 requests answers 503 for a busy model; engines queue."""
 MADE = {labels.RESOURCE: KEY}
 
 
@@ -54,8 +65,33 @@ def _address(gateway: Object, listeners: Sequence[Mapping[str, Any]], usual: int
     return authority(addresses[0]["value"], listeners[0]["port"], usual) if addresses and listeners else ""
 
 
+def is_programmed(gateway: Object) -> bool:
+    """Return True if a gateway has an address, and its controller has configured its listeners."""
+    return bool(address(gateway)) and is_true(gateway, "Programmed")
+
+
+def limits(gateway: str) -> Object:
+    """Return the policy that admits any number of requests to the routes of a gateway of Envoy Gateway."""
+    return {
+        "apiVersion": "gateway.envoyproxy.io/v1alpha1",
+        "kind": "BackendTrafficPolicy",
+        "metadata": {"name": LIMITS, "namespace": SYSTEM_NAMESPACE},
+        "spec": {
+            "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": gateway}],
+            "circuitBreaker": {
+                "maxConnections": _UNLIMITED,
+                "maxPendingRequests": _UNLIMITED,
+                "maxParallelRequests": _UNLIMITED,
+            },
+        },
+    }
+
+
 def objects(plan: Plan) -> Iterator[Desired]:
-    """Yield the GatewayClass and the Gateway, which is ready once it has an address."""
+    """Yield the GatewayClass, the Gateway, and the policies of the Gateway.
+
+    The class is ready once its controller has accepted it, the Gateway once it has an address and listeners.
+    """
     gateway = plan.stack.spec.gateway
     class_: dict[str, Any] = {
         "apiVersion": _API_VERSION,
@@ -63,7 +99,7 @@ def objects(plan: Plan) -> Iterator[Desired]:
         "metadata": {"name": gateway.class_name},
         "spec": {"controllerName": CONTROLLER},
     }
-    yield Desired(CLASS_KEY, class_, exists, plan.cluster)
+    yield Desired(CLASS_KEY, class_, when_condition(ACCEPTED), plan.cluster)
     listeners: list[dict[str, Any]] = [
         {
             "name": each.name,
@@ -86,5 +122,6 @@ def objects(plan: Plan) -> Iterator[Desired]:
             "listeners": mutual_tls.listeners(plan, listeners, plan.request.observed.get(KEY)),
         },
     }
-    yield Desired(KEY, manifest, lambda seen: bool(address(seen)), plan.cluster)
+    yield Desired(KEY, manifest, is_programmed, plan.cluster)
+    yield Desired(LIMITS_KEY, limits(GATEWAY_NAME), exists, plan.cluster)
     yield from mutual_tls.objects(plan)
