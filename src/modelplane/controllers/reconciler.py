@@ -74,6 +74,7 @@ class Reconciler:
         canaries: Canaries | None = None,
         watched: Callable[[Model], Watched | None] = lambda _owner: None,
         wake: Callable[[OwnerKey], None] = lambda _key: None,
+        gateway_answer: Callable[[str], str | None] = lambda _cluster: None,
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -87,6 +88,7 @@ class Reconciler:
         self._canaries = canaries
         self._watched = watched
         self._wake = wake
+        self._gateway_answer = gateway_answer
         self._gateway_is_local = gateway_is_local
         self._watching_since: datetime | None = None
         self._children = children.index
@@ -213,6 +215,7 @@ class Reconciler:
             watching_since=self._watching_since,
             observes_capacity=True,
             gateway_is_local=self._gateway_is_local,
+            gateway_answer=self._gateway_answer(registered) if registered else None,
             mutual_tls=self._links(linked) if linked else None,
             watched=self._watched(owner),
         )

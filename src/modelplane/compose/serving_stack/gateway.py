@@ -7,7 +7,7 @@ from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.serving_stack import Listener, ListenerProtocol
 from modelplane.compose.composition import Desired, Requirement
-from modelplane.compose.readiness import exists, is_true, when_condition
+from modelplane.compose.readiness import accepted, exists, is_true, when_condition
 from modelplane.compose.serving_stack import mutual_tls
 from modelplane.compose.serving_stack.component import Plan
 from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT, authority
@@ -15,6 +15,14 @@ from modelplane.gateway.http_routes import GATEWAY_NAME
 
 KEY: Final = "gateway"
 CLASS_KEY: Final = "gateway-class"
+
+ANSWER_KEY: Final = "gateway-answer"
+"""Key of the route that the gateway answers by itself."""
+
+ANSWER_PATH: Final = f"/{SYSTEM_NAMESPACE}/ready"
+"""Path of that route. No team has a namespace of this name."""
+
+ANSWER_STATUS: Final = 302
 
 ACCEPTED: Final = "Accepted"
 """The condition by which a controller confirms a GatewayClass."""
@@ -54,6 +62,13 @@ def address(gateway: Object) -> str:
     return _address(gateway, gateway.get("spec", {}).get("listeners") or (), HTTP_PORT)
 
 
+def plain_address(gateway: Object) -> str:
+    """Return ``host`` or ``host:port`` of a gateway for plain HTTP; empty if it accepts none."""
+    listeners = gateway.get("spec", {}).get("listeners") or ()
+    plain = [each for each in listeners if not mutual_tls.is_listener(each)]
+    return _address(gateway, plain, HTTP_PORT)
+
+
 def secured_address(gateway: Object) -> str:
     """Return ``host`` or ``host:port`` of a gateway for mutual TLS; empty if it has none."""
     listeners = gateway.get("spec", {}).get("listeners") or ()
@@ -84,6 +99,28 @@ def limits(gateway: str) -> Object:
                 "maxParallelRequests": _UNLIMITED,
             },
         },
+    }
+
+
+def _has_route(child: Object) -> bool:
+    return bool(child) and accepted(child)
+
+
+def _answer() -> Object:
+    """Return a route that needs no backend, so that its answer tells that the gateway has its routes."""
+    redirect = {
+        "path": {"type": "ReplaceFullPath", "replaceFullPath": f"/{SYSTEM_NAMESPACE}/answered"},
+        "statusCode": ANSWER_STATUS,
+    }
+    rule = {
+        "matches": [{"path": {"type": "Exact", "value": ANSWER_PATH}}],
+        "filters": [{"type": "RequestRedirect", "requestRedirect": redirect}],
+    }
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "HTTPRoute",
+        "metadata": {"name": "modelplane-ready", "namespace": SYSTEM_NAMESPACE},
+        "spec": {"parentRefs": [{"name": GATEWAY_NAME}], "rules": [rule]},
     }
 
 
@@ -123,5 +160,6 @@ def objects(plan: Plan) -> Iterator[Desired]:
         },
     }
     yield Desired(KEY, manifest, is_programmed, plan.cluster)
+    yield Desired(ANSWER_KEY, _answer(), _has_route, plan.cluster)
     yield Desired(LIMITS_KEY, limits(GATEWAY_NAME), exists, plan.cluster)
     yield from mutual_tls.objects(plan)
