@@ -250,12 +250,13 @@ async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_f
             await client.apply(manifest)
         bench = Bench(client)
         async with running_controllers(plane, helm=Program((str(plane.binary), "helm"))):
-            stack = [each["metadata"]["name"] for each in await bench.listed(STACKS, SYSTEM)]
+            stack = stack_name("member")
+            await bench.listed(STACKS, SYSTEM)
             port = next(free_ports())
             listener = {"name": "http", "port": port, "protocol": "HTTP"}
             spec = {"spec": {"gateway": {"listeners": [listener]}}}
-            await client.patch(STACKS, *stack, spec, SYSTEM)
-            await bench.said(STACKS, *stack, "Installed", "waiting for", "envoy-gateway")
+            await client.patch(STACKS, stack, spec, SYSTEM)
+            await bench.said(STACKS, stack, "Installed", "waiting for", "envoy-gateway")
             await bench.accept_class()
             await bench.program_gateway()
             await bench.accept_routes(SYSTEM)

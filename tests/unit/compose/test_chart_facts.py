@@ -141,7 +141,7 @@ def stack(**spec: Any) -> ServingStack:
     )
 
 
-def as_ready(manifest: dict[str, Any]) -> dict[str, Any]:
+def as_ready(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object with whatever status the controllers of the stack write."""
     conditions = [
         {"type": each, "status": "True", "reason": each, "observedGeneration": 1}
