@@ -147,7 +147,10 @@ FOREIGN = (
     [
         pytest.param({}, None, SWITCHED, id="a new release makes no shared definitions"),
         pytest.param(
-            {"kserve": release("kserve", values=SWITCHED)}, INSTALLED, SWITCHED, id="and goes on to make none"
+            {"kserve": release("kserve", values=SWITCHED)},
+            INSTALLED,
+            SWITCHED,
+            id="a release without them stays without them",
         ),
         pytest.param(
             {"kserve": release("kserve")},
