@@ -15,7 +15,7 @@ from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.cluster_kubeconfig import SUBJECT
 from modelplane.compose.cluster_namespace import OURS
 from modelplane.compose.serving_stack import nic_policy
-from modelplane.compose.serving_stack.gateway import CONTROLLER, LIMITS
+from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER, LIMITS
 from modelplane.compose.serving_stack.mutual_tls import POLICY
 from modelplane.compose.workload_kinds import Place
 from modelplane.gateway.http_routes import GATEWAY_NAME
@@ -57,9 +57,17 @@ _LABELED = (
 )
 """On every object of a fleet."""
 
+_ANSWER = (
+    f"(object.kind == 'HTTPRoute' && object.metadata.name == '{ANSWER}' && "
+    f"object.metadata.namespace == '{SYSTEM_NAMESPACE}' && "
+    f"object.spec.?parentRefs.orValue([]).all(each, each.name == '{GATEWAY_NAME}') && "
+    "object.spec.?rules.orValue([]).all(each, each.?backendRefs.orValue([]).size() == 0))"
+)
+"""Holds for the route that the gateway of a serving stack answers by itself."""
+
 _OBJECTS = (
     _Validation(
-        f"request.operation == 'DELETE' || {_is_ours('namespaceObject')}",
+        f"request.operation == 'DELETE' || {_is_ours('namespaceObject')} || {_ANSWER}",
         f"the namespace is not Modelplane's: kubectl label namespace NAME {_LABEL}",
     ),
     *_LABELED,

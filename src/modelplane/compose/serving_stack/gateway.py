@@ -19,6 +19,9 @@ CLASS_KEY: Final = "gateway-class"
 ANSWER_KEY: Final = "gateway-answer"
 """Key of the route that the gateway answers by itself."""
 
+ANSWER: Final = "modelplane-ready"
+"""Name of that route."""
+
 ANSWER_PATH: Final = f"/{SYSTEM_NAMESPACE}/ready"
 """Path of that route. No team has a namespace of this name."""
 
@@ -119,7 +122,7 @@ def _answer() -> Object:
     return {
         "apiVersion": _API_VERSION,
         "kind": "HTTPRoute",
-        "metadata": {"name": "modelplane-ready", "namespace": SYSTEM_NAMESPACE},
+        "metadata": {"name": ANSWER, "namespace": SYSTEM_NAMESPACE},
         "spec": {"parentRefs": [{"name": GATEWAY_NAME}], "rules": [rule]},
     }
 
