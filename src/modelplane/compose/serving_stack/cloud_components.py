@@ -38,7 +38,8 @@ def _on_gpu_nodes(_plan: Plan) -> Values:
 def _network_operator(_plan: Plan) -> Values:
     # Node Feature Discovery is a component of its own.
     return {
-        "nfd": {"enabled": False},
+        # Its rules label the nodes with cards.
+        "nfd": {"enabled": False, "deployNodeFeatureRules": True},
         "operator": {"tolerations": [GPU_TOLERATION]},
     }
 
