@@ -499,9 +499,8 @@ def answer(name: str = ANSWER, **spec: Any) -> dict[str, Any]:
 
 def limits(name: str = LIMITS, namespace: str = "modelplane-system", **spec: Any) -> dict[str, Any]:
     made = gateway_limits(GATEWAY_NAME)
-    made["metadata"] = {"name": name, "namespace": namespace, "labels": OURS}
-    made["spec"] |= spec
-    return made
+    metadata = {"name": name, "namespace": namespace, "labels": OURS}
+    return {**made, "metadata": metadata, "spec": {**made["spec"], **spec}}
 
 
 async def test_it_writes_the_policies_of_a_stack_and_runs_no_images_by_them(
