@@ -42,6 +42,7 @@ FIELDS = {
     "gatewayKeys",
     "watched",
     "canary",
+    "gatewayAnswer",
     *("gatewayAddress", "gatewayProblem", "gatewayTlsProblem", "gatewayWithoutModule", "gatewayAsksForKeys"),
 }
 
@@ -80,6 +81,7 @@ def compose(case: dict[str, Any]) -> Composition | Blocked:
         autoscaling=convert(case["autoscaling"], autoscaling.State) if "autoscaling" in case else None,
         canary=convert(case["canary"], Observed) if "canary" in case else None,
         mutual_tls=_link(case["mutualTLS"]) if "mutualTLS" in case else None,
+        gateway_answer=case.get("gatewayAnswer"),
         watched=_watched(case["watched"]) if "watched" in case else None,
     )
     for requirement in kind.requirements(request.owner):

@@ -361,7 +361,7 @@ ACCEPTED = [
             "spec": {
                 "backend": "Traefik",
                 "traefik": {
-                    "version": "40.2.0",
+                    "version": "41.3.0",
                     "loadBalancer": "MetalLB",
                     "metallb": {"addressPool": "172.18.255.200-172.18.255.250"},
                 },
@@ -1199,7 +1199,7 @@ REFUSED = [
     ),
     pytest.param(
         "InferenceGateway",
-        {"spec": {"backend": "Traefik", "traefik": {"version": "40.2.0", "loadBalancer": "MetalLB"}}},
+        {"spec": {"backend": "Traefik", "traefik": {"version": "41.3.0", "loadBalancer": "MetalLB"}}},
         "metallb is required when loadBalancer is MetalLB: give it an addressPool",
         id="MetalLB without addresses",
     ),

@@ -108,7 +108,7 @@ def charts(kubernetes_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
             {"templates/all.yaml": KEPT} | _definitions(),
         ),
         pack(kubernetes_binary, tmp_path, "metallb", "0.14.9", crds),
-        pack(kubernetes_binary, tmp_path, "traefik", "40.2.0", {"templates/all.yaml": OBJECTS}),
+        pack(kubernetes_binary, tmp_path, "traefik", "41.3.0", {"templates/all.yaml": OBJECTS}),
     )
     with Repository(*packed).serving() as serving:
         address = f"http://{serving.host}/charts"
@@ -230,7 +230,7 @@ async def test_traefik_is_installed_serves_and_is_removed_in_order(
         for manifest in (*permissions.of_the_fleet(), *inference_cluster.manifests(installer=True)):
             await client.apply(manifest)
         traefik = {
-            "version": "40.2.0",
+            "version": "41.3.0",
             "loadBalancer": "MetalLB",
             "metallb": {"addressPool": f"{ADDRESS}/32"},
         }

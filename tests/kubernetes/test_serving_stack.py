@@ -5,8 +5,8 @@ The test plays the parts of the gateway's controller and of the nodes.
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from modelplane.local import cluster_objects, permissions
 from support import kinds
 from support.charts import Repository, pack
 from support.controllers import running_controllers
+from support.envoys import free_ports
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
 
@@ -44,6 +45,29 @@ CHARTS = {
     "node-feature-discovery": "node-feature-discovery",
     "dra-driver": "dra-driver-nvidia-gpu",
 }
+LIMITS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "backendtrafficpolicies.gateway.envoyproxy.io"},
+    "spec": {
+        "group": "gateway.envoyproxy.io",
+        "names": {"kind": "BackendTrafficPolicy", "plural": "backendtrafficpolicies"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                },
+            }
+        ],
+    },
+}
+"""A definition of Envoy Gateway's chart."""
+TIME = "2026-01-01T00:00:00Z"
+CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
 SETTINGS = """\
 apiVersion: v1
 kind: ConfigMap
@@ -56,7 +80,7 @@ def repository(kubernetes_binary: Path, tmp_path: Path) -> Iterator[str]:
     """The address of a repository with charts of the stack's names; Envoy Gateway's has the definitions."""
     definitions = {
         f"crds/{each['metadata']['name']}.yaml": yaml.safe_dump(each)
-        for each in cluster_objects.gateway_api()
+        for each in (*cluster_objects.gateway_api(), LIMITS)
     }
     packed = []
     for name in CHARTS.values():
@@ -87,7 +111,7 @@ class Bench:
 
         await _until(holds)
 
-    async def listed(self, resource: resources.Resource, namespace: str) -> list[Object]:
+    async def listed(self, resource: resources.Resource, namespace: str | None) -> list[Object]:
         """Return the objects of a kind, once there are any."""
         found: list[Object] = []
 
@@ -102,9 +126,9 @@ class Bench:
         return found
 
     async def report(self, resource: resources.Resource, item: Object, status: Object) -> None:
-        metadata = item["metadata"]
-        body = {"status": status}
-        await self.client.patch(resource, metadata["name"], body, metadata["namespace"], subresource="status")
+        metadata, body = item["metadata"], {"status": status}
+        namespace = metadata.get("namespace")
+        await self.client.patch(resource, metadata["name"], body, namespace, subresource="status")
 
     async def run_pods(self) -> None:
         """Report every pod of the team as ready."""
@@ -113,22 +137,53 @@ class Bench:
             addresses = {"podIP": POD, "podIPs": [{"ip": POD}]}
             await self.report(resources.PODS, pod, {"phase": "Running", "conditions": ready, **addresses})
 
-    async def accept_routes(self) -> None:
-        """Accept the route of each replica."""
-        for route in await self.listed(resources.HTTP_ROUTES, TEAM):
-            accepted = {
-                "type": "Accepted",
-                "status": "True",
-                "reason": "Accepted",
-                "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            }
+    async def accept_class(self) -> None:
+        """Accept the class of the gateway."""
+        found = next(
+            each
+            for each in await self.listed(resources.GATEWAY_CLASSES, None)
+            if each["spec"]["controllerName"] == CONTROLLER
+        )
+        await self.report(resources.GATEWAY_CLASSES, found, {"conditions": [_holds("Accepted")]})
+
+    async def program_gateway(self) -> None:
+        """Report the gateway as programmed, whether or not anything listens."""
+        [found] = [
+            each
+            for each in await self.listed(resources.GATEWAYS, SYSTEM)
+            if each["metadata"]["name"] == GATEWAY_NAME
+        ]
+        address = {"type": "IPAddress", "value": "127.0.0.1"}
+        programmed = {"addresses": [address], "conditions": [_holds("Programmed")]}
+        await self.report(resources.GATEWAYS, found, programmed)
+
+    async def accept_routes(self, namespace: str = TEAM) -> None:
+        """Accept the route of each replica, or the one of the gateway itself."""
+        for route in await self.listed(resources.HTTP_ROUTES, namespace):
             parent = {
                 "parentRef": {"name": GATEWAY_NAME, "namespace": SYSTEM},
-                "controllerName": "gateway.envoyproxy.io/gatewayclass-controller",
-                "conditions": [accepted],
+                "controllerName": CONTROLLER,
+                "conditions": [_holds("Accepted")],
             }
             await self.report(resources.HTTP_ROUTES, route, {"parents": [parent]})
+
+
+def _holds(type_: str) -> Object:
+    return {"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": TIME}
+
+
+@asynccontextmanager
+async def _proxy(port: int) -> AsyncIterator[None]:
+    """Answer as the proxy of the gateway does once it has its own route."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readline()
+        status = "302 Found" if asked.startswith(b"GET /modelplane-system/ready ") else "404 Not Found"
+        writer.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n".encode())
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", port):
+        yield
 
 
 def _fleet(plane: ControlPlane, repository: str) -> list[Object]:
@@ -195,14 +250,21 @@ async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_f
             await client.apply(manifest)
         bench = Bench(client)
         async with running_controllers(plane, helm=Program((str(plane.binary), "helm"))):
-            [gateway] = [
-                each
-                for each in await bench.listed(resources.GATEWAYS, SYSTEM)
-                if each["metadata"]["name"] == GATEWAY_NAME
-            ]
-            address = {"addresses": [{"type": "IPAddress", "value": "127.0.0.1"}]}
-            await bench.report(resources.GATEWAYS, gateway, address)
-            await bench.said(fleet_resources.INFERENCE_CLUSTERS, "member", "BackendReady", "'True'")
+            stack = stack_name("member")
+            await bench.listed(STACKS, SYSTEM)
+            port = next(free_ports())
+            listener = {"name": "http", "port": port, "protocol": "HTTP"}
+            spec = {"spec": {"gateway": {"listeners": [listener]}}}
+            await client.patch(STACKS, stack, spec, SYSTEM)
+            await bench.said(STACKS, stack, "Installed", "waiting for", "envoy-gateway")
+            await bench.accept_class()
+            await bench.program_gateway()
+            await bench.accept_routes(SYSTEM)
+            await bench.said(
+                fleet_resources.INFERENCE_CLUSTERS, "member", "BackendReady", "does not answer", str(port)
+            )
+            async with _proxy(port):
+                await bench.said(fleet_resources.INFERENCE_CLUSTERS, "member", "BackendReady", "'True'")
             await bench.said(
                 STACKS, stack_name("member"), "Installed", "Degraded", "prometheus:", "not found in"
             )
@@ -222,4 +284,5 @@ async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_f
             await _until(serves)
             [endpoint] = await bench.listed(fleet_resources.MODEL_ENDPOINTS, TEAM)
             url = endpoint["spec"]["url"]
-            assert url.startswith("http://127.0.0.1/ml-team/model-"), "it leads to the gateway of the cluster"
+            leads = url.startswith(f"http://127.0.0.1:{port}/ml-team/model-")
+            assert leads, "it leads to the gateway of the cluster"

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from modelplane.compose import copy_access
-from modelplane.compose.serving_stack.gateway import CONTROLLER
+from modelplane.compose.serving_stack import nic_policy
+from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER, LIMITS
+from modelplane.compose.serving_stack.gateway import limits as gateway_limits
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.copy_access import CopyAccess
+from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.install import admission, inference_cluster
 from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
@@ -458,6 +461,92 @@ async def test_it_writes_the_storage_class_of_a_cloud_and_names_no_secret_by_it(
         default,
     ]
     assert ["of a serving stack" in await refusal(stolen, each) for each in refused] == [True] * 4
+
+
+def definition(group: str, version: str, kind: str, plural: str, scope: str) -> dict[str, Any]:
+    """Return a definition that accepts any fields."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    served = {"name": version, "served": True, "storage": True, "schema": schema}
+    names = {"kind": kind, "plural": plural}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": scope, "names": names, "versions": [served]},
+    }
+
+
+def cards(name: str = nic_policy.KEY, **changed: Any) -> dict[str, Any]:
+    """Return the NicClusterPolicy of a stack, with a changed driver or with further parts."""
+    parts = {
+        part: {"image": image, "repository": nic_policy.REPOSITORY, "version": version}
+        for part, (image, version) in nic_policy.IMAGES.items()
+    }
+    spec = {
+        **parts,
+        "tolerations": [],
+        **{part: parts.get(part, {}) | each for part, each in changed.items()},
+    }
+    return item("mellanox.com/v1alpha1", "NicClusterPolicy", name, "", spec=spec)
+
+
+def answer(name: str = ANSWER, **spec: Any) -> dict[str, Any]:
+    """Return the route that the gateway answers by itself."""
+    redirect = {"type": "RequestRedirect", "requestRedirect": {"statusCode": 302}}
+    made = {"parentRefs": [{"name": GATEWAY_NAME}], "rules": [{"filters": [redirect]}], **spec}
+    return item(f"{GATEWAY_API.partition('/')[0]}/v1", "HTTPRoute", name, "modelplane-system", spec=made)
+
+
+def limits(name: str = LIMITS, namespace: str = "modelplane-system", **spec: Any) -> dict[str, Any]:
+    made = gateway_limits(GATEWAY_NAME)
+    metadata = {"name": name, "namespace": namespace, "labels": OURS}
+    return {**made, "metadata": metadata, "spec": {**made["spec"], **spec}}
+
+
+async def test_it_writes_the_policies_of_a_stack_and_runs_no_images_by_them(
+    administrator: Client, stolen: Client
+) -> None:
+    for each in (
+        definition("mellanox.com", "v1alpha1", "NicClusterPolicy", "nicclusterpolicies", "Cluster"),
+        definition(
+            "gateway.envoyproxy.io",
+            "v1alpha1",
+            "BackendTrafficPolicy",
+            "backendtrafficpolicies",
+            "Namespaced",
+        ),
+    ):
+        await administrator.apply(each)
+
+    for each in definitions("gateway-api"):
+        if each["spec"]["names"]["kind"] == "HTTPRoute":
+            await administrator.apply(each)
+
+    async def is_served() -> bool:
+        try:
+            return [await refusal(stolen, each) for each in (cards(), limits(), answer())] == [""] * 3
+        except errors.ApiError:
+            return False  # its kinds are not served yet
+
+    await eventually(is_served)
+    refused = [
+        cards("another"),
+        cards(ofedDriver={"repository": "elsewhere.example.com"}),
+        cards(ofedDriver={"image": "rootkit"}),
+        cards(ofedDriver={"env": [{"name": "LD_PRELOAD", "value": "/x.so"}]}),
+        cards(nicConfigurationOperator={"image": "rootkit"}),
+        limits("another"),
+        limits(namespace=TEAM),
+        limits(faultInjection={"abort": {"httpStatus": 503}}),
+    ]
+    assert ["of a serving stack" in await refusal(stolen, each) for each in refused] == [True] * 8
+    redirect = {"type": "RequestRedirect", "requestRedirect": {"statusCode": 302}}
+    elsewhere_led = [
+        answer("another"),
+        answer(parentRefs=[{"name": "of-others"}]),
+        answer(rules=[{"filters": [redirect]}, {"backendRefs": [{"name": "dashboard", "port": 80}]}]),
+    ]
+    assert [LABEL in await refusal(stolen, each) for each in elsewhere_led] == [True] * 3
 
 
 def test_every_kind_that_is_written_is_limited() -> None:

@@ -73,6 +73,7 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/tls.md": "needs certificates of the reader's own",
     "docs/how-to/topologies.md": _CHOICES,
     "docs/how-to/variants.md": _NAMES,
+    "docs/reference/components.md": _CLUSTER,
     "docs/reference/commands.md": "has an example of each command; the commands have tests of their own",
     "examples/": _CLOUD,
     "skills/": _NAMES,

@@ -32,7 +32,7 @@ SECRET_KEY = r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$"  # noqa: S105  the form of a k
 """Key of a Secret's or ConfigMap's data: one that begins with two dots could not be mounted."""
 
 VERSION = r"^[A-Za-z0-9][-A-Za-z0-9_.+]*$"
-"""Version as a cloud or a chart writes it: 1.35, v1.36.1+3, 40.2.0."""
+"""Version as a cloud or a chart writes it: 1.35, v1.36.1+3, 41.3.0."""
 
 SPACES = r"\x00-\x20\x7f-\xa0"
 """Spaces and control characters, inside a class. Python and the API server read \\s differently: an object

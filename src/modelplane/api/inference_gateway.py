@@ -66,7 +66,7 @@ class Traefik(Model):
     version: Annotated[
         str,
         about(
-            "Version of Traefik's Helm chart, such as 40.2.0.", min_length=1, max_length=64, pattern=VERSION
+            "Version of Traefik's Helm chart, 41.3.0 or later.", min_length=1, max_length=64, pattern=VERSION
         ),
     ]
     load_balancer: (

@@ -173,6 +173,11 @@ class Request(Generic[Owner]):
     """The credential of the owner, an InferenceCluster; None if it is not known to expire."""
     observes_capacity: bool = False
     """True if the caller watches the nodes and devices of clusters: the controllers."""
+    gateway_answer: str | None = None
+    """Why the gateway of the owner, an InferenceCluster, answers no request; empty if it answers.
+
+    None where nothing asks it: under Crossplane, offline, and a gateway that no serving stack made.
+    """
     mutual_tls: Link | Unknown | None = None
     """Mutual TLS to the cluster of the owner, an InferenceCluster or ServingStack.
 

@@ -186,6 +186,9 @@ def _backend(request: Request[InferenceCluster]) -> Condition:
     could = any(each.status == "True" for each in known)
     if stack is not None and not cluster_stack.is_ready(stack) and not could:
         return false(Type.BACKEND_READY, Reason.INSTALLING, said)
+    if request.gateway_answer and not could:
+        message = f"its gateway does not answer at {_gateway_address(request)}: {request.gateway_answer}"
+        return false(Type.BACKEND_READY, Reason.INSTALLING, f"{message}; {said}" if said else message)
     message = "its gateway has an address"
     return true(Type.BACKEND_READY, Reason.BACKEND_HEALTHY, f"{message}; {said}" if said else message)
 

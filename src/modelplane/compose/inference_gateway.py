@@ -231,6 +231,10 @@ def _installed(row: Implementation, request: Request[InferenceGateway], address:
         if stack_gateway.KEY not in request.observed:
             return _Front(row.title, ignored=why)
         return _Front(row.title, address=address, problem=f"what is installed stays as it is: {why}")
+    if why := row.refused(request.owner):
+        if row.key not in request.observed:
+            return _Front(row.title, problem=why)
+        return _Front(row.title, address=address, problem=f"what is installed stays as it is: {why}")
     has_definitions = bool(request.found(DEFINED.key))
     desired = tuple(installed_gateway.children(row, request, has_definitions=has_definitions))
     unready = [child for child in desired if not child.ready(request.observed.get(child.key, {}))]

@@ -4,6 +4,7 @@ Each is a row: a chart, and the class and the listener of the Gateway. The order
 definitions and load balancer, then the implementation, then the Gateway.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,7 +28,7 @@ INSTALLER: Final = "modelplane-installer"
 DEFINITIONS: Final = "gateway-definitions"
 METALLB: Final = "metallb"
 CLASS: Final = "gateway-class"
-OBJECTS: Final = (CLASS, stack_gateway.KEY)
+OBJECTS: Final = (CLASS, stack_gateway.KEY, stack_gateway.LIMITS_KEY)
 """Keys of the objects, which are deleted before the releases."""
 
 DEFINITION: Final = "httproutes.gateway.networking.k8s.io"
@@ -64,6 +65,24 @@ class Implementation:
     """Port of the listener; clients use port 80."""
     has_definitions: bool
     """True if its chart has the definitions of the Gateway API."""
+    oldest: tuple[int, int, int] = (0, 0, 0)
+    """The first version of its chart that routes as the routes of services say."""
+
+    def refused(self, gateway: InferenceGateway) -> str:
+        """Return why the version of a gateway is not installed, with the remedy; empty if it is."""
+        version, oldest = self.version(gateway), ".".join(map(str, self.oldest))
+        if _numbers(version) >= self.oldest:
+            return ""
+        return (
+            f"chart {self.chart.name} {version} sends requests to the wrong endpoints, because it tells "
+            f"backends apart by Service and port only: set a version of {oldest} or later"
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers at the beginning of a version."""
+    found = re.match(r"v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?", version)
+    return tuple(int(each or 0) for each in found.groups()) if found else ()
 
 
 def _traefik_version(gateway: InferenceGateway) -> str:
@@ -146,6 +165,8 @@ IMPLEMENTATIONS: Final = {
         # The entry point "web" of the chart, which its Service exposes as port 80.
         port=8000,
         has_definitions=False,
+        # Source: Traefik 3.7.6 and later keep the filters of backends apart; 41.3.0 installs 3.7.11.
+        oldest=(41, 3, 0),
     ),
     Backend.ENVOY_GATEWAY: _envoy_gateway(),
 }
@@ -215,6 +236,8 @@ def _gateway(row: Implementation) -> Iterator[Desired]:
         "spec": {"gatewayClassName": row.class_name, "listeners": [listener]},
     }
     yield Desired(stack_gateway.KEY, manifest, lambda seen: bool(stack_gateway.address(seen)))
+    if row.controller == stack_gateway.CONTROLLER:
+        yield Desired(stack_gateway.LIMITS_KEY, stack_gateway.limits(GATEWAY), exists)
 
 
 def needs() -> Iterator[tuple[str, str]]:

@@ -378,21 +378,12 @@ def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None
     picker = request.observed.get(PICKER_KEY)
     if not picks(replica) or (picker is not None and is_ready(picker)):
         return true(Type.MODEL_READY, Reason.SERVING, f"every engine serves on {where}")
-    message = f"the endpoint picker is not running on {where}"
-    if not _has_served(replica):
-        troubles = [pods.trouble(request.found(_PICKER_PODS))]
-        return _starting(message, [*troubles, pods.unmade(picker) if picker is not None else ""])
-    # The pool fails open, so a lost picker does not make the replica unready.
-    return true(
-        Type.MODEL_READY, Reason.SERVING, f"every engine serves; {message}, so any copy gets a request"
-    )
+    # Some gateways answer 500 without a picker, whatever the pool says of failure.
+    message = f"no endpoint picker is running on {where}"
+    troubles = [pods.trouble(request.found(_PICKER_PODS))]
+    return _starting(message, [*troubles, pods.unmade(picker) if picker is not None else ""])
 
 
 def _starting(message: str, troubles: Iterable[str] = ()) -> Condition:
     trouble = next(filter(None, troubles), "")
     return false(Type.MODEL_READY, Reason.MODEL_STARTING, f"{message}: {trouble}" if trouble else message)
-
-
-def _has_served(replica: ModelReplica) -> bool:
-    conditions = replica.status.conditions
-    return any(each.type == Type.MODEL_READY and each.status == "True" for each in conditions)

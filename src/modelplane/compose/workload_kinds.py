@@ -14,6 +14,7 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.clouds.kinds import MANAGED
+from modelplane.compose.workload_readiness import Copies, Finished, InPhase, Reported
 
 
 class Place(Enum):
@@ -28,92 +29,6 @@ class Place(Enum):
 
     Under Crossplane it is stored on the control plane, and provider-helm carries it out.
     """
-
-
-@dataclass(frozen=True, slots=True)
-class Copies:
-    """Ready once the status counts at least one serving copy.
-
-    Not the workload's own ``Available``: with one copy and ``maxUnavailable: 1`` that is True at zero.
-    """
-
-    field: str
-    observes_generation: bool = True
-    """True if its status has the observed generation."""
-
-    def hold(self, child: Mapping[str, Any]) -> bool:
-        """Return True if a child is ready, as observed."""
-        return int(child.get("status", {}).get(self.field, 0)) > 0
-
-    @property
-    def query(self) -> str:
-        """The same in CEL, with every copy up to date."""
-        terms = [
-            f"has(object.status.{self.field}) && object.status.{self.field} > 0",
-            "has(object.status.updatedReplicas) && object.status.updatedReplicas >= object.spec.replicas",
-        ]
-        if self.observes_generation:
-            terms.append("object.status.observedGeneration >= object.metadata.generation")
-        return " && ".join(terms)
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """Ready once a condition is True, of any generation."""
-
-    condition: str
-
-    def hold(self, child: Mapping[str, Any]) -> bool:
-        """Return True if a child is ready, as observed."""
-        conditions = child.get("status", {}).get("conditions") or ()
-        return any(each["type"] == self.condition and each["status"] == "True" for each in conditions)
-
-    @property
-    def query(self) -> str:
-        """The same in CEL."""
-        return f"object.status.conditions.exists(c, c.type == '{self.condition}' && c.status == 'True')"
-
-
-@dataclass(frozen=True, slots=True)
-class InPhase:
-    """Ready once it is in a phase."""
-
-    phase: str
-
-    def hold(self, child: Mapping[str, Any]) -> bool:
-        """Return True if a child is ready, as observed."""
-        return bool(child.get("status", {}).get("phase") == self.phase)
-
-    @property
-    def query(self) -> str:
-        """The same in CEL."""
-        return f"object.status.phase == '{self.phase}'"
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """Ready once a condition is True, of any generation, or each of its workloads has a ready copy.
-
-    The condition alone would be False as soon as one of two copies is lost.
-    """
-
-    condition: str
-
-    def hold(self, child: Mapping[str, Any]) -> bool:
-        """Return True if a child is ready, as observed."""
-        if Finished(self.condition).hold(child):
-            return True
-        phases = ("primary", "prefill") if "prefill" in child.get("spec", {}) else ("primary",)
-        workloads = child.get("status", {}).get("workloads") or {}
-        return all(int(workloads.get(each, {}).get("readyReplicas", 0)) > 0 for each in phases)
-
-    @property
-    def query(self) -> str:
-        """The condition in CEL, of the present generation."""
-        return (
-            "object.status.observedGeneration >= object.metadata.generation && "
-            f"{Finished(self.condition).query}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +160,14 @@ GATEWAYS = (
         _MUTUAL_TLS,
         answered=True,
     ),
+    WorkloadKind(
+        "gateway.envoyproxy.io",
+        "v1alpha1",
+        "BackendTrafficPolicy",
+        "backendtrafficpolicies",
+        "The gateway admits as many requests as its models take.",
+        of_front=True,
+    ),
 )
 """The gateway of a cluster, which is no team's."""
 
@@ -257,9 +180,20 @@ STORAGE_CLASS = WorkloadKind(
     namespaced=False,
 )
 
+NIC_CLUSTER_POLICY = WorkloadKind(
+    "mellanox.com",
+    "v1alpha1",
+    "NicClusterPolicy",
+    "nicclusterpolicies",
+    "The serving stack of a cluster with InfiniBand includes the drivers of its network cards.",
+    namespaced=False,
+    ready=InPhase("ready", "state"),
+)
+
 OF_STACKS = (
     *GATEWAYS,
     STORAGE_CLASS,
+    NIC_CLUSTER_POLICY,
     WorkloadKind("", "v1", "ResourceQuota", "resourcequotas", "The DRA driver runs pods of system priority."),
 )
 """The kinds that only serving stacks have."""

@@ -32,6 +32,7 @@ from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.credentials import LIFETIME_S, Credentials
 from modelplane.controllers.clusters.data_path import Address, gateway_addresses
+from modelplane.controllers.clusters.gateway_answers import GatewayAnswers
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.definition_check import Definitions
@@ -134,6 +135,7 @@ class Manager:
         self._failover = Failover(
             client, self._informers, self._clusters, addresses=self._data_path, changed=self._enqueue
         )
+        self._answers = GatewayAnswers(self._informers[_CLUSTER], self._clusters.find, self._enqueue)
         self._reconciler = self._reconciler_by(is_local)
         self._certificates = Certificates(self._inference_gateway, self._kubeconfigs.secret)
         self._gateway = self._gateway_by(proxy, dial, is_local)
@@ -158,6 +160,7 @@ class Manager:
             self._enqueue,
             lambda key: self._gateway.share(key),  # noqa: PLW0108 - the gateway is made later
             self._admission.refused,
+            self._answers.of,
         )
 
     def _budgets_by(self, proxy: Proxy | None) -> Budgets:
@@ -231,6 +234,7 @@ class Manager:
             self._credentials,
             self._releases,
             self._failover,
+            self._answers,
             Workers("decisions", self._decisions, self._reconciler.reconcile),
             Workers("work", self._work, self._reconciler.reconcile),
         )

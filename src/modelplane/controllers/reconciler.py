@@ -78,6 +78,7 @@ class Reconciler:
         wake: Callable[[OwnerKey], None] = lambda _key: None,
         share: Callable[[OwnerKey], EndpointShare | None] = lambda _key: None,
         key_refused: Callable[[ModelKey], frozenset[str]] = lambda _key: frozenset(),
+        gateway_answer: Callable[[str], str | None] = lambda _cluster: None,
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -93,6 +94,7 @@ class Reconciler:
         self._watched = watched
         self._wake = wake
         self._share = share
+        self._gateway_answer = gateway_answer
         self._gateway_is_local = gateway_is_local
         self._watching_since: datetime | None = None
         self._children = children.index
@@ -221,6 +223,7 @@ class Reconciler:
             watching_since=self._watching_since,
             observes_capacity=True,
             gateway_is_local=self._gateway_is_local,
+            gateway_answer=self._gateway_answer(registered) if registered else None,
             mutual_tls=self._links(linked) if linked else None,
             watched=self._watched(owner),
         )

@@ -33,7 +33,7 @@ TRAEFIK: Final = Implementation(
     rewrites_per_backend=True,
     sets_headers_per_backend=True,
     has_timeouts=False,
-    source="Traefik 3.7, the features that its provider reports; without timeouts, it has none for an answer",
+    source="Traefik 3.7.6, the features that its provider reports; without timeouts, it has none of its own",
 )
 ENVOY_GATEWAY: Final = Implementation(
     "gateway.envoyproxy.io/gatewayclass-controller",

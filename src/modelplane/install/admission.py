@@ -14,7 +14,8 @@ from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
 from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.cluster_kubeconfig import SUBJECT
 from modelplane.compose.cluster_namespace import OURS
-from modelplane.compose.serving_stack.gateway import CONTROLLER
+from modelplane.compose.serving_stack import nic_policy
+from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER, LIMITS
 from modelplane.compose.serving_stack.mutual_tls import POLICY
 from modelplane.compose.workload_kinds import Place
 from modelplane.gateway.http_routes import GATEWAY_NAME
@@ -56,9 +57,17 @@ _LABELED = (
 )
 """On every object of a fleet."""
 
+_ANSWER = (
+    f"(object.kind == 'HTTPRoute' && object.metadata.name == '{ANSWER}' && "
+    f"object.metadata.namespace == '{SYSTEM_NAMESPACE}' && "
+    f"object.spec.?parentRefs.orValue([]).all(each, each.name == '{GATEWAY_NAME}') && "
+    "object.spec.?rules.orValue([]).all(each, each.?backendRefs.orValue([]).size() == 0))"
+)
+"""Holds for the route that the gateway of a serving stack answers by itself."""
+
 _OBJECTS = (
     _Validation(
-        f"request.operation == 'DELETE' || {_is_ours('namespaceObject')}",
+        f"request.operation == 'DELETE' || {_is_ours('namespaceObject')} || {_ANSWER}",
         f"the namespace is not Modelplane's: kubectl label namespace NAME {_LABEL}",
     ),
     *_LABELED,
@@ -183,8 +192,36 @@ _GATEWAYS = (
         f"(object.metadata.name == '{POLICY}' && object.metadata.namespace == '{SYSTEM_NAMESPACE}')",
         f"the ClientTrafficPolicy of a serving stack is {SYSTEM_NAMESPACE}/{POLICY}",
     ),
+    _Validation(
+        "object == null || object.kind != 'BackendTrafficPolicy' || "
+        f"(object.metadata.name == '{LIMITS}' && object.metadata.namespace == '{SYSTEM_NAMESPACE}' && "
+        "object.spec.all(key, key in ['circuitBreaker', 'targetRefs']))",
+        f"the BackendTrafficPolicy of a serving stack is {SYSTEM_NAMESPACE}/{LIMITS}, for limits only",
+    ),
 )
 """Settings of infrastructure and parameters can change the pods of the gateway's proxy."""
+
+
+_CARDS = (
+    *_LABELED,
+    _Validation(
+        f"object == null || object.metadata.name == '{nic_policy.KEY}'",
+        f"the NicClusterPolicy of a serving stack is {nic_policy.KEY}",
+    ),
+    _Validation(
+        "object == null || object.spec.all(key, key in "
+        f"['nodeAffinity', 'tolerations', {', '.join(map(repr, nic_policy.IMAGES))}])",
+        f"the NicClusterPolicy of a serving stack has the parts {', '.join(nic_policy.IMAGES)} only",
+    ),
+    _Validation(
+        "object == null || ["
+        + ", ".join(f"['{part}', '{image}']" for part, (image, _) in nic_policy.IMAGES.items())
+        + "].all(each, !(each[0] in object.spec) || (object.spec[each[0]].image == each[1] && "
+        f"object.spec[each[0]].repository == '{nic_policy.REPOSITORY}' && !has(object.spec[each[0]].env)))",
+        f"the images of a NicClusterPolicy of a serving stack are those of {nic_policy.REPOSITORY}",
+    ),
+)
+"""The operator runs these images with every privilege on the nodes."""
 
 
 _STORAGE = (
@@ -248,7 +285,9 @@ def _limits_of_provider() -> list[Object]:
 
 def _limits() -> list[Object]:
     gateways, storage = workload_kinds.GATEWAYS, (workload_kinds.STORAGE_CLASS,)
-    rows = [row for row in workload_kinds.rows(Place.CLUSTERS) if row not in (*gateways, *storage)]
+    cards = (workload_kinds.NIC_CLUSTER_POLICY,)
+    apart = (*gateways, *storage, *cards)
+    rows = [row for row in workload_kinds.rows(Place.CLUSTERS) if row not in apart]
     written = [(row.group, row.plural) for row in rows]
     pods = [(row.group, row.plural) for row in rows if row.templates]
     return [
@@ -265,6 +304,7 @@ def _limits() -> list[Object]:
             for part, kinds, validations in (
                 ("gateways", gateways, _GATEWAYS),
                 ("storage", storage, _STORAGE),
+                ("cards", cards, _CARDS),
             )
             for policy in _policy(
                 part,

@@ -200,6 +200,13 @@ SYSTEM = (
         unseen=_UNSEEN_OF_FRONT,
     ),
     Rule(
+        "gateway.envoyproxy.io",
+        ("backendtrafficpolicies",),
+        _WRITE,
+        "The gateway in front of Envoy admits as many requests as Envoy does.",
+        unseen="only an InferenceGateway with backend EnvoyGateway asks",
+    ),
+    Rule(
         "",
         ("configmaps",),
         _WRITE,

@@ -215,7 +215,14 @@ def working(item: Object) -> Object:
     if kind == "Job":
         return {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
     if kind == "Gateway" and "addresses" not in item.get("status", {}):
-        return {"addresses": [{"type": "IPAddress", "value": "10.0.0.1"}]}
+        return {
+            "addresses": [{"type": "IPAddress", "value": "10.0.0.1"}],
+            "conditions": [{"type": "Programmed", "status": "True", "reason": "Programmed"}],
+        }
+    if kind == "GatewayClass":
+        return {"conditions": [{"type": "Accepted", "status": "True", "reason": "Accepted"}]}
+    if kind == "NicClusterPolicy":
+        return {"state": "ready"}
     if kind in ("HTTPRoute", "InferencePool"):
         accepted = [
             {

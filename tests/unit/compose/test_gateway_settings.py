@@ -22,7 +22,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.gateway.route_tree import ROUTE
 
 OTHERS = (Backend.TRAEFIK, Backend.ENVOY_GATEWAY, Backend.GATEWAY_API)
-PARTS = {"Traefik": {"traefik": {"version": "40.2.0"}}}
+PARTS = {"Traefik": {"traefik": {"version": "41.3.0"}}}
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
         "traefik": Refused(
             "SettingsSupported",
             "UnsupportedBackend",
-            {"traefik": {"version": "40.2.0"}},
+            {"traefik": {"version": "41.3.0"}},
             "spec.traefik",
             (Backend.ENVOY_GATEWAY, Backend.GATEWAY_API),
         ),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend, InferenceGateway
@@ -17,7 +18,7 @@ from support.third_party_crds import problems, schemas
 
 
 def _gateway(**traefik: Any) -> InferenceGateway:
-    spec = {"backend": "Traefik", "traefik": {"version": "40.2.0", **traefik}}
+    spec = {"backend": "Traefik", "traefik": {"version": "41.3.0", **traefik}}
     return decode_as(InferenceGateway, {"metadata": {"name": "default"}, "spec": spec})
 
 
@@ -31,6 +32,47 @@ def test_the_schemas_of_metallb_know_the_objects_in_traefiks_release(pool: str) 
     assert found[0]["spec"] == {"addresses": [pool]}
     known = schemas("metallb")
     assert [list(problems(each, known[each["apiVersion"], each["kind"]])) for each in found] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("version", "is_refused"),
+    [
+        pytest.param("41.3.0", False, id="the first"),
+        pytest.param("v41.3.1", False, id="a later patch"),
+        pytest.param("41.4.0", False, id="a later minor"),
+        pytest.param("42.0.0", False, id="a later major"),
+        pytest.param("41.2.9", True, id="an earlier minor"),
+        pytest.param("41.0.0", True, id="with Traefik 3.7.5"),
+        pytest.param("40.2.0", True, id="with Traefik 3.7.1"),
+        pytest.param("9.99.99", True, id="numbers are compared, not texts"),
+        pytest.param("latest", True, id="unknown"),
+    ],
+)
+def test_a_traefik_that_mixes_up_backends_is_refused(version: str, is_refused: bool) -> None:
+    gateway = decode_as(
+        InferenceGateway,
+        {
+            "metadata": {"name": "default"},
+            "spec": {"backend": "Traefik", "traefik": {"version": version}},
+        },
+    )
+    why = IMPLEMENTATIONS[Backend.TRAEFIK].refused(gateway)
+    assert bool(why) is is_refused
+    assert not is_refused or "41.3.0 or later" in why
+
+
+def test_the_examples_name_a_traefik_that_is_installed() -> None:
+    found = list((Path(__file__).parents[3] / "examples").rglob("*.yaml"))
+    gateways = [
+        each
+        for path in found
+        if "backend: Traefik" in (text := path.read_text())
+        for each in yaml.safe_load_all(text)
+        if each and each["kind"] == "InferenceGateway" and each["spec"]["backend"] == "Traefik"
+    ]
+    row = IMPLEMENTATIONS[Backend.TRAEFIK]
+    assert gateways
+    assert [why for each in gateways if (why := row.refused(decode_as(InferenceGateway, each)))] == []
 
 
 @pytest.mark.parametrize("traefik", [{}, {"metallb": {"addressPool": "10.0.0.0/24"}}])

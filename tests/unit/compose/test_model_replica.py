@@ -7,6 +7,7 @@ import pytest
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.backends.routes import ingress_objects
 from modelplane.compose.backends.workload import FORMER, Form, Workload
 from modelplane.compose.composition import Composition, Desired, Keep, Unknown
 from support.replicas import blocked, cluster, composed, engine, gang, manifest, member, replica
@@ -139,20 +140,27 @@ def test_the_first_request_waits_for_the_picker() -> None:
     assert _ready(said) == (
         False,
         "ModelStarting",
-        'the endpoint picker is not running on cluster "east": pod "epp-0": no node',
+        'no endpoint picker is running on cluster "east": pod "epp-0": no node',
     )
 
 
-def test_to_lose_the_picker_takes_nothing_away() -> None:
+def test_a_replica_that_served_is_not_ready_without_its_pickers() -> None:
     observed = {"model-serving-qwen": _deployment(1), "epp": _deployment(0)}
-    assert _ready(composed(_has_served(serving=PICKER), observed)) == (
-        True,
-        "Serving",
-        (
-            'every engine serves; the endpoint picker is not running on cluster "east", '
-            "so any copy gets a request"
-        ),
-    )
+    said = composed(_has_served(serving=PICKER), observed)
+    assert _ready(said) == (False, "ModelStarting", 'no endpoint picker is running on cluster "east"')
+
+
+def test_a_replica_serves_with_one_of_its_pickers() -> None:
+    observed = {"model-serving-qwen": _deployment(1), "epp": _deployment(1)}
+    assert _ready(composed(_has_served(serving=PICKER), observed))[:2] == (True, "Serving")
+
+
+def test_a_drain_of_nodes_takes_one_picker_at_a_time() -> None:
+    children = {each.key: each.manifest for each in ingress_objects(replica(serving=PICKER))}
+    picker, budget = children["epp"], children["epp-disruption"]
+    assert picker["spec"]["replicas"] == 2
+    assert budget["spec"]["selector"] == picker["spec"]["selector"]
+    assert budget["spec"]["maxUnavailable"] == 1
 
 
 @pytest.mark.parametrize(("key", "kind"), [("model-route", "HTTPRoute"), ("inference-pool", "InferencePool")])

@@ -11,7 +11,8 @@ from modelplane.api.inference_cluster import Capabilities, InferenceCluster
 from modelplane.compose import inference_cluster, workload_kinds
 from modelplane.compose.composition import Desired, NoRow, Request, Requirement
 from modelplane.compose.readiness import exists, is_ready
-from modelplane.compose.workload_kinds import Copies, WorkloadKind
+from modelplane.compose.workload_kinds import WorkloadKind
+from modelplane.compose.workload_readiness import Copies
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.writer import delete
 from modelplane.crossplane.function import remote

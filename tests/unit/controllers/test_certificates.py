@@ -39,7 +39,7 @@ class Bench:
         self.certificates = Certificates(lambda: self.gateway, self.secrets.get, lambda: self.now)
 
     def asks(self, *names: str, backend: str = "Envoy", **tls: Any) -> None:
-        spec = {"backend": backend, "traefik": {"version": "40.2.0"}}
+        spec = {"backend": backend, "traefik": {"version": "41.3.0"}}
         references = {"certificateRefs": [{"name": name} for name in names]}
         self.gateway = {
             "apiVersion": "modelplane.ai/v1alpha1",

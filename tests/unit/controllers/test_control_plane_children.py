@@ -11,7 +11,8 @@ from modelplane.api import labels
 from modelplane.compose import workload_kinds
 from modelplane.compose.composition import Composition, Desired, NoRow
 from modelplane.compose.readiness import exists, is_ready
-from modelplane.compose.workload_kinds import InPhase, Place, WorkloadKind
+from modelplane.compose.workload_kinds import Place, WorkloadKind
+from modelplane.compose.workload_readiness import InPhase
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.watches import child_kinds
 from modelplane.controllers.control_plane_children import ControlPlaneChildren

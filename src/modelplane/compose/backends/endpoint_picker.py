@@ -1,8 +1,9 @@
 """The endpoint picker, which chooses the pod for each request by cached prefixes and queue length.
 
-It is one pod. Two active pickers would each see half of the requests, and know half of the cached prefixes;
-a standby would gain nothing, because the pool fails open: while no picker answers, any pod gets the request.
-A picker whose node is lost is replaced within seconds, not minutes.
+Two pods are active, because some gateways answer 500 while no picker does, whatever the pool says of failure.
+Each learns prefixes from the requests that it sees, so a prefix is known everywhere after a few requests. A
+standby would keep a drain of nodes from ever evicting the active one. A picker whose node is lost is replaced
+within seconds, not minutes.
 """
 
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ _FOLDER = "/config"
 _BLOCK_TOKENS = 16
 _MOST_DIGITS = 6
 _LOST_NODE_S = 30
+_PICKERS = 2
 _NON_CACHED_TOKENS = 16
 _PLUGINS: Final = {
     Scorer.PREFIX_CACHE: "prefix-cache-scorer",
@@ -72,6 +74,7 @@ def picker(replica: ModelReplica) -> Iterator[Desired]:
     yield Desired(f"epp-config-{digest}", config, exists, cluster)
     yield Desired(PICKER_KEY, _deployment(replica, config), is_ready, cluster)
     yield Desired("epp-service", _service(replica), exists, cluster)
+    yield Desired("epp-disruption", _disruption_budget(replica), exists, cluster)
 
 
 def configuration(replica: ModelReplica) -> dict[str, Any]:
@@ -223,6 +226,19 @@ def _service(replica: ModelReplica) -> Object:
     }
 
 
+def _disruption_budget(replica: ModelReplica) -> Object:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": _metadata(replica),
+        "spec": {
+            "maxUnavailable": 1,
+            "selector": {"matchLabels": {labels.WORKLOAD: picker_name(replica)}},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }
+
+
 def _deployment(replica: ModelReplica, config: Object) -> Object:
     own = {labels.WORKLOAD: picker_name(replica)}
     return {
@@ -230,7 +246,7 @@ def _deployment(replica: ModelReplica, config: Object) -> Object:
         "kind": "Deployment",
         "metadata": _metadata(replica),
         "spec": {
-            "replicas": 1,
+            "replicas": _PICKERS,
             "selector": {"matchLabels": own},
             # The new picker answers before the old one stops.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
@@ -248,6 +264,14 @@ def _deployment(replica: ModelReplica, config: Object) -> Object:
                             "tolerationSeconds": _LOST_NODE_S,
                         }
                         for state in ("not-ready", "unreachable")
+                    ],
+                    "topologySpreadConstraints": [
+                        {
+                            "maxSkew": 1,
+                            "topologyKey": "kubernetes.io/hostname",
+                            "whenUnsatisfiable": "ScheduleAnyway",
+                            "labelSelector": {"matchLabels": own},
+                        }
                     ],
                     "containers": [_container(replica)],
                     "volumes": [{"name": "config", "configMap": {"name": config["metadata"]["name"]}}],

@@ -78,7 +78,8 @@ def _inference_pool(replica: ModelReplica) -> Object:
             "endpointPickerRef": {
                 "name": picker_name(replica),
                 "port": {"number": PORT},
-                # Better a request without its cached prefix than a failed one.
+                # Better a request without its cached prefix than a failed one. The AI gateway 0.7 ignores it
+                # and answers 500, so a replica is ready only while a picker is.
                 "failureMode": "FailOpen",
             },
         },

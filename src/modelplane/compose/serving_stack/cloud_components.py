@@ -3,17 +3,12 @@
 An InferenceCluster enables them for its cloud, with the values that depend on the cluster (``inside``).
 """
 
-from typing import Any
-
 from modelplane.api.stack_components import ComponentName as Name
 from modelplane.compose.releases import Chart
-from modelplane.compose.serving_stack import storage
-from modelplane.compose.serving_stack.component import Component, Plan, Values
+from modelplane.compose.serving_stack import nic_policy, storage
+from modelplane.compose.serving_stack.component import GPU_TOLERATION, Component, Plan, Values
 
 _SYSTEM = "kube-system"
-
-GPU_TOLERATION: dict[str, Any] = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-"""For pods that run on nodes with GPUs, which are tainted."""
 
 _AUTOSCALER_VERSION = "9.57.0"
 """Source: reference API, 4.2: chart cluster-autoscaler."""
@@ -21,8 +16,6 @@ _AUTOSCALER_ACCOUNT = "cluster-autoscaler"
 """The ServiceAccount that has the role. Source: ``clouds/eks/identity.py``, ``POD_ROLES``."""
 _EFA_VERSION = "1.0.0"
 """Source: reference API, 4.2: chart aws-dranet."""
-_NETWORK_OPERATOR_VERSION = "26.4.0"
-"""Source: reference API, 4.3: chart network-operator."""
 _MOUNTED_VERSION = "0.1.6"
 """Source: reference API, 4.4: chart csi-mounted-fs-path."""
 _DATA_FOLDER = "/mnt/data/csi-mounted-fs-path-data/"
@@ -45,11 +38,9 @@ def _on_gpu_nodes(_plan: Plan) -> Values:
 def _network_operator(_plan: Plan) -> Values:
     # Node Feature Discovery is a component of its own.
     return {
-        "nfd": {"enabled": False},
-        "deployCR": True,
-        "ofedDriver": {"deploy": True},
-        "rdmaSharedDevicePlugin": {"deploy": True},
-        "tolerations": [GPU_TOLERATION],
+        # Its rules label the nodes with cards.
+        "nfd": {"enabled": False, "deployNodeFeatureRules": True},
+        "operator": {"tolerations": [GPU_TOLERATION]},
     }
 
 
@@ -91,9 +82,11 @@ CLOUD_COMPONENTS = (
         Name.NETWORK_OPERATOR,
         "The drivers and devices of InfiniBand, on AKS if a pool has it.",
         Chart("network-operator", "https://helm.ngc.nvidia.com/nvidia"),
-        lambda _versions: _NETWORK_OPERATOR_VERSION,
+        lambda _versions: nic_policy.VERSION,
         "network-operator",
         _network_operator,
+        objects=nic_policy.objects,
+        object_keys=(nic_policy.KEY,),
         after=(Name.NODE_FEATURE_DISCOVERY,),
         in_standard=False,
         optional=True,

@@ -5,11 +5,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelplane.api.serving_stack import ServingStack, Versions
-from modelplane.api.stack_components import ComponentName, ComponentSettings
+from modelplane.api.stack_components import ComponentName, ComponentSettings, ComponentState
 from modelplane.compose.composition import Desired, Request
 from modelplane.compose.releases import Chart
 
 Values = Mapping[str, Any]
+
+GPU_TOLERATION: dict[str, Any] = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+"""For pods that run on nodes with GPUs, which are tainted."""
+
+
+_COMPOSED = (
+    ComponentState.INSTALLED,
+    ComponentState.INSTALLING,
+    ComponentState.FAILED,
+    ComponentState.REFUSED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,11 @@ class Plan:
     def parts_of(self, row: "Component") -> "Iterator[Component]":
         """Yield the components that configure the chart of another one."""
         return (each for each in self.rows if each.part_of == row.name and each.name in self.chosen)
+
+
+def composed_before(stack: ServingStack) -> frozenset[str]:
+    """Return the names of the components that were composed, as the status of the stack says."""
+    return frozenset(each.name for each in stack.status.components if each.state in _COMPOSED)
 
 
 def _no_problem(_plan: Plan) -> str:
@@ -58,8 +74,12 @@ class Component:
     """Yields its objects beside the chart, or without one."""
     object_keys: tuple[str, ...] = ()
     """Keys of all objects that it may have."""
+    confirmed_by: str = ""
+    """Key of a child of another component, whose status tells that the controller of the chart works."""
     problem: Callable[[Plan], str] = _no_problem
     """Returns why its objects cannot be written, with the remedy; empty if they can."""
+    stays: Callable[[Plan], str] = _no_problem
+    """Returns why it cannot be uninstalled yet, with the remedy; empty if it can."""
     part_of: ComponentName | None = None
     """The component whose chart it configures."""
     after: tuple[ComponentName, ...] = ()

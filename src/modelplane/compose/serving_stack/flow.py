@@ -20,17 +20,16 @@ from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
-from modelplane.compose.serving_stack import gateway, mutual_tls
-from modelplane.compose.serving_stack.component import Component, Plan
+from modelplane.compose.serving_stack import ai_gateway, gateway, mutual_tls
+from modelplane.compose.serving_stack.component import Component, Plan, composed_before
 from modelplane.compose.serving_stack.installing import (
     Outcome,
-    composed_before,
     is_installed,
     outcome,
     uninstalling,
 )
 from modelplane.compose.serving_stack.table import COMPONENTS
-from modelplane.compose.workload_kinds import capabilities
+from modelplane.compose.workload_kinds import INFERENCE_POOL, capabilities
 
 
 def requirements(stack: ServingStack) -> tuple[Requirement, ...]:
@@ -41,8 +40,10 @@ def requirements(stack: ServingStack) -> tuple[Requirement, ...]:
 
 def _there(cluster: str) -> Iterator[Requirement]:
     yield gateway.requirement(cluster)
+    yield ai_gateway.requirement(cluster)
     definitions = capabilities()
-    for key in sorted({row.found_by for row in COMPONENTS} & definitions.keys()):
+    signs = {row.found_by for row in COMPONENTS} & definitions.keys()
+    for key in sorted({*signs, INFERENCE_POOL.capability}):
         yield Requirement(
             key, CRD_API_VERSION, "CustomResourceDefinition", name=definitions[key], cluster=cluster
         )
@@ -67,7 +68,8 @@ def compose(request: Request[ServingStack]) -> Composition:
     named = {child.key for child in children}
     dropped = _dropped(outcomes) | mutual_tls.withdrawn(plan)
     kept = keep_all(key for key in request.observed if key not in named | dropped)
-    return _composition(request, (*children, *kept), _progress(outcomes), list(outcomes.values()))
+    composed = _composition(request, (*children, *kept), _progress(outcomes), list(outcomes.values()))
+    return replace(composed, unsatisfied=ai_gateway.awaits_picker(plan))
 
 
 def _refused(stack: ServingStack) -> Condition | None:
@@ -118,7 +120,7 @@ def _is_off(row: Component, plan: Plan) -> bool:
 def _progress(outcomes: Mapping[ComponentName, Outcome]) -> Condition:
     leaving = [each.row.name for each in outcomes.values() if each.state is ComponentState.UNINSTALLING]
     wanted = [each for each in outcomes.values() if each.row.name not in leaving]
-    unready = [each for each in wanted if not each.is_ready]
+    unready = [each for each in wanted if not each.is_settled]
     pending = [each for each in unready if not each.row.optional]
     failed = [f"{each.row.name}: {each.message}" for each in wanted if each.has_failed]
     message = f"{len(wanted) - len(unready)} of {len(wanted)} components are ready"

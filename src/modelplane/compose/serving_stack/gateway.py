@@ -7,7 +7,7 @@ from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.serving_stack import Listener, ListenerProtocol
 from modelplane.compose.composition import Desired, Requirement
-from modelplane.compose.readiness import exists
+from modelplane.compose.readiness import accepted, exists, is_true, when_condition
 from modelplane.compose.serving_stack import mutual_tls
 from modelplane.compose.serving_stack.component import Plan
 from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT, authority
@@ -16,12 +16,34 @@ from modelplane.gateway.http_routes import GATEWAY_NAME
 KEY: Final = "gateway"
 CLASS_KEY: Final = "gateway-class"
 
+ANSWER_KEY: Final = "gateway-answer"
+"""Key of the route that the gateway answers by itself."""
+
+ANSWER: Final = "modelplane-ready"
+"""Name of that route."""
+
+ANSWER_PATH: Final = f"/{SYSTEM_NAMESPACE}/ready"
+"""Path of that route. No team has a namespace of this name."""
+
+ANSWER_STATUS: Final = 302
+
+ACCEPTED: Final = "Accepted"
+"""The condition by which a controller confirms a GatewayClass."""
+
+LIMITS_KEY: Final = "gateway-limits"
+"""Key of the policy with the limits of a gateway of Envoy Gateway."""
+
+LIMITS: Final = "modelplane-limits"
+"""Name of that policy."""
+
 CONTROLLER: Final = "gateway.envoyproxy.io/gatewayclass-controller"
 """Source: Envoy Gateway, "GatewayClass": the name of its controller."""
 
 DEFAULT_LISTENERS: Final = (Listener(name="http", port=80, protocol=ListenerProtocol.HTTP),)
 
 _API_VERSION = "gateway.networking.k8s.io/v1"
+_UNLIMITED: Final = 4_294_967_295
+"""The largest limit of Envoy. Its default of 1,024 requests answers 503 for a busy model; engines queue."""
 MADE = {labels.RESOURCE: KEY}
 
 
@@ -43,6 +65,13 @@ def address(gateway: Object) -> str:
     return _address(gateway, gateway.get("spec", {}).get("listeners") or (), HTTP_PORT)
 
 
+def plain_address(gateway: Object) -> str:
+    """Return ``host`` or ``host:port`` of a gateway for plain HTTP; empty if it accepts none."""
+    listeners = gateway.get("spec", {}).get("listeners") or ()
+    plain = [each for each in listeners if not mutual_tls.is_listener(each)]
+    return _address(gateway, plain, HTTP_PORT)
+
+
 def secured_address(gateway: Object) -> str:
     """Return ``host`` or ``host:port`` of a gateway for mutual TLS; empty if it has none."""
     listeners = gateway.get("spec", {}).get("listeners") or ()
@@ -54,8 +83,55 @@ def _address(gateway: Object, listeners: Sequence[Mapping[str, Any]], usual: int
     return authority(addresses[0]["value"], listeners[0]["port"], usual) if addresses and listeners else ""
 
 
+def is_programmed(gateway: Object) -> bool:
+    """Return True if a gateway has an address, and its controller has configured its listeners."""
+    return bool(address(gateway)) and is_true(gateway, "Programmed")
+
+
+def limits(gateway: str) -> Object:
+    """Return the policy that admits any number of requests to the routes of a gateway of Envoy Gateway."""
+    return {
+        "apiVersion": "gateway.envoyproxy.io/v1alpha1",
+        "kind": "BackendTrafficPolicy",
+        "metadata": {"name": LIMITS, "namespace": SYSTEM_NAMESPACE},
+        "spec": {
+            "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": gateway}],
+            "circuitBreaker": {
+                "maxConnections": _UNLIMITED,
+                "maxPendingRequests": _UNLIMITED,
+                "maxParallelRequests": _UNLIMITED,
+            },
+        },
+    }
+
+
+def _has_route(child: Object) -> bool:
+    return bool(child) and accepted(child)
+
+
+def _answer() -> Object:
+    """Return a route that needs no backend, so that its answer tells that the gateway has its routes."""
+    redirect = {
+        "path": {"type": "ReplaceFullPath", "replaceFullPath": f"/{SYSTEM_NAMESPACE}/answered"},
+        "statusCode": ANSWER_STATUS,
+    }
+    rule = {
+        "matches": [{"path": {"type": "Exact", "value": ANSWER_PATH}}],
+        "filters": [{"type": "RequestRedirect", "requestRedirect": redirect}],
+    }
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "HTTPRoute",
+        "metadata": {"name": ANSWER, "namespace": SYSTEM_NAMESPACE},
+        "spec": {"parentRefs": [{"name": GATEWAY_NAME}], "rules": [rule]},
+    }
+
+
 def objects(plan: Plan) -> Iterator[Desired]:
-    """Yield the GatewayClass and the Gateway, which is ready once it has an address."""
+    """Yield the GatewayClass, the Gateway, and the policies of the Gateway.
+
+    The class is ready once its controller has accepted it, the Gateway once it has an address and listeners.
+    """
     gateway = plan.stack.spec.gateway
     class_: dict[str, Any] = {
         "apiVersion": _API_VERSION,
@@ -63,7 +139,7 @@ def objects(plan: Plan) -> Iterator[Desired]:
         "metadata": {"name": gateway.class_name},
         "spec": {"controllerName": CONTROLLER},
     }
-    yield Desired(CLASS_KEY, class_, exists, plan.cluster)
+    yield Desired(CLASS_KEY, class_, when_condition(ACCEPTED), plan.cluster)
     listeners: list[dict[str, Any]] = [
         {
             "name": each.name,
@@ -86,5 +162,7 @@ def objects(plan: Plan) -> Iterator[Desired]:
             "listeners": mutual_tls.listeners(plan, listeners, plan.request.observed.get(KEY)),
         },
     }
-    yield Desired(KEY, manifest, lambda seen: bool(address(seen)), plan.cluster)
+    yield Desired(KEY, manifest, is_programmed, plan.cluster)
+    yield Desired(ANSWER_KEY, _answer(), _has_route, plan.cluster)
+    yield Desired(LIMITS_KEY, limits(GATEWAY_NAME), exists, plan.cluster)
     yield from mutual_tls.objects(plan)

@@ -8,19 +8,13 @@ import msgspec
 
 from modelplane.api.listing import listing, subject
 from modelplane.api.names import child_name
-from modelplane.api.serving_stack import ServingStack
 from modelplane.api.stack_components import MAX_VALUES_BYTES, ComponentName, ComponentSettings, ComponentState
 from modelplane.compose import releases
 from modelplane.compose.composition import Desired, Keep
+from modelplane.compose.readiness import condition_of, holds
 from modelplane.compose.serving_stack import gateway
-from modelplane.compose.serving_stack.component import Component, Plan
+from modelplane.compose.serving_stack.component import Component, Plan, composed_before
 
-_COMPOSED = (
-    ComponentState.INSTALLED,
-    ComponentState.INSTALLING,
-    ComponentState.FAILED,
-    ComponentState.REFUSED,
-)
 _LONGEST_MESSAGE: Final = 1024
 MAX_DEPTH: Final = 32
 """Levels of one component's values."""
@@ -41,6 +35,11 @@ class Outcome:
     """True if its settings are invalid."""
 
     @property
+    def is_settled(self) -> bool:
+        """True if nothing of it is awaited, its controller's own report included."""
+        return self.is_ready and self.state is not ComponentState.INSTALLING
+
+    @property
     def has_failed(self) -> bool:
         """True if someone must act."""
         return self.is_invalid or self.state in (ComponentState.FAILED, ComponentState.REFUSED)
@@ -58,11 +57,6 @@ class Outcome:
 def is_installed(row: Component, plan: Plan) -> bool:
     """Return True if a component was composed before, as observed or as the status of the stack says."""
     return any(key in plan.request.observed for key in row.keys) or row.name in composed_before(plan.stack)
-
-
-def composed_before(stack: ServingStack) -> frozenset[str]:
-    """Return the names of the components that were composed, as the status of the stack says."""
-    return frozenset(each.name for each in stack.status.components if each.state in _COMPOSED)
 
 
 def outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome]) -> Outcome:
@@ -97,6 +91,8 @@ def uninstalling(row: Component, plan: Plan) -> Outcome:
         for each in plan.rows
         if row.name in each.after and each.name in plan.chosen and is_installed(each, plan)
     ]
+    if not needing_it and (why := row.stays(plan)):
+        return _kept(row, f"it stays: {why}")
     if not needing_it:
         return Outcome(row, ComponentState.UNINSTALLING, False, "enabled is false")
     needed = f"it stays, because {subject('component', needing_it, 'needs', 'need')} it: disable those first"
@@ -161,11 +157,28 @@ def _installed(row: Component, plan: Plan, settings: ComponentSettings) -> Outco
     unready = [child for child in children if not child.ready(observed.get(child.key, {}))]
     release = observed.get(str(row.name)) if row.chart else None
     problem = releases.problem(release) if release is not None else ""
-    state = ComponentState.INSTALLING if unready else ComponentState.INSTALLED
-    message = problem or (_progress(row, plan, unready) if unready else "")
+    unconfirmed = "" if unready else _unconfirmed(row, plan)
+    state = ComponentState.INSTALLING if unready or unconfirmed else ComponentState.INSTALLED
+    message = problem or (_progress(row, plan, unready) if unready else unconfirmed)
     if problem:
         state = ComponentState.FAILED
     return Outcome(row, state, not unready, message, version, tuple(children))
+
+
+def _unconfirmed(row: Component, plan: Plan) -> str:
+    """Return what is awaited of a controller whose pods run; empty if a status of its own confirms it."""
+    confirming = next((each for each in plan.rows if row.confirmed_by in each.object_keys), None)
+    if confirming is None or confirming.name not in plan.chosen:
+        return ""
+    child = plan.request.observed.get(row.confirmed_by)
+    if child is not None and holds(child, gateway.ACCEPTED):
+        return ""
+    if child is None:
+        return f"its pods run; waiting for {row.confirmed_by}, by which its controller confirms that"
+    named = f'{child["kind"]} "{child["metadata"]["name"]}"'
+    said = condition_of(child, gateway.ACCEPTED).get("message", "")
+    waiting = f"its pods run; waiting for its controller to accept {named}"
+    return f"{waiting}: {said}" if said else waiting
 
 
 def _progress(row: Component, plan: Plan, unready: list[Desired]) -> str:

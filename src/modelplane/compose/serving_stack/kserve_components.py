@@ -6,14 +6,56 @@ Source: KServe, "LLMInferenceService Installation", and the charts of its versio
 from typing import Final
 
 from modelplane.api.stack_components import ComponentName as Name
+from modelplane.compose import releases
 from modelplane.compose.releases import Chart
-from modelplane.compose.serving_stack.component import Component, Plan, Values
+from modelplane.compose.serving_stack.component import Component, Plan, Values, composed_before
 
 _CHARTS: Final = "oci://ghcr.io/kserve/charts"
 _VERSION: Final = "v0.20.0"
 """The version whose LLMInferenceService is composed."""
 _NAMESPACE: Final = "kserve"
 """The controller looks for its presets in this namespace, by its name."""
+
+
+_SWITCH: Final = "createGIECRDs"
+"""The value of KServe's chart that makes the definitions of InferencePools a part of it, by default."""
+_REFUSED: Final = "cannot be imported into the current release"
+"""Helm's message about existing objects of no release: nothing of the chart was installed."""
+_DEFINITIONS: Final = (
+    "inferencepools.inference.networking.k8s.io",
+    "inferencepools.inference.networking.x-k8s.io",
+    "inferenceobjectives.llm-d.ai",
+    "inferencemodelrewrites.llm-d.ai",
+)
+
+
+def _controller(plan: Plan) -> Values:
+    # Others use the definitions of InferencePools too. As part of the chart, Helm refuses existing ones, and
+    # deletes them with every InferencePool when KServe is uninstalled. A release that has them keeps them: to
+    # switch them off would delete them as well.
+    return {} if _has_definitions(plan) else {"kserve": {"llmisvc": {_SWITCH: False}}}
+
+
+def _has_definitions(plan: Plan) -> bool:
+    """Return True if the definitions of InferencePools belong to the release of KServe, or may do."""
+    release = plan.request.observed.get(str(Name.KSERVE))
+    if release is None:
+        return Name.KSERVE in composed_before(plan.stack)
+    if _REFUSED in releases.problem(release):
+        return False
+    given = release["spec"].get("forProvider", {}).get("values", {})
+    return given.get("kserve", {}).get("llmisvc", {}).get(_SWITCH) is not False
+
+
+def _stays(plan: Plan) -> str:
+    """Return why KServe cannot be uninstalled yet; empty if it can."""
+    if not _has_definitions(plan):
+        return ""
+    return (
+        "Helm would delete the definitions of InferencePools with it, and every InferencePool: run "
+        f"`kubectl annotate crd {' '.join(_DEFINITIONS)} helm.sh/resource-policy=keep` on the cluster, then "
+        f"set kserve.llmisvc.{_SWITCH}: false in the values of this component"
+    )
 
 
 def _presets(_plan: Plan) -> Values:
@@ -36,6 +78,8 @@ KSERVE_COMPONENTS: Final = (
         Chart("kserve-llmisvc-resources", _CHARTS),
         lambda _versions: _VERSION,
         _NAMESPACE,
+        _controller,
+        stays=_stays,
         after=(Name.CERT_MANAGER, Name.ENVOY_GATEWAY, Name.LEADER_WORKER_SET, Name.KSERVE_CRDS),
         in_standard=False,
         optional=True,

@@ -10,16 +10,15 @@ from modelplane.api.stack_components import ComponentName as Name
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
 from modelplane.compose.releases import Chart
-from modelplane.compose.serving_stack import gateway, mutual_tls
-from modelplane.compose.serving_stack.cloud_components import CLOUD_COMPONENTS, GPU_TOLERATION
-from modelplane.compose.serving_stack.component import Component, Plan, Values
+from modelplane.compose.serving_stack import ai_gateway, gateway, mutual_tls, nic_policy
+from modelplane.compose.serving_stack.cloud_components import CLOUD_COMPONENTS
+from modelplane.compose.serving_stack.component import GPU_TOLERATION, Component, Plan, Values
 from modelplane.compose.serving_stack.kserve_components import KSERVE_COMPONENTS
-from modelplane.compose.workload_kinds import INFERENCE_POOL, LEADER_WORKER_SET
+from modelplane.compose.workload_kinds import LEADER_WORKER_SET
 
 _ENVOY = "oci://docker.io/envoyproxy"
 _AI_GATEWAY_VERSION = "v0.7.0"
 """Source: Envoy AI Gateway, "Compatibility matrix": v0.7 runs with Envoy Gateway v1.8."""
-_AI_GATEWAY_NAMESPACE = "envoy-ai-gateway-system"
 _DYNAMO_VERSION = "1.0.0"
 """Source: NVIDIA NGC, chart dynamo-platform."""
 _DRA_NAMESPACE = "dra-driver-nvidia-gpu"
@@ -34,26 +33,8 @@ def _cert_manager(_plan: Plan) -> Values:
 
 def _envoy_gateway(plan: Plan) -> Values:
     config: dict[str, Any] = {"extensionApis": {"enableBackend": True}}
-    if Name.AI_GATEWAY in plan.chosen:
-        # Source: Envoy AI Gateway, "Envoy Gateway configuration", with the InferencePool add-on.
-        pool, everything = INFERENCE_POOL, {"includeAll": True}
-        config["extensionManager"] = {
-            "hooks": {
-                "xdsTranslator": {
-                    "translation": {
-                        kind: dict(everything) for kind in ("cluster", "listener", "route", "secret")
-                    },
-                    "post": ["Translation", "Cluster", "Route"],
-                }
-            },
-            "service": {
-                "fqdn": {
-                    "hostname": f"ai-gateway-controller.{_AI_GATEWAY_NAMESPACE}.svc.cluster.local",
-                    "port": 1063,
-                }
-            },
-            "backendResources": [{"group": pool.group, "kind": pool.kind, "version": pool.version}],
-        }
+    if hooks := ai_gateway.hooks(plan):
+        config["extensionManager"] = hooks
     return {"config": {"envoyGateway": config}}
 
 
@@ -138,6 +119,7 @@ COMPONENTS = (
         lambda versions: versions.envoy_gateway,
         "envoy-gateway-system",
         _envoy_gateway,
+        confirmed_by=gateway.CLASS_KEY,
         in_minimal=True,
         found_by=gateway.KEY,
     ),
@@ -146,7 +128,7 @@ COMPONENTS = (
         "The definitions of the AI gateway.",
         Chart("ai-gateway-crds-helm", _ENVOY),
         lambda _versions: _AI_GATEWAY_VERSION,
-        _AI_GATEWAY_NAMESPACE,
+        ai_gateway.NAMESPACE,
         after=(Name.ENVOY_GATEWAY,),
         found_by=gateway.KEY,
     ),
@@ -155,7 +137,8 @@ COMPONENTS = (
         "The extension with which the gateway routes to InferencePools.",
         Chart("ai-gateway-helm", _ENVOY),
         lambda _versions: _AI_GATEWAY_VERSION,
-        _AI_GATEWAY_NAMESPACE,
+        ai_gateway.NAMESPACE,
+        ai_gateway.values,
         after=(Name.AI_GATEWAY_CRDS,),
         found_by=gateway.KEY,
     ),
@@ -163,7 +146,13 @@ COMPONENTS = (
         Name.GATEWAY,
         "The gateway of the cluster, with routes from all namespaces.",
         objects=gateway.objects,
-        object_keys=(gateway.CLASS_KEY, gateway.KEY, *mutual_tls.KEYS),
+        object_keys=(
+            gateway.CLASS_KEY,
+            gateway.KEY,
+            gateway.ANSWER_KEY,
+            gateway.LIMITS_KEY,
+            *mutual_tls.KEYS,
+        ),
         after=(Name.ENVOY_GATEWAY,),
         in_minimal=True,
         found_by=gateway.KEY,
@@ -231,5 +220,6 @@ COMPONENTS = (
 def needs() -> Iterator[tuple[str, str]]:
     """Yield the key of each child with that of a child that is deleted only after it."""
     yield gateway.KEY, gateway.CLASS_KEY
+    yield nic_policy.KEY, str(Name.NETWORK_OPERATOR)
     for row in COMPONENTS:
         yield from ((key, str(needed)) for key in row.keys for needed in row.after)

@@ -73,9 +73,10 @@ def stored(history: History, details: Details) -> Object:
         "annotations": {labels.EXTERNAL_NAME: history.id.name, labels.CHILD: history.key},
     }
     chart = {"name": details.chart, "version": details.version}
+    provided = {"chart": chart, "namespace": history.id.namespace, "values": dict(details.values)}
     return {
         "apiVersion": RELEASE.api_version,
         "kind": RELEASE.kind,
         "metadata": metadata,
-        "spec": {"forProvider": {"chart": chart, "namespace": history.id.namespace}},
+        "spec": {"forProvider": provided},
     }

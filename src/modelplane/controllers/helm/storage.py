@@ -9,7 +9,7 @@ import binascii
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -97,6 +97,8 @@ class Details:
     description: str = ""
     chart: str = ""
     version: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """The values that it was installed with, over those of its chart."""
 
 
 def histories(secrets: Iterable[Mapping[str, Any]]) -> dict[ReleaseId, History]:
@@ -125,7 +127,8 @@ def details_of(secret: Mapping[str, Any]) -> Details:
     except (KeyError, binascii.Error, zlib.error, msgspec.MsgspecError):
         return Details()
     chart = content.chart.metadata
-    return Details(content.info.first_deployed, content.info.description, chart.name, chart.version)
+    info = content.info
+    return Details(info.first_deployed, info.description, chart.name, chart.version, content.config or {})
 
 
 class _Info(msgspec.Struct):
@@ -145,3 +148,4 @@ class _Chart(msgspec.Struct):
 class _Content(msgspec.Struct):
     info: _Info = msgspec.field(default_factory=_Info)
     chart: _Chart = msgspec.field(default_factory=_Chart)
+    config: dict[str, Any] | None = None

@@ -48,6 +48,7 @@ _APPS = "apps/v1"
 _DISCOVERY = "discovery.k8s.io/v1"
 _EXTENSIONS = "apiextensions.k8s.io/v1"
 _GATEWAY = "gateway.networking.k8s.io/v1"
+_ENVOY_GATEWAY = "gateway.envoyproxy.io/v1alpha1"
 _HELM = "helm.m.crossplane.io/v1beta1"
 _KUBERNETES = "kubernetes.m.crossplane.io/v1alpha1"
 _NETWORKING = "networking.k8s.io/v1"
@@ -100,6 +101,13 @@ COMPOSED = (
     ),
     Touched(
         _GATEWAY, "GatewayClass", "gatewayclasses", Grant.PREREQUISITES, "the class of an installed gateway"
+    ),
+    Touched(
+        _ENVOY_GATEWAY,
+        "BackendTrafficPolicy",
+        "backendtrafficpolicies",
+        Grant.PREREQUISITES,
+        "a gateway of Envoy Gateway admits any number of requests",
     ),
     Touched(
         _GATEWAY,

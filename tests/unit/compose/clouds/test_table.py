@@ -16,7 +16,8 @@ from modelplane.compose.clouds.site import Parts, Site, Waiting
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Desired, Keep, Request
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.workload_kinds import ROWS, Finished, Place
+from modelplane.compose.workload_kinds import ROWS, Place
+from modelplane.compose.workload_readiness import Finished
 from modelplane.crossplane.package.clouds import CLOUDS
 from modelplane.install.permissions import on_control_plane
 

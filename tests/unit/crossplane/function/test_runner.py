@@ -354,7 +354,7 @@ def test_the_gateway_in_use_is_the_one_that_routes_are_attached_to(ask: Ask) -> 
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": "InferenceGateway",
         "metadata": {"name": "default"},
-        "spec": {"backend": "Traefik", "traefik": {"version": "40.2.0"}},
+        "spec": {"backend": "Traefik", "traefik": {"version": "41.3.0"}},
     }
     named = {"name": "modelplane", "namespace": "modelplane-system"}
     open_at: dict[str, Any] = {"kind": "Gateway", "metadata": named}
@@ -378,7 +378,7 @@ def test_the_gateway_is_not_asked_for_before_its_kind_is_installed(ask: Ask) -> 
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": "InferenceGateway",
         "metadata": {"name": "default"},
-        "spec": {"backend": "Traefik", "traefik": {"version": "40.2.0"}},
+        "spec": {"backend": "Traefik", "traefik": {"version": "41.3.0"}},
     }
     absent = ask(gateway, {"definition-gateway-api": []})
     assert "front-door" not in absent.requirements.resources

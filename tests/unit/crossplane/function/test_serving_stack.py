@@ -9,10 +9,11 @@ from unit.crossplane.function.conftest import Ask, children
 
 CASE = Path(__file__).parents[3] / "golden" / "composition" / "serving_stack" / "standard" / "input.yaml"
 OWNER: dict[str, Any] = yaml.safe_load(CASE.read_text())["owner"]
+NO_USERS: dict[str, Any] = {"users-ModelReplica": [], "replicas": []}
 
 
 def test_a_stack_looks_for_what_its_cluster_has_before_it_installs_it(ask: Ask) -> None:
-    made = children(ask(OWNER, {"users-ModelReplica": []}))
+    made = children(ask(OWNER, NO_USERS))
     looks = {key: made[key] for key in ("crossplane-gateway", "crossplane-leaderWorkerSet")}
     assert {key: look["spec"]["managementPolicies"] for key, look in looks.items()} == {
         "crossplane-gateway": ["Observe"],
@@ -32,9 +33,9 @@ def test_a_stack_is_not_deleted_while_models_are_on_its_cluster(ask: Ask) -> Non
         "metadata": {"name": "qwen", "namespace": "ml-team", "labels": {"modelplane.ai/cluster": "east"}},
         "spec": {"clusterName": "east"},
     }
-    made = children(ask(OWNER, {"users-ModelReplica": [replica]}))
+    made = children(ask(OWNER, {**NO_USERS, "users-ModelReplica": [replica]}))
     assert made["crossplane-in-use"]["spec"]["of"]["kind"] == "ServingStack"
-    assert "crossplane-in-use" not in children(ask(OWNER, {"users-ModelReplica": []}))
+    assert "crossplane-in-use" not in children(ask(OWNER, NO_USERS))
 
 
 def test_components_are_deleted_after_those_that_need_them(ask: Ask) -> None:
@@ -42,7 +43,7 @@ def test_components_are_deleted_after_those_that_need_them(ask: Ask) -> None:
         key: {"apiVersion": "v1", "kind": "Any", "metadata": {"name": f"the-{key}"}}
         for key in ("gateway", "gateway-class", "envoy-gateway", "prometheus")
     }
-    made = children(ask(OWNER, {"users-ModelReplica": []}, observed))
+    made = children(ask(OWNER, NO_USERS, observed))
     usages = {key: each["spec"] for key, each in made.items() if each["kind"] == "Usage"}
     assert {
         (spec["of"]["resourceRef"]["name"], spec["by"]["resourceRef"]["name"]) for spec in usages.values()

@@ -14,6 +14,11 @@ def test_crossplane_gets_the_permissions_that_it_lacks_and_no_other():
         {"apiGroups": ["apps"], "resources": ["controllerrevisions"], "verbs": SEVEN},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": SEVEN},
         {
+            "apiGroups": ["gateway.envoyproxy.io"],
+            "resources": ["backendtrafficpolicies"],
+            "verbs": SEVEN,
+        },
+        {
             "apiGroups": ["gateway.networking.k8s.io"],
             "resources": ["backendtlspolicies", "gatewayclasses", "gateways", "httproutes"],
             "verbs": SEVEN,

@@ -1,0 +1,102 @@
+"""The AI gateway: when Envoy Gateway asks it, and how.
+
+Envoy Gateway waits for the AI gateway's controller at every change of routes and endpoints once it has the
+hooks. So it has them only while a replica of the cluster has an endpoint picker and the controller runs.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from modelplane.api import labels
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.meta import API_VERSION, Object, kind_name
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.stack_components import ComponentName as Name
+from modelplane.compose.backends.routes import picks
+from modelplane.compose.composition import Requirement
+from modelplane.compose.readiness import is_ready
+from modelplane.compose.serving_stack.component import Plan, Values
+from modelplane.compose.workload_kinds import INFERENCE_POOL
+
+NAMESPACE: Final = "envoy-ai-gateway-system"
+
+_REPLICAS: Final = "replicas"
+"""Key of the requirement for the replicas of the cluster."""
+_CONTROLLERS: Final = 2
+"""Copies of the controller, because Envoy Gateway waits for it."""
+_PORT: Final = 1063
+
+
+def requirement(cluster: str) -> Requirement:
+    """Return the requirement for the replicas of a cluster. It triggers only while none has a picker."""
+    return Requirement(
+        _REPLICAS, API_VERSION, kind_name(ModelReplica), labels={labels.CLUSTER: cluster}, triggers=False
+    )
+
+
+def values(_plan: Plan) -> Values:
+    """Return the values of the AI gateway's chart."""
+    return {"controller": {"replicaCount": _CONTROLLERS}}
+
+
+def awaits_picker(plan: Plan) -> bool:
+    """Return True if the first endpoint picker on the cluster would change Envoy Gateway."""
+    can_have = Name.AI_GATEWAY in plan.chosen and _has_pools(plan)
+    return can_have and not _is_used(plan.request.found(_REPLICAS))
+
+
+def hooks(plan: Plan) -> dict[str, Any]:
+    """Return the extension manager of Envoy Gateway's configuration; empty while no picker is used.
+
+    It names InferencePool: without that definition, Envoy Gateway ends after two minutes.
+    """
+    is_used = Name.AI_GATEWAY in plan.chosen and _is_used(plan.request.found(_REPLICAS))
+    if not is_used or not _has_pools(plan) or not _runs(plan):
+        return {}
+    # Source: Envoy AI Gateway, "Envoy Gateway configuration", with the InferencePool add-on.
+    pool, everything = INFERENCE_POOL, {"includeAll": True}
+    return {
+        "hooks": {
+            "xdsTranslator": {
+                "translation": {
+                    kind: dict(everything) for kind in ("cluster", "listener", "route", "secret")
+                },
+                "post": ["Translation", "Cluster", "Route"],
+            }
+        },
+        "service": {
+            "fqdn": {
+                "hostname": f"ai-gateway-controller.{NAMESPACE}.svc.cluster.local",
+                "port": _PORT,
+            }
+        },
+        "backendResources": [{"group": pool.group, "kind": pool.kind, "version": pool.version}],
+    }
+
+
+def _runs(plan: Plan) -> bool:
+    """Return True if the controller was installed. A release that fails later takes no hooks away."""
+    observed = plan.request.observed
+    envoy_gateway = observed.get(str(Name.ENVOY_GATEWAY), {}).get("spec", {}).get("forProvider", {})
+    config = envoy_gateway.get("values", {}).get("config", {}).get("envoyGateway", {})
+    return "extensionManager" in config or is_ready(observed.get(str(Name.AI_GATEWAY), {}))
+
+
+def _has_pools(plan: Plan) -> bool:
+    """Return True if the cluster has the definition of InferencePools, and it is not being deleted."""
+    found = plan.request.found(INFERENCE_POOL.capability)
+    # A replica with a picker was placed on a cluster that has the definition, so an unread one is there.
+    return bool(plan.request.unknown(INFERENCE_POOL.capability)) or any(
+        "deletionTimestamp" not in each["metadata"] for each in found
+    )
+
+
+def _is_used(replicas: Iterable[Object]) -> bool:
+    return any(map(_picks, replicas))
+
+
+def _picks(replica: Object) -> bool:
+    try:
+        return picks(decode_as(ModelReplica, replica))
+    except InvalidObject:
+        return False

@@ -1,0 +1,92 @@
+"""Readiness of children that are not Modelplane's own, by their status: here, and in CEL for Crossplane."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Ready once the status counts at least one serving copy.
+
+    Not the workload's own ``Available``: with one copy and ``maxUnavailable: 1`` that is True at zero.
+    """
+
+    field: str
+    observes_generation: bool = True
+    """True if its status has the observed generation."""
+
+    def hold(self, child: Mapping[str, Any]) -> bool:
+        """Return True if a child is ready, as observed."""
+        return int(child.get("status", {}).get(self.field, 0)) > 0
+
+    @property
+    def query(self) -> str:
+        """The same in CEL, with every copy up to date."""
+        terms = [
+            f"has(object.status.{self.field}) && object.status.{self.field} > 0",
+            "has(object.status.updatedReplicas) && object.status.updatedReplicas >= object.spec.replicas",
+        ]
+        if self.observes_generation:
+            terms.append("object.status.observedGeneration >= object.metadata.generation")
+        return " && ".join(terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Ready once a condition is True, of any generation."""
+
+    condition: str
+
+    def hold(self, child: Mapping[str, Any]) -> bool:
+        """Return True if a child is ready, as observed."""
+        conditions = child.get("status", {}).get("conditions") or ()
+        return any(each["type"] == self.condition and each["status"] == "True" for each in conditions)
+
+    @property
+    def query(self) -> str:
+        """The same in CEL."""
+        return f"object.status.conditions.exists(c, c.type == '{self.condition}' && c.status == 'True')"
+
+
+@dataclass(frozen=True, slots=True)
+class InPhase:
+    """Ready once it is in a phase."""
+
+    phase: str
+    field: str = "phase"
+
+    def hold(self, child: Mapping[str, Any]) -> bool:
+        """Return True if a child is ready, as observed."""
+        return bool(child.get("status", {}).get(self.field) == self.phase)
+
+    @property
+    def query(self) -> str:
+        """The same in CEL."""
+        return f"object.status.{self.field} == '{self.phase}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Ready once a condition is True, of any generation, or each of its workloads has a ready copy.
+
+    The condition alone would be False as soon as one of two copies is lost.
+    """
+
+    condition: str
+
+    def hold(self, child: Mapping[str, Any]) -> bool:
+        """Return True if a child is ready, as observed."""
+        if Finished(self.condition).hold(child):
+            return True
+        phases = ("primary", "prefill") if "prefill" in child.get("spec", {}) else ("primary",)
+        workloads = child.get("status", {}).get("workloads") or {}
+        return all(int(workloads.get(each, {}).get("readyReplicas", 0)) > 0 for each in phases)
+
+    @property
+    def query(self) -> str:
+        """The condition in CEL, of the present generation."""
+        return (
+            "object.status.observedGeneration >= object.metadata.generation && "
+            f"{Finished(self.condition).query}"
+        )
