@@ -1,6 +1,7 @@
 """Attacks on the files and processes of a fleet, by a program that a pod got to run as a process."""
 
 import asyncio
+import errno
 import json
 import os
 import subprocess
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.kubelet.volumes import mounts
-from modelplane.kubelet.volumes.mounts import Mount
+import modelplane
+from modelplane.kubelet.volumes import mount_namespace, mounts
+from modelplane.kubelet.volumes.mounts import CannotMount, Mount
 from support import ordinary_user
 from support.traversal import open_to_others
 
@@ -62,17 +64,18 @@ def victim(home: Path) -> Iterator[subprocess.Popen[bytes]]:
         running.wait()
 
 
-def attack(source: str, home: Path, tmp_path: Path, before: tuple[str, ...]) -> str:
+def attack(
+    source: str, home: Path, tmp_path: Path, before: tuple[str, ...], volumes: tuple[Mount, ...] = ()
+) -> str:
     """Return what a program prints that runs as a pod's does."""
     models = home / "agent" / "models"
+    own = (Mount(models, str(models), read_only=True), *volumes)
     program = (
         f"import os, pathlib\n{NEW_NAMESPACE}\nhome = pathlib.Path({str(home)!r})\n{textwrap.dedent(source)}"
     )
 
     async def run() -> str:
-        prefix = await mounts.entering(
-            (Mount(models, str(models), read_only=True),), tmp_path / "run", (), (home / "agent", home)
-        )
+        prefix = await mounts.entering(own, tmp_path / "run", (), (home / "agent", home))
         command = [*before, *prefix, sys.executable, "-c", program]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -165,3 +168,117 @@ def test_other_processes_are_not_signalled(
         pytest.skip("this kernel's Landlock does not limit signals")
     assert refused == ["PermissionError"]
     assert victim.poll() is None
+
+
+WRITES = {
+    "a module that the agent runs": mount_namespace.__file__,
+    "a new module beside it": str(Path(mount_namespace.__file__).parent / "attack.py"),
+    "the checkout": str(Path(modelplane.__path__[0]).parent / "attack.pth"),
+    "the environment": str(Path(sys.prefix) / "attack.pth"),
+    "the base environment": str(Path(sys.base_prefix) / "attack.pth"),
+    "libraries": "/etc/ld.so.preload",
+    "a directory of the root": "/attack",
+    "the program that the kernel starts for a core": "/proc/sys/kernel/core_pattern",
+    "its own root, through proc": "/proc/self/root/etc/attack",
+    "the working directory of the supervisor": f"/proc/self/root{sys.prefix}/attack",
+    "a control group": "/sys/fs/cgroup/attack",
+    "the home of the user": str(Path.home() / ".attack"),
+}
+
+
+@pytest.mark.parametrize("before", ATTACKERS)
+@pytest.mark.parametrize("own", [True, False], ids=["with every capability", "with its own capabilities"])
+def test_nothing_but_the_volumes_of_a_pod_can_be_written(
+    before: tuple[str, ...], own: bool, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "volume").mkdir(mode=0o777)
+    volume = Mount(tmp_path / "volume", "/data", read_only=False)
+    source = f"""
+        import json
+        libc = new_namespace() if {own} else None
+        def write(path):
+            try:
+                with open(path, "ab") as opened:
+                    return "written"
+            except OSError as error:
+                return type(error).__name__
+        for each in {list(WRITES.values())!r}:
+            if libc:
+                libc.mount(None, os.fsencode(os.path.dirname(each)), None, 32 | 4096, None)
+                libc.mount(None, b"/", None, 32 | 4096, None)
+        refused = [write(each) for each in {list(WRITES.values())!r}]
+        own = ("/data/x", "/tmp/x", "/dev/shm/x", "/dev/null")
+        print(json.dumps([refused, [write(each) for each in own]]))
+    """
+    refused, own_files = json.loads(attack(source, home, tmp_path, before, (volume,)))
+    assert "written" not in refused, dict(zip(WRITES, refused, strict=True))
+    assert own_files == ["written"] * 4
+    assert [path.name for path in (tmp_path / "volume").iterdir()] == ["x"]
+    assert not Path("/dev/shm/x").exists()
+
+
+@pytest.mark.parametrize("before", ATTACKERS)
+def test_nothing_is_removed_renamed_or_linked_outside_of_the_volumes(
+    before: tuple[str, ...], home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "volume").mkdir(mode=0o777)
+    volume = Mount(tmp_path / "volume", "/data", read_only=False)
+    module = mount_namespace.__file__
+    source = f"""
+        def tried(work):
+            try:
+                work()
+            except OSError as error:
+                return error.errno
+        module = {module!r}
+        print([
+            tried(lambda: os.unlink(module)),
+            tried(lambda: os.rename(module, module + ".old")),
+            tried(lambda: os.chmod(module, 0o777)),
+            tried(lambda: os.symlink("/data", os.path.dirname(module) + "/attack")),
+            tried(lambda: os.utime(module)),
+        ])
+    """
+    assert attack(source, home, tmp_path, before, (volume,)) == f"{[errno.EROFS] * 5}\n"
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        pytest.param("/etc", id="to the configuration"),
+        pytest.param(str(Path(mount_namespace.__file__).parent), id="to the agent's packages"),
+        pytest.param("../../etc", id="relative"),
+        pytest.param("/proc/self/root/etc", id="through proc"),
+    ],
+)
+def test_a_link_in_a_volume_leads_no_mount_elsewhere(link: str, home: Path, tmp_path: Path) -> None:
+    for name in ("volume", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "volume" / "link").symlink_to(link)
+    volumes = (
+        # In the wrong order, and below the link too.
+        Mount(tmp_path / "other", "/data/link/deep", read_only=False),
+        Mount(tmp_path / "volume", "/data", read_only=False),
+    )
+    for target in ("/data/link/deep", "/data/link"):
+        nested = (Mount(tmp_path / "other", target, read_only=False), volumes[1])
+        with pytest.raises(CannotMount, match="a link in the path is not followed"):
+            attack("", home, tmp_path, (), nested)
+
+
+def test_a_source_that_became_a_link_after_it_was_checked_is_not_opened(home: Path, tmp_path: Path) -> None:
+    checked = tmp_path / "volume" / "sub"
+    checked.parent.mkdir()
+    checked.symlink_to(home)
+    raced = Mount(checked, "/data", read_only=False, real=checked)
+    with pytest.raises(CannotMount, match="a link in the path is not followed"):
+        attack("", home, tmp_path, (), (raced,))
+
+
+def test_a_directory_above_a_source_that_became_a_link_is_not_followed(home: Path, tmp_path: Path) -> None:
+    checked = tmp_path / "volume" / "sub" / "agent"
+    (tmp_path / "volume").mkdir()
+    checked.parent.symlink_to(home)
+    raced = Mount(checked, "/data", read_only=False, real=checked)
+    with pytest.raises(CannotMount, match="a link in the path is not followed"):
+        attack("", home, tmp_path, (), (raced,))

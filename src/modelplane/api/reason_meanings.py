@@ -752,6 +752,11 @@ DOCUMENTED = (
         ),
         (
             False,
+            _REPLICA.NAMESPACE_TERMINATING,
+            "The namespace on the cluster is being deleted: nothing is written until it is gone.",
+        ),
+        (
+            False,
             _REPLICA.REFERENCE_NOT_FOUND,
             "Pods name a Secret or ConfigMap that is not in the replica's namespace.",
         ),
@@ -764,6 +769,7 @@ DOCUMENTED = (
             _REPLICA.UNSUPPORTED_TOPOLOGY,
             _REPLICA.CLUSTER_UNREACHABLE,
             _REPLICA.NAMESPACE_NOT_LABELED,
+            _REPLICA.NAMESPACE_TERMINATING,
             _REPLICA.REFERENCE_NOT_FOUND,
             _REPLICA.POD_NOT_ACCEPTED,
         ),

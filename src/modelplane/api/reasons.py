@@ -350,6 +350,7 @@ class ModelReplicaReason(StrEnum):
     UPDATING = "Updating"
     UNSUPPORTED_TOPOLOGY = "UnsupportedTopology"
     NAMESPACE_NOT_LABELED = "NamespaceNotLabeled"
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
     REFERENCE_NOT_FOUND = "ReferenceNotFound"
     POD_NOT_ACCEPTED = "PodNotAccepted"
     SERVING = "Serving"

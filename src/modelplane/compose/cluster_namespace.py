@@ -48,6 +48,18 @@ def is_ours(namespace: Object) -> bool:
     return OURS.items() <= own.items()
 
 
+def terminating(request: Request[Any], cluster: str) -> Rejected | None:
+    """Return that the owner's namespace on a cluster that was read is being deleted; None if it is not."""
+    for found in request.found(key(cluster)):
+        if "deletionTimestamp" in found["metadata"]:
+            name = found["metadata"]["name"]
+            return Rejected(
+                f'Namespace "{name}" on cluster "{cluster}" is being deleted, and nothing can be written '
+                f"there until it is gone: see `kubectl describe namespace {name}` for what holds it"
+            )
+    return None
+
+
 def rejected(request: Request[Any], cluster: str) -> Rejected | None:
     """Return why nothing may be written into the owner's namespace on a cluster that was read."""
     same = {item["metadata"].get("uid") for item in request.found(HOME_KEY)} - {None}

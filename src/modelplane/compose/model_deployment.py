@@ -239,8 +239,11 @@ def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...
         for key, child in request.observed.items()
         if child["kind"] == kind_name(ModelReplica)
     }
+    before = fleet.stuck_before(request.now)
     others = (
-        fleet.replica(found) for found in request.found("replicas") if not own or _full_name(found) not in own
+        fleet.without_devices(found, before)
+        for found in request.found("replicas")
+        if not own or _full_name(found) not in own
     )
     return (*others, *own.values())
 

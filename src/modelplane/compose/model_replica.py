@@ -229,7 +229,7 @@ def _unreadable(request: Request[ModelReplica]) -> Blocked | None:
 def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Object | None]) -> Composition:
     """Keep every child, and report why; a serving replica keeps its endpoint."""
     owner = request.owner
-    if running and all(running.values()):
+    if running and not _is_absent(request):
         ready = _ready(request, running)
     else:
         ready = false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, why.message)
@@ -242,6 +242,13 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
         conditions=(accepted, ready, announced(owner, ready.holds, endpoint), *device_health.known(owner)),
         ready=ready.holds,
     )
+
+
+def _is_absent(request: Request[ModelReplica]) -> bool:
+    """Return True if it is known that no engine is on the cluster, so that the replica holds no devices."""
+    owner = request.owner
+    keys = {key for engine in owner.spec.engines for key in workload_keys(owner, engine)}
+    return keys.isdisjoint(request.observed.keys() | request.unobserved)
 
 
 def _running(request: Request[ModelReplica]) -> dict[str, Object | None]:
@@ -280,6 +287,8 @@ def _closed(request: Request[ModelReplica]) -> Refused | None:
         return Refused(Reason.WAITING_FOR_CLUSTER, message)
     if rejected := cluster_namespace.rejected(request, cluster):
         return Refused(Reason.NAMESPACE_NOT_LABELED, rejected.message)
+    if rejected := cluster_namespace.terminating(request, cluster):
+        return Refused(Reason.NAMESPACE_TERMINATING, rejected.message)
     return None
 
 
@@ -347,9 +356,10 @@ def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -
         )
     if missing:
         message = f"{subject('engine', missing, 'is', 'are')} being created on {where}"
+        ready_reason = Reason.WAITING_FOR_MODEL if _is_absent(request) else Reason.MODEL_STARTING
         return (
             false(Type.MODEL_ACCEPTED, Reason.DEPLOYING, message),
-            false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, message),
+            false(Type.MODEL_READY, ready_reason, message),
         )
     ready = _ready(request, observed)
     behind = [name for name, key in keys.items() if is_behind(desired[key], request.observed[key])]

@@ -1,5 +1,6 @@
 """State shared by all pods of this machine."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from modelplane.kubelet.devices.device import DiscoveredDevice
 from modelplane.kubelet.events import Recorder
 from modelplane.kubelet.records import AgentDirectory
 from modelplane.kubelet.runtime.containers.cli import ContainerRuntimes
+from modelplane.kubelet.volumes import mount_paths
 from modelplane.kubelet.volumes.service_account import ApiServer
 
 
@@ -32,3 +34,14 @@ class Machine:
     def hidden(self) -> tuple[Path, ...]:
         """The directories that no process of a pod sees, unless it may run any program."""
         return (self.directory.path, *self.private)
+
+    @property
+    def programs(self) -> frozenset[Path]:
+        """The directories of the programs that the agent and its pods run, which no pod may write to."""
+        return mount_paths.programs(os.environ)
+
+    @property
+    def closed(self) -> frozenset[Path]:
+        """The directories over which no pod mounts a volume, besides those of the system."""
+        own = (*self.hidden, Path("~").expanduser())
+        return self.programs.union(own, (each.resolve() for each in own))

@@ -4,6 +4,7 @@ No field of a pod is ignored silently. Either it takes effect, or the pod does n
 the reason and the remedy.
 """
 
+import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +61,11 @@ def volume_mounts(container: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield mount
 
 
+def mount_path(mount: Mapping[str, Any]) -> str:
+    """Return the path of a mount without repeated and trailing slashes."""
+    return posixpath.normpath("/" + str(mount["mountPath"]).lstrip("/"))
+
+
 def volumes(spec: Mapping[str, Any], container: Mapping[str, Any], runs: str) -> Iterator[str]:
     """Yield the reasons why volumes cannot be mounted."""
     by_name = {volume["name"]: volume for volume in spec.get("volumes", ())}
@@ -72,7 +78,7 @@ def volumes(spec: Mapping[str, Any], container: Mapping[str, Any], runs: str) ->
             yield f"{what}: {runs} has no volumes of the kind {', '.join(kinds)}: use another kind"
         elif missing := sorted(set(parts) - volume_files.PROJECTED):
             yield f"{what}: its source {missing[0]} is of a cluster's own: remove it"
-        elif not path.startswith("/") or path.rstrip("/") == "" or ".." in path.split("/"):
+        elif not path.startswith("/") or path.strip("/.") == "" or ".." in path.split("/"):
             yield f"{what}: that is not an absolute path below the root: use one"
         elif mount.get("mountPropagation") == "Bidirectional":
             yield f"{what}: what it mounts itself stays its own: remove mountPropagation"

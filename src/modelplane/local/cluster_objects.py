@@ -16,7 +16,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.device import DiscoveredDevice
 from modelplane.kubelet.volumes import storage_class
-from modelplane.local import permissions
+from modelplane.local import permissions, workload_policy
 from modelplane.local.applying import apply_in_order, apply_together, until_established
 
 # The one in C is ten times as fast, and not in every build of the library.
@@ -27,7 +27,7 @@ async def install(client: Client, workload_port: int, devices: Iterable[Discover
     """Make a control plane one that models can run on; doing it again changes nothing."""
     kinds = [*gateway_api(), *inference_extension()]
     await apply_in_order(client, permissions.of_a_cluster())
-    await apply_together(client, kinds)
+    await apply_together(client, [*kinds, *workload_policy.manifests()])
     await until_established(client, [kind["metadata"]["name"] for kind in kinds])
     own = [*device_classes(devices), *storage_class.manifests(), *gateway(workload_port)]
     await apply_together(client, own)

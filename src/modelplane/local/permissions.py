@@ -39,6 +39,13 @@ _NODE = (
         "The node reports the new size of a claim that grew.",
     ),
     Rule(
+        "apps",
+        ("deployments", "replicasets"),
+        ("get",),
+        "The node runs some programs only for pods that the controllers composed, which their owners show.",
+    ),
+    Rule("batch", ("jobs",), ("get",), "As for Deployments: a Job fills the volume of a ModelCache."),
+    Rule(
         "",
         ("persistentvolumes",),
         ("list", "watch", "create", "patch", "delete"),

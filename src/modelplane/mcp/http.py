@@ -5,6 +5,7 @@ A request reads the fleet with the permissions of the kubeconfig. Its ``Host`` m
 carry the token (against other users of the machine).
 """
 
+import asyncio
 import hmac
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
@@ -17,12 +18,13 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from modelplane.dashboard.explanations import MOST_BYTES
 from modelplane.host.addresses import is_loopback
+from modelplane.mcp.connections import Connection
 
 PATH: Final = "/mcp"
 
 _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 _AT_A_TIME: Final = 32
-"""Requests at a time."""
+"""Requests that are answered at a time; further ones wait."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -40,7 +42,12 @@ class TokenGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand an admitted request on (ASGI)."""
         if scope["type"] == "http" and not self._is_admitted(scope):
-            headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
+            # Closed, because the rest of the request may never come.
+            headers = [
+                (b"content-type", b"text/plain"),
+                (b"www-authenticate", b"Bearer"),
+                (b"connection", b"close"),
+            ]
             body = b"Send the token that `modelplane mcp` printed: Authorization: Bearer TOKEN\n"
             await send({"type": "http.response.start", "status": 401, "headers": headers})
             await send({"type": "http.response.body", "body": body})
@@ -52,6 +59,32 @@ class TokenGuard:
         return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
 
 
+class Turns:
+    """Answers a limited number of requests at a time, of those that are there as a whole."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._turns = asyncio.Semaphore(_AT_A_TIME)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a request on (ASGI)."""
+        has_turn = False
+
+        async def received() -> MutableMapping[str, Any]:
+            nonlocal has_turn
+            message = await receive()
+            if message["type"] == "http.request" and not message.get("more_body") and not has_turn:
+                await self._turns.acquire()
+                has_turn = True
+            return message
+
+        try:
+            await self._application(scope, received, send)
+        finally:
+            if has_turn:
+                self._turns.release()
+
+
 def application(made: MCPServer, port: int, hosts: Iterable[str], token: str | None) -> Application:
     """Return the server as an ASGI application; ``hosts`` are names beside those of loopback."""
     names = (*_LOOPBACK_NAMES, *hosts)
@@ -60,13 +93,14 @@ def application(made: MCPServer, port: int, hosts: Iterable[str], token: str | N
         allowed_hosts=[*with_port, *hosts],
         allowed_origins=[f"http://{each}" for each in with_port] + [f"https://{name}" for name in hosts],
     )
-    served: Application = made.streamable_http_app(
+    plain: Application = made.streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
         stateless_http=True,
         max_request_body_size=4 * MOST_BYTES,
         transport_security=security,
     )
+    served = Turns(plain)
     return served if token is None else TokenGuard(served, token)
 
 
@@ -85,14 +119,19 @@ def needs_host_names(host: str) -> bool:
 
 async def serve(served: Application, listening: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT."""
+    await server(served).serve(sockets=[listening])
+
+
+def server(served: Application) -> uvicorn.Server:
+    """Return the server of an application."""
     config = uvicorn.Config(
         served,
         log_level="warning",
         access_log=False,
         ws="none",
         lifespan="on",
-        limit_concurrency=_AT_A_TIME,
+        http=Connection,
         server_header=False,
         timeout_graceful_shutdown=1,
     )
-    await uvicorn.Server(config).serve(sockets=[listening])
+    return uvicorn.Server(config)

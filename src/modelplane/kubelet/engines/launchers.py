@@ -7,7 +7,6 @@ knows is a plain command of this machine. With host commands, both run.
 
 import fnmatch
 import importlib.util
-import posixpath
 import re
 import shutil
 import sys
@@ -17,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from modelplane.compose.hydration_program import PROGRAM, SOURCES_PROGRAM
+from modelplane.kube.client import Client
 from modelplane.kubelet import refusals
-from modelplane.kubelet.engines import allowed
+from modelplane.kubelet.engines import allowed, composed
 from modelplane.kubelet.engines.allow_list import AllowList, Place
+from modelplane.kubelet.engines.composed import Composed
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime.environment import expand
 
@@ -61,8 +62,8 @@ class Launcher:
     """The variables and arguments that its process gets from a pod."""
     reads_api: bool = False
     """True if its process gets a token of its pod's service account."""
-    composed: bool = False
-    """True if only Modelplane composes its pods."""
+    composed: Composed | None = None
+    """The containers that it is for, if only Modelplane composes them."""
 
 
 def _module(name: str, package: str) -> Callable[[], Program]:
@@ -159,7 +160,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
         remedy="install it with: pip install 'modelplane[local]'",
         own_arguments=_none,
         allowed=allowed.ENDPOINT_PICKER,
-        composed=True,
+        composed=composed.PICKER,
         reads_api=True,
     ),
     Launcher(
@@ -170,7 +171,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
         remedy="install it with: pip install 'modelplane[local]'",
         own_arguments=_none,
         allowed=allowed.ROUTING_SIDECAR,
-        composed=True,
+        composed=composed.SIDECAR,
     ),
     Launcher(
         engine="the download of a ModelCache",
@@ -184,7 +185,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
         remedy="install it with: pip install 'modelplane[local]'",
         own_arguments=_none,
         allowed=allowed.HYDRATION,
-        composed=True,
+        composed=composed.CACHE,
     ),
 )
 
@@ -199,6 +200,28 @@ def reads_api(image: str) -> bool:
     """Return True if the program that replaces an image acts as its pod's service account."""
     launcher = _find(image)
     return launcher is not None and launcher.reads_api
+
+
+def composed_for(image: str) -> Composed | None:
+    """Return the containers that the launcher of an image is for; None if tenants may write them."""
+    launcher = _find(image)
+    return launcher.composed if launcher else None
+
+
+async def check_author(client: Client, pod: Mapping[str, Any], container: Mapping[str, Any]) -> None:
+    """Raise ``CannotLaunch`` if a container of a pod has a launcher that is not for containers of tenants.
+
+    Raises ``KubernetesError`` if the owners of the pod cannot be read.
+    """
+    launcher = _find(container["image"])
+    if launcher is None or launcher.composed is None:
+        return
+    if not await composed.is_composed(client, pod, container["name"], launcher.composed):
+        raise CannotLaunch(
+            "NoLauncher",
+            f'cannot run image "{container["image"]}" without a container runtime: {launcher.engine} runs '
+            f"only in pods that Modelplane itself makes: use another image, {_START_RUNTIME}, or {_ALLOWED}",
+        )
 
 
 def _find(image: str) -> Launcher | None:
@@ -270,7 +293,7 @@ def _check_allowed(
     environment: Mapping[str, str],
     address: str,
 ) -> None:
-    mounts = (posixpath.normpath(mount["mountPath"]) for mount in refusals.volume_mounts(container))
+    mounts = map(refusals.mount_path, refusals.volume_mounts(container))
     written = (*container.get("command", ()), *container.get("args", ()))
     place = Place(address, tuple(mounts))
     if problem := launcher.allowed.problem(arguments, environment, written, place):

@@ -8,12 +8,12 @@ keeps its runtime.
 from collections.abc import Mapping
 from typing import Any
 
-from modelplane.kubelet import refusals
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pods import narrowing
 from modelplane.kubelet.records import Attempt, ContainerDirectory, PodRecord
 from modelplane.kubelet.refusals import Refusal
+from modelplane.kubelet.runtime import launch
 from modelplane.kubelet.runtime.containers import cli, container_refusals
 from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntime
 from modelplane.kubelet.runtime.containers.container_runtime import UNAVAILABLE, PodContainers
@@ -57,7 +57,7 @@ class Runtimes:
         if before := directory.unfinished() or directory.latest() or self._another():
             return self.of(before)
         runtimes = self._machine.container_runtimes
-        if runtimes.choice is Choice.AUTO and self._stands_in(pod):
+        if runtimes.choice is Choice.AUTO and await self._stands_in(pod):
             return self._host
         runtime = await runtimes.answering()
         if runtime is not None:
@@ -73,16 +73,17 @@ class Runtimes:
         )
         raise NotYet(Refusal(UNAVAILABLE, message))
 
-    def _stands_in(self, pod: Mapping[str, Any]) -> bool:
+    async def _stands_in(self, pod: Mapping[str, Any]) -> bool:
         """Return True if programs of this machine can replace all images of a pod."""
         for container in narrowing.containers(pod):
             # The values of references are not known yet, and are checked at the start.
             variables = {entry["name"]: entry.get("value", "") for entry in container.get("env", ())}
             try:
                 launchers.command_line(container, variables, self._record.address, host_commands=False)
+                await launchers.check_author(self._machine.client, pod, container)
             except launchers.CannotLaunch:
                 return False
-        return not refusals.refusals(pod)
+        return next(launch.obstacles(self._machine, pod), None) is None
 
     def _another(self) -> Attempt | None:
         """Return an attempt of another container of the pod."""

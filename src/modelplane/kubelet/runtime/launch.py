@@ -3,11 +3,14 @@
 Obstacles that can be known before the start are found here, so a pod's status shows them in time.
 """
 
+import asyncio
 import contextlib
 import errno
 import os
+import site
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +20,15 @@ from modelplane.kube.resources import Object
 from modelplane.kubelet import node, refusals
 from modelplane.kubelet.devices import claims, discovery
 from modelplane.kubelet.engines import launchers
-from modelplane.kubelet.engines.llama_cpp import server
+from modelplane.kubelet.engines.llama_cpp import server, weights
 from modelplane.kubelet.events import Reason
 from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pods import narrowing
 from modelplane.kubelet.records import PodRecord
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime import environment
 from modelplane.kubelet.runtime.host.process_attempt import Launch
-from modelplane.kubelet.volumes import mounts, service_account, volume_files, volumes
+from modelplane.kubelet.volumes import mount_paths, mounts, service_account, volume_files, volumes
 from modelplane.kubelet.volumes.mounts import Mount
 from modelplane.kubelet.volumes.service_account import Account
 
@@ -51,20 +55,19 @@ _INHERITED = (
     *_HUB,
     *_NETWORK,
     "CUDA_HOME",
-    "HF_HOME",
-    "HF_HUB_CACHE",
-    "HOME",
     "LANG",
     "LC_ALL",
     "LD_LIBRARY_PATH",
     "LOGNAME",
     "PATH",
-    "TMPDIR",
     "USER",
     "VIRTUAL_ENV",
-    "XDG_CACHE_HOME",
 )
 
+_FOLDERS = ("HF_HOME", "HF_HUB_CACHE", "HOME", "TMPDIR", "XDG_CACHE_HOME")
+"""Variables with the user's folders, for a process that may write to them."""
+
+_HOME = "/tmp/home"  # noqa: S108 - in the container's own /tmp
 
 _NOT_ISOLATED = "the process can read the files of the fleet, its keys included"
 
@@ -79,10 +82,21 @@ class NotYet(Exception):
 
 async def prepare(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     """Return the launch for a pod; raise ``NotYet`` with the first obstacle."""
-    for refusal in refusals.refusals(pod):
+    for refusal in obstacles(machine, pod):
         raise NotYet(refusal)
     with missing_as_not_yet():
         return await _launch(machine, pod, record)
+
+
+def obstacles(machine: Machine, pod: Mapping[str, Any]) -> Iterator[Refusal]:
+    """Yield everything that keeps a pod from running as a process of this machine."""
+    yield from refusals.refusals(pod)
+    if not machine.host_commands:
+        # The controllers choose the mount paths of what they compose.
+        of_tenants = [
+            each for each in narrowing.containers(pod) if launchers.composed_for(each["image"]) is None
+        ]
+        yield from mount_paths.refused(of_tenants, machine.closed)
 
 
 @contextlib.contextmanager
@@ -120,16 +134,22 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     trusted = machine.host_commands
     passed = launchers.passed(container, own, host_commands=trusted)
     command = launchers.command_line(container, own, record.address, host_commands=trusted)
+    if not trusted:
+        await launchers.check_author(machine.client, pod, container)
     _check_ports(container, record.address)
     mounted = await volumes.mounts_of(machine, pod, container, record, own, sources)
     account = await account_of(machine, pod, record, container["image"])
     mounted, given = (*mounted, *account.mounts), {**given, **account.variables}
-    prefix = await _walls(machine, pod, record, mounted, environment_of(command[0]))
-    if prefix and "TMPDIR" not in passed:
-        inherited.pop("TMPDIR", None)  # it may be in a /tmp that the container does not see
+    if not trusted:
+        await _make_model(machine, (*command, *passed.values()))
+    walls = await _walls(machine, pod, record, mounted, environment_of(command[0]))
+    folders = {name: os.environ[name] for name in _FOLDERS if name in os.environ}
+    if walls.prefix:
+        folders.pop("TMPDIR", None)  # it may be in a /tmp that the container does not see
+    inherited |= _own_folders(container["image"], {**inherited, **passed}) if walls.are_closed else folders
     # What the agent says of the pod's place counts, unless the pod is trusted.
     variables = {**inherited, **given, **passed} if trusted else {**inherited, **passed, **given}
-    return Launch(prefix + command, variables, container["image"], mounted)
+    return Launch(walls.prefix + command, variables, container["image"], mounted)
 
 
 async def account_of(machine: Machine, pod: Object, record: PodRecord, image: str) -> Account:
@@ -150,26 +170,66 @@ def environment_of(program: str) -> tuple[Path, ...]:
     return (folder,) if (folder / "pyvenv.cfg").is_file() else ()
 
 
+async def _make_model(machine: Machine, words: Iterable[str]) -> None:
+    """Put the model together that comes with Modelplane, if a container serves it and it is not there yet."""
+    if not any(weights.is_embedded(word.rpartition("=")[2]) for word in words):
+        return
+    try:
+        await asyncio.to_thread(weights.assembled, machine.directory.models)
+    except weights.ModelNotFound as error:
+        raise NotYet(Refusal("CreateContainerError", str(error))) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Walls:
+    """What is between a command and the machine."""
+
+    prefix: tuple[str, ...] = ()
+    """Words before a command that mount a pod's volumes for it."""
+    are_closed: bool = False
+    """True if the files of the fleet are hidden from the command, and it can write to its mounts only."""
+
+
 async def _walls(
     machine: Machine, pod: Object, record: PodRecord, mounted: tuple[Mount, ...], shown: tuple[Path, ...]
-) -> tuple[str, ...]:
-    """Return the prefix of a command that mounts a pod's volumes and hides the files of the fleet from it."""
-    run = volumes.of_pod(machine.directory.pod(record.uid)).run(pod["spec"]["containers"][0]["name"])
+) -> _Walls:
+    own, name = volumes.of_pod(machine.directory.pod(record.uid)), pod["spec"]["containers"][0]["name"]
     if not machine.host_commands:
-        models = machine.directory.models
-        models.mkdir(mode=0o700, exist_ok=True)
-        # Only one model is made there; afterwards no process writes it.
-        made = any(models.glob("[!.]*"))
+        models, home = machine.directory.models, own.home(name)
+        for folder in (models, home):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        seen = (
+            Mount(models.resolve(), str(models), read_only=True),
+            Mount(home.resolve(), _HOME, read_only=False),
+            *mounted,
+        )
         try:
-            seen = (Mount(models, str(models), read_only=made), *mounted)
-            return await mounts.entering(seen, run, shown, machine.hidden)
+            return _Walls(await mounts.entering(seen, own.run(name), shown, machine.hidden), are_closed=True)
         except mounts.CannotMount as error:
             if error.refusal.reason != mounts.NAMESPACE_REFUSED:
                 raise
             machine.events.record(pod, Reason.NOT_ISOLATED, f"{_NOT_ISOLATED}: {error.cause}")
     if not mounts.needs_namespace(mounted):
-        return ()
-    return await mounts.entering(mounted, run, (machine.directory.path, *shown))
+        return _Walls()
+    return _Walls(await mounts.entering(mounted, own.run(name), (machine.directory.path, *shown)))
+
+
+def _own_folders(image: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a process with a home directory of its own.
+
+    It can read the models that the user has downloaded, if it downloads none itself.
+    """
+    offline = variables.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
+    downloads = not offline and launchers.engine_of(image) != "llama.cpp"
+    packages = {"PYTHONUSERBASE": site.getuserbase()}
+    return {"HOME": _HOME, **packages, **({} if downloads else {"HF_HUB_CACHE": _hub_cache()})}
+
+
+def _hub_cache() -> str:
+    """Return the folder of the models that the user of this machine has downloaded (huggingface_hub)."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    hub_home = Path(os.environ.get("HF_HOME") or f"{cache}/huggingface").expanduser()
+    return os.environ.get("HF_HUB_CACHE") or str(hub_home / "hub")
 
 
 async def sources_of(

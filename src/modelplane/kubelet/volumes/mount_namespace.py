@@ -8,16 +8,20 @@ Without a command the mounts are only tried, and a failure is printed as JSON.
 The machine's own directories are never written to. If a mountPath does not exist, its nearest existing
 directory is replaced, in this namespace only, by a tmpfs with the same entries, and the rest of the path is
 created there. Only below another mount of the pod is the path created in place, as container runtimes do.
+Links of the machine are followed, and never those of a volume, whose files are a pod's.
 
-A process from which directories are hidden also has a user namespace of its own: it can neither read the
-memory and the environment of other processes, nor reach the hidden files through them, nor undo the mounts.
-If the kernel has Landlock, it cannot signal them either.
+A process from which directories are hidden can write to its own mounts only: everything else is read-only,
+also for programs that root runs. It has a user namespace of its own: it can neither read the memory and the
+environment of other processes, nor reach the hidden files through them, nor undo the mounts. If the kernel
+has Landlock, it cannot signal them either.
 
 The module is run by path, isolated and without site packages, before the engine and in the engine's own
 process: standard library only.
 """
 
+import contextlib
 import ctypes
+import errno
 import json
 import os
 import signal
@@ -28,28 +32,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-CANNOT_ENTER = "enter"
-"""Kind of failure: the namespace itself, which the kernel may refuse to all users."""
+CANNOT_ENTER, CANNOT_MOUNT = "enter", "mount"
+"""Kinds of failure: the namespace itself, which the kernel may refuse to all users, and one of the mounts."""
 
-CANNOT_MOUNT = "mount"
-"""Kind of failure: one of the mounts."""
-
-_NOT_FOUND = 127
-_NOT_EXECUTABLE = 126
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 
 # linux/sched.h, linux/mount.h
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
-_RDONLY, _NOSUID, _NODEV, _REMOUNT, _BIND, _REC, _SLAVE = 1, 2, 4, 32, 4096, 16384, 1 << 19
+_RDONLY, _NOSUID, _NODEV, _BIND, _REC, _SLAVE = 1, 2, 4, 4096, 16384, 1 << 19
 _DETACH = 2
-_LOCKED = {
-    os.ST_NOSUID: _NOSUID,
-    os.ST_NODEV: _NODEV,
-    os.ST_NOEXEC: 8,
-    os.ST_NOATIME: 1024,
-    os.ST_NODIRATIME: 2048,
-    os.ST_RELATIME: 1 << 21,
-}
-"""Flags that a remount must repeat, as statvfs(3) and mount(2) name them."""
+# mount_setattr(2)
+_MOUNT_SETATTR = 442
+_EMPTY_PATH, _RECURSIVE = 0x1000, 0x8000
+_TOO_OLD = "the kernel is older than Linux 5.12"
+
+_PROC = Path("/proc")
+_OF_THE_KERNEL = ("bus", "fs", "irq", "sys", "sysrq-trigger")
+"""Files of proc that change the machine. The rest is a process's own, such as its maps of users."""
 
 # linux/capability.h, linux/prctl.h, linux/landlock.h
 _SETGID, _SETUID = 6, 7
@@ -60,8 +59,7 @@ _DROP_FROM_BOUNDING_SET, _SET_NO_NEW_PRIVILEGES = 24, 38
 _CREATE_RULESET, _RESTRICT_SELF, _VERSION = 444, 446, 1
 _SCOPES, _SCOPES_SINCE = 0b11, 6
 """Abstract Unix sockets and signals, since this version of Landlock."""
-_HIDDEN_MODE = 0o555
-_HIDDEN_BYTES = "64k"
+_HIDDEN_MODE, _HIDDEN_BYTES = 0o555, "64k"
 _WORK_DIRECTORY = "/tmp"  # noqa: S108 - of the namespace
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -96,7 +94,7 @@ def _mount(source: Path | str, target: Path | str, kind: str | None, flags: int,
     _call("mount", *encoded, ctypes.c_ulong(flags), options.encode())
 
 
-def _tmpfs(target: Path, mode: int, options: str = "") -> None:
+def _tmpfs(target: Path | str, mode: int, options: str = "") -> None:
     _mount("tmpfs", target, "tmpfs", _NOSUID | _NODEV, f"mode={mode:o}{options}")
 
 
@@ -177,8 +175,6 @@ class _View:
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._grown: set[int] = set()
-        self._targets: list[Path] = []
-        self._covers: list[int] = []
 
     def grow_root(self) -> None:
         """Replace the root itself, which cannot be mounted over."""
@@ -217,40 +213,87 @@ class _View:
     def cover(self, directory: Path) -> None:
         """Mount an empty directory over one."""
         _tmpfs(directory, _HIDDEN_MODE, f",size={_HIDDEN_BYTES}")
-        self._covers.append(os.open(directory, os.O_PATH | os.O_DIRECTORY))
         self._grown.add(directory.stat().st_dev)
 
-    def close_covers(self) -> None:
-        """Make the empty directories read-only, once the mounts below them are made."""
-        for cover in self._covers:
-            _mount("none", f"/proc/self/fd/{cover}", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
-            os.close(cover)
-
-    def mount(self, source: int, mount: dict[str, Any]) -> None:
-        """Mount an opened source."""
-        path = self._mount_point(mount["target"], stat.S_ISDIR(os.fstat(source).st_mode))
-        if mount["in_memory"]:
-            _tmpfs(path, 0o1777, f",size={mount['size_bytes']}" if mount["size_bytes"] else "")
-        else:
-            _mount(Path(f"/proc/self/fd/{source}"), path, None, _BIND | _REC)
-        if mount["read_only"]:
-            flags = os.statvfs(path).f_flag
-            locked = sum(flag for name, flag in _LOCKED.items() if flags & name)
-            _mount("none", path, None, _REMOUNT | _BIND | _RDONLY | locked)
-        self._targets.append(path)
-
-    def _mount_point(self, target: str, is_directory: bool) -> Path:
-        """Return the path to mount at; create it if it is missing."""
-        path = Path(target).resolve()
+    def make_point(self, path: Path, is_directory: bool) -> None:
+        """Create the path of a mount if the machine does not have it."""
         nearest = nearest_existing(path)
         if nearest == path:
-            return path
-        in_place = any(nearest.is_relative_to(above) for above in self._targets)
-        if not in_place and nearest.stat().st_dev not in self._grown:
+            return
+        if nearest.stat().st_dev not in self._grown:
             self._lay_twin(nearest, nearest)
         path.parent.mkdir(parents=True, exist_ok=True)
         _make(path, is_directory)
-        return path
+
+
+def _mount_one(source: int, mount: dict[str, Any], *, is_sealed: bool) -> None:
+    """Mount an opened source; below another mount, create the path in place."""
+    path = Path(mount["target"])
+    point = open_unlinked(path, is_directory=_is_directory(source))
+    place = f"/proc/self/fd/{point}"
+    if mount["in_memory"]:
+        _tmpfs(place, 0o1777, f",size={mount['size_bytes']}" if mount["size_bytes"] else "")
+    else:
+        _mount(f"/proc/self/fd/{source}", place, None, _BIND | _REC)
+    os.close(point)
+    if mount["read_only"]:
+        _seal(path)
+    elif is_sealed:
+        _open_up(path)
+
+
+def open_unlinked(path: Path, *, is_directory: bool | None = None) -> int:
+    """Open a path none of whose parts is a link; with ``is_directory``, create the parts that are missing."""
+    place = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    parts = path.parts[1:]
+    for number, name in enumerate(parts, start=1):
+        above, flags = place, os.O_PATH | os.O_NOFOLLOW
+        try:
+            place = os.open(name, flags, dir_fd=above)
+        except FileNotFoundError:
+            if is_directory is None:
+                raise
+            if is_directory or number < len(parts):
+                os.mkdir(name, dir_fd=above)
+            else:
+                os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=above))
+            place = os.open(name, flags, dir_fd=above)
+        finally:
+            os.close(above)
+        if stat.S_ISLNK(os.fstat(place).st_mode):
+            raise OSError(errno.ELOOP, "a link in the path is not followed")
+    return place
+
+
+def _seal(path: Path) -> None:
+    """Make a mount read-only, with all mounts below it."""
+    _set_attributes(path, on=_RDONLY, below=_RECURSIVE)
+
+
+def _open_up(path: Path) -> None:
+    """Make a mount writable again, unless it is read-only outside of the namespace too."""
+    with contextlib.suppress(PermissionError):
+        _set_attributes(path, off=_RDONLY)
+
+
+def _set_attributes(path: Path, *, on: int = 0, off: int = 0, below: int = 0) -> None:
+    place = open_unlinked(path)
+    attributes = struct.pack("QQQQ", on, off, 0, 0)
+    size = ctypes.c_size_t(len(attributes))
+    failed = _libc.syscall(_MOUNT_SETATTR, place, b"", _EMPTY_PATH | below, attributes, size)
+    number = ctypes.get_errno()
+    os.close(place)
+    if failed:
+        raise OSError(number, _TOO_OLD if number == errno.ENOSYS else os.strerror(number))
+
+
+def _seal_machine() -> None:
+    """Make everything read-only that is mounted so far, but for a process's own files of proc."""
+    for path in (_PROC / name for name in _OF_THE_KERNEL):
+        if path.exists():
+            _mount(path, path, None, _BIND | _REC)
+    _seal(Path("/"))
+    _open_up(_PROC)
 
 
 def _make(path: Path, is_directory: bool) -> None:
@@ -268,26 +311,35 @@ def nearest_existing(path: Path) -> Path:
 def enter(scratch: Path, mounts: list[dict[str, Any]], hidden: Sequence[str] = ()) -> None:
     """Move this process, which must have one thread, into a namespace with these mounts.
 
-    ``hidden`` directories are empty in it, but for the mounts below them.
+    ``hidden`` directories are empty in it, but for the mounts below them, and where there are some, nothing
+    but the mounts can be written.
     """
     work_directory = Path(_WORK_DIRECTORY) if hidden else Path.cwd()
     _do(CANNOT_ENTER, "enter a mount namespace", lambda: _enter_namespace(own_user=bool(hidden)))
     view = _View(scratch)
-    if any(nearest_existing(Path(mount["target"]).resolve()) == Path("/") for mount in mounts):
+    # Parents before children.
+    ordered = sorted(({**each, "target": os.path.realpath(each["target"])} for each in mounts), key=_depth)
+    targets = [Path(each["target"]) for each in ordered]
+    if any(nearest_existing(target) == Path("/") for target in targets):
         _do(CANNOT_MOUNT, "replace the root directory", view.grow_root)
     # Open all sources first: a mount may cover the source of another.
+    opened = open_unlinked if hidden else lambda path: os.open(path, os.O_PATH)
     sources = [
-        _do(CANNOT_MOUNT, f'open "{mount["source"]}"', os.open, mount["source"], os.O_PATH)
-        for mount in mounts
+        _do(CANNOT_MOUNT, f'open "{each["source"]}"', opened, Path(each["source"])) for each in ordered
     ]
     for directory in hidden:
         if Path(directory).is_dir():
             _do(CANNOT_MOUNT, f'hide "{directory}"', view.cover, Path(directory))
-    # Parents before children.
-    for source, mount in sorted(zip(sources, mounts, strict=True), key=lambda each: _depth(each[1])):
+    # A directory is replaced before those below it.
+    points = {target: _is_directory(source) for source, target in zip(sources, targets, strict=True)}
+    for target in sorted(points.keys(), key=lambda each: len(nearest_existing(each).parts)):
+        if points.keys().isdisjoint(target.parents):
+            _do(CANNOT_MOUNT, f'make "{target}"', view.make_point, target, points[target])
+    if hidden:
+        _do(CANNOT_MOUNT, "make the machine's files read-only", _seal_machine)
+    for source, mount in zip(sources, ordered, strict=True):
         doing = f'mount "{mount["source"]}" at "{mount["target"]}"'
-        _do(CANNOT_MOUNT, doing, view.mount, source, mount)
-    _do(CANNOT_MOUNT, "close the hidden directories", view.close_covers)
+        _do(CANNOT_MOUNT, doing, lambda each=source, at=mount: _mount_one(each, at, is_sealed=bool(hidden)))
     # The path may lead to another directory now.
     _do(CANNOT_MOUNT, f'change to "{work_directory}"', os.chdir, work_directory)
     if hidden:
@@ -307,6 +359,10 @@ def _give_up() -> None:
     if rules >= 0:
         _libc.syscall(_RESTRICT_SELF, rules, 0)
         os.close(rules)
+
+
+def _is_directory(opened: int) -> bool:
+    return stat.S_ISDIR(os.fstat(opened).st_mode)
 
 
 def _depth(mount: dict[str, Any]) -> int:

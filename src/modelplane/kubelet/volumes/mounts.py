@@ -8,9 +8,10 @@ import asyncio
 import errno
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import modelplane
 from modelplane.host import folders
@@ -18,6 +19,7 @@ from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.volumes import mount_namespace
 
 _TEMPORARY = Path("/tmp")  # noqa: S108 - the path that is replaced for the pod, not a file of ours
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the machine's own, not a file of ours
 _TRY_S = 30.0
 _REFUSED = frozenset({errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.ENOSYS, errno.EINVAL})
 
@@ -34,6 +36,19 @@ class Mount:
     """True for memory in its place, which is lost when the container ends."""
     size_bytes: int = 0
     """Most bytes of memory; 0: no limit of its own."""
+    real: Path | None = field(default=None, compare=False)
+    """The source without links, as it was checked."""
+
+    def planned(self, *, is_closed: bool) -> dict[str, Any]:
+        """Return the mount for the program that makes it, which follows no link if it ``is_closed``."""
+        source = (self.real or self.source) if is_closed else self.source
+        return {
+            "source": str(source),
+            "target": self.target,
+            "read_only": self.read_only,
+            "in_memory": self.in_memory,
+            "size_bytes": self.size_bytes,
+        }
 
 
 NAMESPACE_REFUSED = "NamespaceRefused"
@@ -61,9 +76,10 @@ async def entering(
 
     ``directory`` is the container's own and is emptied, so nothing of the container may run. It holds the
     container's /tmp: programs made for containers write under fixed names below /tmp. ``hidden`` directories
-    are empty for the command; ``shown`` paths in them and in the machine's /tmp, and this program's own, stay
-    visible.
+    are empty for the command, and where there are some, it can write to its mounts only; ``shown`` paths in
+    them and in the machine's /tmp, and this program's own, remain visible.
     """
+    directory = directory.resolve()  # noqa: ASYNC240 - a few directories of this machine
     scratch, temporary = directory / "root", directory / "tmp"
     try:
         await asyncio.to_thread(_make_anew, directory, (scratch, temporary))
@@ -71,11 +87,12 @@ async def entering(
         message = f'cannot make "{error.filename}", which its volumes need: {error.strerror}'
         raise CannotMount("MountFailed", message) from error
     covered = sorted({path.resolve() for path in hidden})
+    own = [Mount(temporary, str(_TEMPORARY), read_only=False), *_shown(shown, covered)]
+    if covered:
+        own.append(Mount(SHARED_MEMORY, str(SHARED_MEMORY), read_only=False, in_memory=True))
     # The pod's own mounts last: they take precedence at the same path.
-    own = (Mount(temporary, str(_TEMPORARY), read_only=False), *_shown(shown, covered))
-    plan = json.dumps(
-        {"mounts": [asdict(mount) for mount in (*own, *mounts)], "hidden": covered}, default=str
-    )
+    planned = [mount.planned(is_closed=bool(covered)) for mount in (*own, *mounts)]
+    plan = json.dumps({"mounts": planned, "hidden": covered}, default=str)
     program = (sys.executable, "-I", "-S", mount_namespace.__file__, str(scratch), plan)
     await _try(program)
     return program
@@ -87,13 +104,13 @@ def _make_anew(directory: Path, below: Iterable[Path]) -> None:
         path.mkdir(mode=0o700, parents=True)
 
 
-def _shown(paths: Iterable[Path], covered: Iterable[Path]) -> tuple[Mount, ...]:
+def _shown(paths: Iterable[Path], covered: Collection[Path]) -> tuple[Mount, ...]:
     # Packages can be outside of the environment: a .pth file names them.
     own = (Path(sys.prefix), Path(sys.base_prefix), Path(modelplane.__file__).parents[1], *_packages())
     found = {path.resolve() for path in (*own, *paths)}
     above = (_TEMPORARY.resolve(), *covered)
     below = sorted(path for path in found if any(path.is_relative_to(each) for each in above))
-    return tuple(Mount(path, str(path), read_only=False) for path in below)
+    return tuple(Mount(path, str(path), read_only=bool(covered)) for path in below)
 
 
 def _packages() -> Iterator[Path]:

@@ -4,15 +4,16 @@
     DIR/pods/UID/.volumes/files/NAME      files from ConfigMaps, Secrets and the pod, for their owner only
     DIR/pods/UID/.volumes/claims/NAME     a link to the folder of a claim that the pod uses
     DIR/pods/UID/.volumes/account         the files of its service account (see ``service_account``)
-    DIR/pods/UID/.volumes/run/CONTAINER   files of one container, such as its /tmp
+    DIR/pods/UID/.volumes/home/CONTAINER  the home directory of one container
+    DIR/pods/UID/.volumes/run/CONTAINER   files of one attempt to run a container, such as its /tmp
     DIR/volumes/NAME                      the data of a PersistentVolume (see ``provisioner``)
 
 All but the last are removed with the pod. Files are written before each start.
 """
 
 import contextlib
-import posixpath
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,16 +27,14 @@ from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime.environment import Sources, expand
-from modelplane.kubelet.volumes import volume_files
-from modelplane.kubelet.volumes.mounts import Mount
+from modelplane.kubelet.volumes import mount_namespace, volume_files
+from modelplane.kubelet.volumes.mounts import SHARED_MEMORY, Mount
 from modelplane.kubelet.volumes.storage_class import STORAGE_CLASS
 from modelplane.kubelet.volumes.volume_files import File
 
 REASON = "VolumeNotReady"
 
 _NANO = 10**9
-
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the machine's own, not a file of ours
 
 
 class VolumeNotReady(Exception):
@@ -70,8 +69,12 @@ class PodVolumes:
         """The folder with the files of the pod's service account."""
         return self.path / "account"
 
+    def home(self, container: str) -> Path:
+        """Return the home directory of one container."""
+        return self.path / "home" / container
+
     def run(self, container: str) -> Path:
-        """Return the folder of one container."""
+        """Return the folder of one attempt to run a container."""
         return self.path / "run" / container
 
 
@@ -99,6 +102,10 @@ def in_use(directory: AgentDirectory, volume: str) -> bool:
 class _Volume:
     path: Path
     read_only: bool = False
+    of_machine: bool = False
+    """True for a path that somebody else made."""
+    real: Path | None = None
+    """The path without links as it was checked; None if it was not."""
     in_memory: bool = False
 
 
@@ -118,11 +125,11 @@ async def mounts_of(
     mounts = []
     for entry in refusals.volume_mounts(container):
         volume = volumes[entry["name"]]
-        target = posixpath.normpath(entry["mountPath"])
-        if "emptyDir" in volume and target == str(_SHARED_MEMORY):
+        target = refusals.mount_path(entry)
+        if "emptyDir" in volume and target == str(SHARED_MEMORY):
             # The machine's own is enough if nothing else has to be mounted.
             size = _size_bytes(volume)
-            mounts.append(Mount(_SHARED_MEMORY, target, read_only=False, in_memory=True, size_bytes=size))
+            mounts.append(Mount(SHARED_MEMORY, target, read_only=False, in_memory=True, size_bytes=size))
             continue
         below = entry.get("subPath") or expand(entry.get("subPathExpr", ""), environment)
         try:
@@ -133,8 +140,12 @@ async def mounts_of(
                 f'cannot make "{error.filename}" for volume "{volume["name"]}": {error.strerror}'
             ) from error
         read_only = found.read_only or bool(entry.get("readOnly"))
+        real = path if below else found.real or path.resolve()
+        if found.of_machine and not read_only:
+            _check_writable(machine, real, volume["name"])
         in_memory = found.in_memory and not below
-        mounts.append(Mount(path, target, read_only, in_memory, _size_bytes(volume) if in_memory else 0))
+        size = _size_bytes(volume) if in_memory else 0
+        mounts.append(Mount(path, target, read_only, in_memory, size, real))
     return tuple(mounts)
 
 
@@ -143,9 +154,9 @@ async def _prepare(
 ) -> _Volume:
     name, own = volume["name"], of_pod(machine.directory.pod(record.uid))
     if "hostPath" in volume:
-        return _Volume(_host_path(machine, name, volume["hostPath"]))
+        return _host_path(machine, name, volume["hostPath"])
     if "persistentVolumeClaim" in volume:
-        return await _claimed(machine, volume["persistentVolumeClaim"], record, own)
+        return await _claimed(machine, name, volume["persistentVolumeClaim"], record, own)
     if volume_files.KINDS & volume.keys():
         _write(own.files(name), volume_files.files(volume, pod, sources))
         return _Volume(own.files(name), read_only=True)
@@ -188,29 +199,48 @@ _MAKERS: Mapping[str, Callable[[Path], None]] = {
 }
 
 
-def _host_path(machine: Machine, name: str, body: Mapping[str, Any]) -> Path:
-    """Return the path of a hostPath volume; create it only if its type allows that."""
+def _host_path(machine: Machine, name: str, body: Mapping[str, Any]) -> _Volume:
+    """Return a hostPath volume; create its path only if its type allows that."""
     path, kind = Path(body["path"]), body.get("type") or ""
-    place = path.resolve()
-    hidden = (directory.resolve() for directory in machine.hidden)
-    if not machine.host_commands and any(
-        place.is_relative_to(directory) or directory.is_relative_to(place) for directory in hidden
-    ):
-        raise VolumeNotReady(
-            f'volume "{name}" would show the files of the fleet, which are in "{path}": use another path'
-        )
+    real = _checked(machine, path, name)
     what, is_one = _TYPES[kind]
     if kind in _MAKERS and not path.exists():
         _MAKERS[kind](path)
     if not is_one(path):
         raise VolumeNotReady(f'volume "{name}" needs the {what} "{path}" of this machine: make it')
-    return path
+    return _Volume(path, of_machine=True, real=real)
 
 
-async def _claimed(machine: Machine, body: Mapping[str, Any], record: PodRecord, own: PodVolumes) -> _Volume:
-    name = body["claimName"]
-    claim = await machine.client.get(resources.PERSISTENT_VOLUME_CLAIMS, name, record.namespace)
-    what = f'PersistentVolumeClaim "{name}"'
+def _checked(machine: Machine, path: Path, name: str) -> Path | None:
+    """Return a path of the machine with its links followed, which may lead elsewhere later."""
+    if machine.host_commands:
+        return None
+    place = path.resolve()
+    if _overlaps(place, (directory.resolve() for directory in machine.hidden)):
+        raise VolumeNotReady(
+            f'volume "{name}" would show the files of the fleet, which are in "{path}": use another path'
+        )
+    return place
+
+
+def _check_writable(machine: Machine, path: Path, name: str) -> None:
+    """Refuse a volume in which a pod could change the programs of this machine."""
+    if not machine.host_commands and _overlaps(path, machine.programs):
+        raise VolumeNotReady(
+            f'volume "{name}" would let the pod write to "{path}", where programs of this machine are: set '
+            "readOnly in its volumeMount, or use another path"
+        )
+
+
+def _overlaps(place: Path, directories: Iterable[Path]) -> bool:
+    return any(place.is_relative_to(each) or each.is_relative_to(place) for each in directories)
+
+
+async def _claimed(
+    machine: Machine, name: str, body: Mapping[str, Any], record: PodRecord, own: PodVolumes
+) -> _Volume:
+    what = f'PersistentVolumeClaim "{body["claimName"]}"'
+    claim = await machine.client.get(resources.PERSISTENT_VOLUME_CLAIMS, body["claimName"], record.namespace)
     if claim is None:
         raise VolumeNotReady(f"{what} does not exist: create it")
     if claim.get("status", {}).get("phase") != "Bound":
@@ -223,20 +253,27 @@ async def _claimed(machine: Machine, body: Mapping[str, Any], record: PodRecord,
             f"{what} is bound to a volume that is no folder of this machine: use one of the StorageClass "
             f'"{STORAGE_CLASS}"'
         )
-    return _Volume(_folder(Path(spec[kind]["path"]), what, machine, own), bool(body.get("readOnly")))
-
-
-def _folder(path: Path, what: str, machine: Machine, own: PodVolumes) -> Path:
-    """Return the folder of a claim's volume; create it if it is this machine's."""
+    path, read_only = Path(spec[kind]["path"]), bool(body.get("readOnly"))
     if path.parent == folders_of_claims(machine.directory):
-        # The link first: removal of the folder checks for it.
-        link = own.claim(path.name)
-        link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not link.is_symlink():
-            link.symlink_to(path)
-        _make_for_any_user(path)
-    elif not path.exists():
-        raise VolumeNotReady(f'{what} is bound to "{path}", which this machine has not: make it')
+        return _Volume(_folder(path, own), read_only)
+    return _elsewhere(_Volume(path, read_only, True, _checked(machine, path, name)), what)
+
+
+def _elsewhere(volume: _Volume, what: str) -> _Volume:
+    """Return the volume of a claim that is a folder which somebody else made."""
+    if not volume.path.exists():
+        raise VolumeNotReady(f'{what} is bound to "{volume.path}", which this machine has not: make it')
+    return volume
+
+
+def _folder(path: Path, own: PodVolumes) -> Path:
+    """Return the folder of this machine for a claim; create it."""
+    # The link first: removal of the folder checks for it.
+    link = own.claim(path.name)
+    link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(path)
+    _make_for_any_user(path)
     return path
 
 
@@ -249,13 +286,15 @@ def _make_for_any_user(path: Path) -> None:
 
 def _sub_path(volume: _Volume, name: str, below: str) -> Path:
     """Return a path within a volume; create a directory if it does not exist."""
-    root, path = volume.path.resolve(), (volume.path / below).resolve()
+    root = volume.real or volume.path.resolve()
+    path = (root / below).resolve()
     if not path.is_relative_to(root):
         raise VolumeNotReady(f'the subPath "{below}" leads out of volume "{name}": name one within it')
     if not path.exists():
         if volume.read_only:
             raise VolumeNotReady(f'volume "{name}" has nothing at the subPath "{below}"')
-        path.mkdir(mode=0o755, parents=True)
+        # Not through a link that a pod has put there since.
+        os.close(mount_namespace.open_unlinked(path, is_directory=True))
     return path
 
 

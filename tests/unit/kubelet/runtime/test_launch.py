@@ -5,7 +5,7 @@ import pytest
 
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.records import AgentDirectory, PodRecord
-from modelplane.kubelet.runtime.launch import account_of, environment_of
+from modelplane.kubelet.runtime.launch import account_of, environment_of, obstacles
 from modelplane.kubelet.volumes.service_account import Account, ApiServer
 
 PICKER = "ghcr.io/llm-d/llm-d-router-endpoint-picker:v1"
@@ -57,3 +57,36 @@ async def test_only_a_program_that_reads_the_api_gets_a_token(
     account = await account_of(cast("Machine", machine), pod, record, image)
     assert machine.asked == asked
     assert (account != Account()) is bool(asked)
+
+
+class OneMachine:
+    """A machine, as far as the mount paths of a pod are judged by it."""
+
+    host_commands = False
+    closed = frozenset({Path("/people/me")})
+
+
+def mounting(path: str, image: str = "ghcr.io/ggml-org/llama.cpp:server") -> dict[str, Any]:
+    mounts = [{"name": "v", "mountPath": path}]
+    container = {"name": "engine", "image": image, "volumeMounts": mounts}
+    return {"spec": {"containers": [container], "volumes": [{"name": "v", "emptyDir": {}}]}}
+
+
+def test_a_mount_path_is_an_obstacle_where_a_tenant_chose_it() -> None:
+    machine = cast("Machine", OneMachine())
+    assert [each.reason for each in obstacles(machine, mounting("/etc"))] == ["UnsupportedPod"]
+    assert list(obstacles(machine, mounting("/data"))) == []
+    # A picker starts only where the controllers composed it.
+    assert list(obstacles(machine, mounting("/config", PICKER))) == []
+
+
+def test_with_host_commands_a_pod_may_mount_anywhere() -> None:
+    machine = OneMachine()
+    machine.host_commands = True
+    assert list(obstacles(cast("Machine", machine), mounting("/etc"))) == []
+
+
+def test_a_mount_of_an_init_container_is_an_obstacle_for_the_whole_pod() -> None:
+    pod = mounting("/data")
+    pod["spec"]["initContainers"] = mounting("/usr")["spec"]["containers"]
+    assert len(list(obstacles(cast("Machine", OneMachine()), pod))) == 1

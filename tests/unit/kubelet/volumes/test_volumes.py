@@ -1,11 +1,13 @@
 import asyncio
 import socket
 import stat
+import sys
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+import modelplane
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.kubelet.events import Recorder
@@ -247,3 +249,30 @@ def test_a_volume_is_in_use_until_what_mounts_it_has_settled(tmp_path: Path) -> 
     attempt.settle()
     assert not volumes.in_use(directory, "pvc-1")
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(modelplane.__path__[0], id="the agent's packages"),
+        pytest.param(str(Path(modelplane.__path__[0]).parents[1]), id="the checkout"),
+        pytest.param(f"{modelplane.__path__[0]}/kubelet/volumes", id="one package"),
+        pytest.param(sys.prefix, id="the environment"),
+        pytest.param(f"/proc/self/root{sys.prefix}", id="the environment, through proc"),
+    ],
+)
+def test_the_programs_of_the_machine_are_a_volume_that_can_only_be_read(tmp_path: Path, path: str) -> None:
+    volume = {"hostPath": {"path": path}}
+    with pytest.raises(VolumeNotReady) as caught:
+        mounted(tmp_path, volume)
+    assert "where programs of this machine are: set readOnly in its volumeMount" in str(caught.value)
+    assert mounted(tmp_path, volume, readOnly=True).read_only
+
+
+def test_a_link_is_followed_once_when_a_volume_is_checked(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there")
+    (tmp_path / "there" / "sub").mkdir()
+    volume = {"hostPath": {"path": str(tmp_path / "link")}}
+    assert mounted(tmp_path, volume).real == tmp_path / "there"
+    assert mounted(tmp_path, volume, subPath="sub").real == tmp_path / "there" / "sub"

