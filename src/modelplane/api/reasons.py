@@ -223,6 +223,7 @@ class ModelDeploymentCondition(StrEnum):
     PROGRESSING = "Progressing"
     STANDBY_ACTIVE = "StandbyActive"
     PREFERRED_RESOLVED = "PreferredResolved"
+    TEMPLATE_ACCEPTED = "TemplateAccepted"
 
 
 class ModelDeploymentReason(StrEnum):
@@ -232,6 +233,8 @@ class ModelDeploymentReason(StrEnum):
     NO_CLUSTERS = "NoClusters"
     INVALID_NODE_SELECTOR = "InvalidNodeSelector"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
+    POD_ACCEPTED = "PodAccepted"
+    POD_NOT_ACCEPTED = "PodNotAccepted"
     QUOTA_EXCEEDED = "QuotaExceeded"
     QUOTA_UNKNOWN = "QuotaUnknown"
     PRIORITY_REFUSED = "PriorityRefused"

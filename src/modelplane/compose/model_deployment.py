@@ -203,6 +203,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
         conditions=(
             scheduled,
             ready_condition,
+            *placement_status.template_accepted(request, placement),
             *cache_conditions,
             *failover.conditions(request),
             *reached.conditions,

@@ -30,6 +30,7 @@ DEMANDING = Deployment(
     regions=("eu",),
     cluster_selector={"region": "us"},
     cache=CacheFootprint(known=True),
+    pod_keys=(("annotation", "kuma.io/mesh"),),
 )
 
 
