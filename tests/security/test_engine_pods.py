@@ -219,7 +219,10 @@ def test_a_replica_that_keeps_its_scheduler_keeps_its_queue() -> None:
 
 def test_a_platform_team_refuses_more_prefixes_and_accepts_some() -> None:
     own = cluster()
-    own["spec"]["podKeys"] = {"refuse": ["example.com/mesh"], "accept": ["k8s.v1.cni.cncf.io/", "example.com/"]}
+    own["spec"]["podKeys"] = {
+        "refuse": ["example.com/mesh"],
+        "accept": ["k8s.v1.cni.cncf.io/", "example.com/"],
+    }
     networks = labelled(annotations={"k8s.v1.cni.cncf.io/networks": "rdma"})
     assert workload(composed(networks, None, cluster=(own,)))
     meshed = labelled(annotations={"example.com/mesh-inject": "true"})
@@ -227,7 +230,9 @@ def test_a_platform_team_refuses_more_prefixes_and_accepts_some() -> None:
 
 
 def test_labels_and_annotations_of_users_are_passed_on() -> None:
-    own = labelled(labels={"app": "qwen", "teams.modelplane.ai/x": "y"}, annotations={"example.com/cost": "42"})
+    own = labelled(
+        labels={"app": "qwen", "teams.modelplane.ai/x": "y"}, annotations={"example.com/cost": "42"}
+    )
     [template] = templates(workload(composed(own)))
     assert template["metadata"]["labels"].keys() >= {"app", "teams.modelplane.ai/x", labels.WORKLOAD}
     assert template["metadata"]["annotations"] == {"example.com/cost": "42"}

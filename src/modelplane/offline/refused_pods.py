@@ -1,0 +1,84 @@
+"""Deployments whose pods have labels, annotations or variables that clusters refuse.
+
+One rule: it is an error if no cluster accepts the pods, of the clusters among the objects that have the labels
+which the deployment selects. Without such a cluster, a label or annotation off the list of every cluster is
+warned of, because the InferenceCluster may accept it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.model_deployment import ModelDeployment, ReplicaTemplate
+from modelplane.api.pod_keys import TEAMS_DOMAIN, KeyRules
+from modelplane.offline.diagnostics import Problem, Severity
+from modelplane.offline.manifests import Manifest
+
+
+@dataclass(slots=True)
+class RefusedPods:
+    """The deployments and the clusters of the objects read so far."""
+
+    _clusters: dict[str, tuple[Mapping[str, str], KeyRules]] = field(default_factory=dict)
+    """Their labels, and the keys that they accept, by name."""
+    _deployments: list[tuple[Manifest, ReplicaTemplate]] = field(default_factory=list)
+
+    def read(self, manifest: Manifest) -> None:
+        """Remember a cluster or a deployment."""
+        if manifest.kind is None or manifest.kind.type not in (InferenceCluster, ModelDeployment):
+            return
+        try:
+            decoded: Any = decode_as(manifest.kind.type, manifest.node.plain())
+        except InvalidObject:
+            return
+        if isinstance(decoded, ModelDeployment):
+            self._deployments.append((manifest, decoded.replica_template()))
+            return
+        from modelplane.compose.backends.pod_policy import key_rules  # noqa: PLC0415 - heavy
+
+        self._clusters[decoded.metadata.name] = decoded.metadata.labels, key_rules(decoded)
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield one problem for each deployment, which names everything that is refused."""
+        for manifest, template in self._deployments:
+            if found := self._problem(template):
+                message, severity = found
+                yield replace(manifest.problem(("spec",), message), severity=severity)
+
+    def _problem(self, template: ReplicaTemplate) -> tuple[str, Severity] | None:
+        from modelplane.compose.backends.pod_policy import (  # noqa: PLC0415 - heavy, and rarely used
+            chosen_keys,
+            refused_variables,
+        )
+
+        keys, variables = chosen_keys(template.engines), refused_variables(template.engines)
+        wanted = template.cluster_selector.items()
+        selected = sorted(
+            (name, rules) for name, (own, rules) in self._clusters.items() if wanted <= own.items()
+        )
+        refused = [(name, _refused(keys, rules)) for name, rules in selected]
+        if variables:
+            named = ", ".join(f'variable "{name}"' for name in variables)
+            return f"no cluster accepts {named} of the pods: request devices in nodeSelector", Severity.ERROR
+        if refused and all(parts for _, parts in refused):
+            name, parts = refused[0]
+            others = "" if len(refused) == 1 else f", nor do the {len(refused) - 1} others that it selects"
+            message = f'InferenceCluster "{name}" does not accept {parts} of the pods{others}: {_REMEDY}'
+            return message, Severity.ERROR
+        if not refused and (parts := _refused(keys, KeyRules())):
+            return f"clusters do not accept {parts} of the pods by default: {_REMEDY}", Severity.WARNING
+        return None
+
+
+_REMEDY = (
+    f"remove what is refused, use a key that begins with {TEAMS_DOMAIN}, or let the platform team list the key "
+    "in spec.podKeys.accept of the InferenceCluster"
+)
+
+
+def _refused(keys: tuple[tuple[str, str], ...], rules: KeyRules) -> str:
+    return ", ".join(f'{what} "{key}"' for what, key in keys if not rules.accepts(key))
