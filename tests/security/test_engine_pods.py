@@ -141,8 +141,7 @@ def test_all_that_is_refused_is_named() -> None:
     other["template"]["metadata"] = {"annotations": {"kuma.io/c": "x"}}
     message = refused(composed(replica(engine("qwen", shape), engine("other", other))))[1]
     for named in (
-        'annotation "cni.cilium.io/b", annotation "devices.nri.io/a", label "kuma.io/mesh" of the pods of '
-        'engine "qwen"',
+        'annotation "cni.cilium.io/b", annotation "devices.nri.io/a", label "kuma.io/mesh" of the pods',
         'variable "NVIDIA_VISIBLE_DEVICES" of engine "qwen"',
         'annotation "kuma.io/c" of the pods of engine "other"',
     ):

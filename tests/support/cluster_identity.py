@@ -62,6 +62,8 @@ async def refusal(client: Client, manifest: Mapping[str, Any], *, dry_run: bool 
             await client.apply(dict(manifest), dry_run=dry_run)
     except (errors.Forbidden, errors.Invalid) as error:
         return str(error)
+    except errors.Conflict:
+        return ""  # it was made before the policies acted
     return ""
 
 
@@ -84,6 +86,11 @@ def _probes(namespace: str) -> Iterable[dict[str, Any]]:
             "spec": {"selector": {"matchLabels": {"app": "probe"}}, "template": template},
         },
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe"}},
-        {"apiVersion": gateways, "kind": "GatewayClass", "metadata": everywhere, "spec": {"controllerName": "a.b/c"}},
+        {
+            "apiVersion": gateways,
+            "kind": "GatewayClass",
+            "metadata": everywhere,
+            "spec": {"controllerName": "a.b/c"},
+        },
         {"apiVersion": storage, "kind": "StorageClass", "metadata": everywhere, "provisioner": "x.y"},
     )

@@ -127,6 +127,10 @@ class KeyRules:
         return is_accepted(key) and not key.startswith(self.scheduler)
 
 
+DEFAULT_RULES: Final = KeyRules()
+"""The rules of a cluster without settings of its own."""
+
+
 def is_accepted(key: str) -> bool:
     """Return True if every cluster accepts a key, unless it refuses the key itself."""
     return key in ACCEPTED_KEYS or key.startswith(ACCEPTED_PREFIXES)

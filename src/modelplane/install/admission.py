@@ -133,6 +133,11 @@ _OBJECTS = (
         "a Service of Modelplane selects pods",
     ),
     Validation(
+        "object == null || !(object.kind in ['PodDisruptionBudget', 'InferencePool']) || "
+        "object.spec.?selector.?matchLabels.orValue({}).size() > 0",
+        "a PodDisruptionBudget and an InferencePool of Modelplane select pods by labels",
+    ),
+    Validation(
         "object == null || object.kind != 'HTTPRoute' || (object.spec.?parentRefs.orValue([]).all(each, "
         "has(each.namespace)) && object.spec.?rules.orValue([]).all(rule, "
         "rule.?matches.orValue([]).size() > 0 && rule.matches.all(each, has(each.path.value) && "

@@ -200,7 +200,7 @@ SPECS: Final[dict[str, dict[str, Form]]] = {
                     }
                 )
             }
-        }
+        },
     },
     "HTTPRoute": {
         "parentRefs": Each(

@@ -1,8 +1,8 @@
 """Deployments whose pods have labels, annotations or variables that clusters refuse.
 
-One rule: it is an error if no cluster accepts the pods, of the clusters among the objects that have the labels
-which the deployment selects. Without such a cluster, a label or annotation off the list of every cluster is
-warned of, because the InferenceCluster may accept it.
+One rule: it is an error if no cluster accepts the pods, of the clusters among the objects that have the
+labels which the deployment selects. Without such a cluster, a label or annotation off the list of every
+cluster is warned of, because the InferenceCluster may accept it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import ModelDeployment, ReplicaTemplate
-from modelplane.api.pod_keys import TEAMS_DOMAIN, KeyRules
+from modelplane.api.pod_keys import DEFAULT_RULES, TEAMS_DOMAIN, KeyRules
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
 
@@ -69,14 +69,14 @@ class RefusedPods:
             others = "" if len(refused) == 1 else f", nor do the {len(refused) - 1} others that it selects"
             message = f'InferenceCluster "{name}" does not accept {parts} of the pods{others}: {_REMEDY}'
             return message, Severity.ERROR
-        if not refused and (parts := _refused(keys, KeyRules())):
+        if not refused and (parts := _refused(keys, DEFAULT_RULES)):
             return f"clusters do not accept {parts} of the pods by default: {_REMEDY}", Severity.WARNING
         return None
 
 
 _REMEDY = (
-    f"remove what is refused, use a key that begins with {TEAMS_DOMAIN}, or let the platform team list the key "
-    "in spec.podKeys.accept of the InferenceCluster"
+    f"remove what is refused, use a key that begins with {TEAMS_DOMAIN}, or let the platform team list the "
+    "key in spec.podKeys.accept of the InferenceCluster"
 )
 
 

@@ -20,7 +20,7 @@ from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.api.node_pools import Accounting
 from modelplane.api.placement import PlacementPolicy
-from modelplane.api.pod_keys import KeyRules
+from modelplane.api.pod_keys import DEFAULT_RULES, KeyRules
 from modelplane.cel.device import AttributeValue
 from modelplane.scheduler.market import Market, Spot
 from modelplane.scheduler.quotas import Quota
@@ -144,7 +144,7 @@ class Cluster:
     capabilities: Capabilities = Capabilities()
     cache_storage: str = ""
     region: str | None = ""
-    pod_keys: KeyRules = KeyRules()
+    pod_keys: KeyRules = DEFAULT_RULES
     cordon: Cordon = Cordon.NONE
     max_moving: int = 2
     max_moving_in_fleet: int = 5
@@ -239,10 +239,10 @@ class Priority:
 class Deployment:
     """One ModelDeployment. `cache` is None if it refers to none. `most_per_hour` is in billionths.
 
-    `regions` are those that may serve it; empty allows all. `pod_keys` are the labels and annotations of its
-    pods, each as what it is and its key, and `refused_variables` those that no cluster accepts. `picks` is true if an endpoint picker chooses the
-    pod that serves a request. With `failover`, replicas that are not seen are not counted on. Without `spot`,
-    no new replica is placed on a spot pool.
+    `regions` are those that may serve it; empty allows all. `pod_keys` are the labels and annotations of
+    its pods, each as what it is and its key, and `refused_variables` those that no cluster accepts.
+    `picks` is true if an endpoint picker chooses the pod that serves a request. With `failover`, replicas
+    that are not seen are not counted on. Without `spot`, no new replica is placed on a spot pool.
     """
 
     namespace: str
