@@ -5,6 +5,7 @@ that the controllers add.
 """
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def _golden(case: str) -> list[dict[str, Any]]:
     ]
 
 
-def _stamped(owner: dict[str, Any], key: str, manifest: dict[str, Any], cluster: str) -> dict[str, Any]:
+def _stamped(owner: Mapping[str, Any], key: str, manifest: Mapping[str, Any], cluster: str) -> dict[str, Any]:
     owned = {**owner, "metadata": {**owner["metadata"], "uid": "uid"}}
     return dict(stamp(owned, Desired(key, manifest, lambda _: True, cluster)))
 

@@ -13,6 +13,7 @@ from modelplane.api.handlers import Probe
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.backends.endpoint_picker import READABLE
 from modelplane.compose.serving_stack.mutual_tls import LISTENER, SECRET
+from modelplane.compose.workload_kinds import INFERENCE_POOL, LEADER_WORKER_SET, LLM_INFERENCE_SERVICE
 from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.gateway.mutual_tls import CLIENT_NAME
 from modelplane.install.admission_forms import ANY, Each, Form, OneOf, Unchanged, fields_of
@@ -119,7 +120,7 @@ SPECS: Final[dict[str, dict[str, Form]]] = {
         "strategy": ANY,
         "template": ANY,
     },
-    "LeaderWorkerSet": {
+    LEADER_WORKER_SET.kind: {
         "leaderWorkerTemplate": {
             "leaderTemplate": ANY,
             "resizePolicy": OneOf(("None",)),
@@ -132,7 +133,7 @@ SPECS: Final[dict[str, dict[str, Form]]] = {
         "rolloutStrategy": ANY,
         "startupPolicy": ANY,
     },
-    "LLMInferenceService": {
+    LLM_INFERENCE_SERVICE.kind: {
         **_ENGINES,
         "model": {"uri": ANY},
         "prefill": _ENGINES,
@@ -173,7 +174,7 @@ SPECS: Final[dict[str, dict[str, Form]]] = {
         "sessionAffinity": OneOf(("None",)),
         "type": OneOf(("ClusterIP",)),
     },
-    "InferencePool": {
+    INFERENCE_POOL.kind: {
         "endpointPickerRef": {
             "failureMode": ANY,
             "group": OneOf(("",)),
@@ -224,7 +225,7 @@ SPECS: Final[dict[str, dict[str, Form]]] = {
                         "kind": OneOf(
                             (
                                 "Service",
-                                "InferencePool",
+                                INFERENCE_POOL.kind,
                             )
                         ),
                         "name": ANY,

@@ -203,7 +203,15 @@ def test_a_cluster_that_is_registered_gets_one_account_with_its_permissions_and_
         ("Namespace", "modelplane-system"),
         *(
             (kind, f"modelplane-inference-cluster-{part}")
-            for part in ("objects", "pods", "inference-services", "gateways", "storage", "namespaces")
+            for part in (
+                "objects",
+                "pods",
+                "inference-services",
+                "gateways",
+                "storage",
+                "keys",
+                "namespaces",
+            )
             for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
         ),
         ("ServiceAccount", "modelplane-inference-cluster"),
