@@ -236,7 +236,7 @@ _STORAGE = (
 
 
 _ONLY_DRY_RUNS = (
-    _Validation("false", "Modelplane changes no CustomResourceDefinition: it only looks at them"),
+    Validation("false", "Modelplane changes no CustomResourceDefinition: it only looks at them"),
 )
 
 _UNCHANGED = " && ".join(
@@ -244,7 +244,7 @@ _UNCHANGED = " && ".join(
     for field in ("labels", "annotations", "finalizers", "ownerReferences")
 )
 _CHANGES_OF_NAMESPACES = (
-    _Validation(
+    Validation(
         f"{_is_ours('oldObject')} && object.spec == oldObject.spec && {_UNCHANGED}",
         "Modelplane changes no namespace after it has made it",
     ),

@@ -135,7 +135,8 @@ SPECS: Final[dict[str, dict[str, Form]]] = {
     },
     LLM_INFERENCE_SERVICE.kind: {
         **_ENGINES,
-        "model": {"uri": ANY},
+        # KServe sets the name.
+        "model": {"uri": ANY, "name": ANY},
         "prefill": _ENGINES,
         "storageInitializer": {"enabled": ANY},
     },
