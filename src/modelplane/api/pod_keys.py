@@ -6,7 +6,7 @@ add containers, credentials, networks and devices. Their keys cannot be enumerat
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from modelplane.api.fields import about
 from modelplane.api.meta import Model
@@ -110,6 +110,20 @@ class PodKeys(Model):
     ] = ()
 
 
+class PodPart(NamedTuple):
+    """A label or annotation of a team's pods, or a variable."""
+
+    what: str
+    key: str
+
+    def __str__(self) -> str:
+        """What it is, and its key, as messages name them."""
+        return f'{self.what} "{self.key}"'
+
+
+VARIABLE: Final = "variable"
+
+
 @dataclass(frozen=True, slots=True)
 class KeyRules:
     """Prefixes that a cluster accepts or refuses, and those of the platform team's own scheduler of pods."""
@@ -134,6 +148,15 @@ DEFAULT_RULES: Final = KeyRules()
 def is_accepted(key: str) -> bool:
     """Return True if every cluster accepts a key, unless it refuses the key itself."""
     return key in ACCEPTED_KEYS or key.startswith(ACCEPTED_PREFIXES)
+
+
+def refused(parts: Iterable[PodPart], rules: KeyRules) -> tuple[PodPart, ...]:
+    """Return the parts of pods that a cluster with some rules refuses."""
+    return tuple(
+        each
+        for each in parts
+        if (each.key in REFUSED_VARIABLES if each.what == VARIABLE else not rules.accepts(each.key))
+    )
 
 
 def prefixes(keys: Iterable[str]) -> tuple[str, ...]:

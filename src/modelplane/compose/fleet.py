@@ -325,8 +325,7 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
             for toleration in template.tolerations
         ),
         regions=template.regions,
-        pod_keys=pod_policy.chosen_keys(template.engines),
-        refused_variables=pod_policy.refused_variables(template.engines),
+        pod_parts=pod_policy.parts(template.engines),
         picks=template.serving_settings.picks,
         policy=placement.policy,
         most_per_hour=None if most is None else money.parts(most),
@@ -347,8 +346,7 @@ def with_template(
         engines=_engines(template.engines),
         picks=template.serving_settings.picks,
         cache=cache,
-        pod_keys=pod_policy.chosen_keys(template.engines),
-        refused_variables=pod_policy.refused_variables(template.engines),
+        pod_parts=pod_policy.parts(template.engines),
     )
 
 
@@ -359,8 +357,7 @@ def same_needs(one: ReplicaTemplate, other: ReplicaTemplate) -> bool:
 
 def _needs(template: ReplicaTemplate) -> tuple[object, ...]:
     engines = template.engines
-    keys = pod_policy.chosen_keys(engines), pod_policy.refused_variables(engines)
-    return template.serving_settings.picks, _engines(engines), *keys
+    return template.serving_settings.picks, _engines(engines), pod_policy.parts(engines)
 
 
 def _engines(engines: Iterable[Engine]) -> tuple[scheduler.Engine, ...]:

@@ -5,7 +5,7 @@ labels which the deployment selects. Without such a cluster, a label or annotati
 cluster is warned of, because the InferenceCluster may accept it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import ModelDeployment, ReplicaTemplate
-from modelplane.api.pod_keys import DEFAULT_RULES, TEAMS_DOMAIN, KeyRules
+from modelplane.api.pod_keys import DEFAULT_RULES, TEAMS_DOMAIN, VARIABLE, KeyRules, PodPart, refused
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
 
@@ -50,27 +50,24 @@ class RefusedPods:
                 yield replace(manifest.problem(("spec",), message), severity=severity)
 
     def _problem(self, template: ReplicaTemplate) -> tuple[str, Severity] | None:
-        from modelplane.compose.backends.pod_policy import (  # noqa: PLC0415 - heavy, and rarely used
-            chosen_keys,
-            refused_variables,
-        )
+        from modelplane.compose.backends.pod_policy import parts  # noqa: PLC0415 - heavy, and rarely used
 
-        keys, variables = chosen_keys(template.engines), refused_variables(template.engines)
-        wanted = template.cluster_selector.items()
-        selected = sorted(
-            (name, rules) for name, (own, rules) in self._clusters.items() if wanted <= own.items()
-        )
-        refused = [(name, _refused(keys, rules)) for name, rules in selected]
-        if variables:
-            named = ", ".join(f'variable "{name}"' for name in variables)
+        chosen, wanted = parts(template.engines), template.cluster_selector.items()
+        if variables := [str(each) for each in refused(chosen, DEFAULT_RULES) if each.what == VARIABLE]:
+            named = ", ".join(variables)
             return f"no cluster accepts {named} of the pods: request devices in nodeSelector", Severity.ERROR
-        if refused and all(parts for _, parts in refused):
-            name, parts = refused[0]
-            others = "" if len(refused) == 1 else f", nor do the {len(refused) - 1} others that it selects"
-            message = f'InferenceCluster "{name}" does not accept {parts} of the pods{others}: {_REMEDY}'
+        found = [
+            (name, _named(chosen, rules))
+            for name, (own, rules) in sorted(self._clusters.items())
+            if wanted <= own.items()
+        ]
+        if found and all(named for _, named in found):
+            name, named = found[0]
+            others = "" if len(found) == 1 else f", nor do the {len(found) - 1} others that it selects"
+            message = f'InferenceCluster "{name}" does not accept {named} of the pods{others}: {_REMEDY}'
             return message, Severity.ERROR
-        if not refused and (parts := _refused(keys, DEFAULT_RULES)):
-            return f"clusters do not accept {parts} of the pods by default: {_REMEDY}", Severity.WARNING
+        if not found and (named := _named(chosen, DEFAULT_RULES)):
+            return f"clusters do not accept {named} of the pods by default: {_REMEDY}", Severity.WARNING
         return None
 
 
@@ -80,5 +77,5 @@ _REMEDY = (
 )
 
 
-def _refused(keys: tuple[tuple[str, str], ...], rules: KeyRules) -> str:
-    return ", ".join(f'{what} "{key}"' for what, key in keys if not rules.accepts(key))
+def _named(chosen: Iterable[PodPart], rules: KeyRules) -> str:
+    return ", ".join(map(str, refused(chosen, rules)))

@@ -320,5 +320,5 @@ def _with_plain_pods(deployment: Deployment, refused: Sequence[Refused]) -> Iter
     for cluster in _refused_for(refused, Reason.PODS_NOT_ACCEPTED):
         where.setdefault(refused_parts(deployment, cluster), []).append(cluster)
     for parts in sorted(where, key=lambda each: (-len(where[each]), each))[:_TRIED]:
-        plain = replace(deployment, pod_keys=(), refused_variables=())
+        plain = replace(deployment, pod_parts=())
         yield _Edit(f"remove {parts} from the template", plain, tuple(where[parts]))

@@ -20,7 +20,7 @@ from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.api.node_pools import Accounting
 from modelplane.api.placement import PlacementPolicy
-from modelplane.api.pod_keys import DEFAULT_RULES, KeyRules
+from modelplane.api.pod_keys import DEFAULT_RULES, KeyRules, PodPart
 from modelplane.cel.device import AttributeValue
 from modelplane.scheduler.market import Market, Spot
 from modelplane.scheduler.quotas import Quota
@@ -126,8 +126,7 @@ class Cluster:
     """One InferenceCluster. `not_ready` is the reason why it is not `ready`, as part of a sentence.
 
     `cache_storage` is the StorageClass of volumes that many pods may mount; without it there are no caches.
-    `region` is empty if the cluster is in no region, and None if its region is unknown. `pod_keys` are the
-    labels and annotations that it accepts of a team's pods. A drain of it, or of
+    `region` is empty if the cluster is in no region, and None if its region is unknown. A drain of it, or of
     its pools, moves at most `max_moving` replicas at a time, and none beyond `max_moving_in_fleet` of all.
     For a deployment with failover, `lost` says why its replicas there are to be replaced, `doubt` why what
     they report may not be true, and `returning` is true while the cluster answers again and is not trusted
@@ -239,10 +238,9 @@ class Priority:
 class Deployment:
     """One ModelDeployment. `cache` is None if it refers to none. `most_per_hour` is in billionths.
 
-    `regions` are those that may serve it; empty allows all. `pod_keys` are the labels and annotations of
-    its pods, each as what it is and its key, and `refused_variables` those that no cluster accepts.
-    `picks` is true if an endpoint picker chooses the pod that serves a request. With `failover`, replicas
-    that are not seen are not counted on. Without `spot`, no new replica is placed on a spot pool.
+    `regions` are those that may serve it; empty allows all. `picks` is true if an endpoint picker chooses the
+    pod that serves a request. With `failover`, replicas that are not seen are not counted on. Without `spot`,
+    no new replica is placed on a spot pool. `pod_parts` are what a cluster may refuse of its pods.
     """
 
     namespace: str
@@ -255,8 +253,7 @@ class Deployment:
     tolerations: tuple[Toleration, ...] = ()
     picks: bool = False
     regions: tuple[str, ...] = ()
-    pod_keys: tuple[tuple[str, str], ...] = ()
-    refused_variables: tuple[str, ...] = ()
+    pod_parts: tuple[PodPart, ...] = ()
     policy: PlacementPolicy | None = None
     most_per_hour: int | None = None
     currency: str = ""

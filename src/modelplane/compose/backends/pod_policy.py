@@ -11,7 +11,7 @@ from modelplane.api.engines import MemberPods
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
-from modelplane.api.pod_keys import REFUSED_VARIABLES, KeyRules, prefixes
+from modelplane.api.pod_keys import REFUSED_VARIABLES, VARIABLE, KeyRules, PodPart, prefixes, refused
 from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.rejected import Rejected
 
@@ -24,16 +24,17 @@ def key_rules(cluster: InferenceCluster, further: PodScheduler | None = None) ->
     return KeyRules(keys.accept, keys.refuse, prefixes(own))
 
 
-def chosen_keys(engines: Iterable[Engine | PlacedEngine]) -> tuple[tuple[str, str], ...]:
-    """Return the labels and annotations of the pods of engines, each as what it is and its key, sorted."""
-    return tuple(sorted({key for each in engines for member in each.members for key in _keys(member)}))
+def parts(engines: Iterable[Engine | PlacedEngine]) -> tuple[PodPart, ...]:
+    """Return what a cluster may refuse of the pods of engines, sorted."""
+    return tuple(sorted({each for engine in engines for member in engine.members for each in _parts(member)}))
 
 
-def refused_variables(engines: Iterable[Engine | PlacedEngine]) -> tuple[str, ...]:
-    """Return the variables of engines that no cluster accepts, sorted."""
-    members = (member for each in engines for member in each.members)
-    names = {variable.name for member in members for variable in member.template.spec.variables}
-    return tuple(sorted(names & REFUSED_VARIABLES))
+def _parts(member: MemberPods) -> Iterator[PodPart]:
+    metadata = member.template.metadata
+    yield from (PodPart("annotation", key) for key in metadata.annotations)
+    yield from (PodPart("label", key) for key in metadata.labels)
+    names = (variable.name for variable in member.template.spec.variables)
+    yield from (PodPart(VARIABLE, name) for name in names if name in REFUSED_VARIABLES)
 
 
 def rejected(replica: ModelReplica, cluster: InferenceCluster) -> Rejected | None:
@@ -45,22 +46,17 @@ def rejected(replica: ModelReplica, cluster: InferenceCluster) -> Rejected | Non
 def _rejections(replica: ModelReplica, cluster: InferenceCluster) -> Iterator[str]:
     rules = key_rules(cluster, replica.spec.pod_scheduler)
     for engine in replica.spec.engines:
-        keys = [f'{what} "{key}"' for what, key in chosen_keys([engine]) if not rules.accepts(key)]
+        found = refused(parts([engine]), rules)
+        keys = [str(each) for each in found if each.what != VARIABLE]
+        variables = [str(each) for each in found if each.what == VARIABLE]
         if keys:
             yield (
                 f'InferenceCluster "{cluster.metadata.name}" does not accept {", ".join(keys)} of the pods '
                 f'of engine "{engine.name}": remove what is refused, or let the platform team add it to '
                 "spec.podKeys.accept there"
             )
-        if names := refused_variables([engine]):
-            variables = ", ".join(f'"{name}"' for name in names)
+        if variables:
             yield (
-                f'variable {variables} of engine "{engine.name}" would select devices past its claims: '
+                f'{", ".join(variables)} of engine "{engine.name}" would select devices past its claims: '
                 "remove it, and request devices in nodeSelector"
             )
-
-
-def _keys(member: MemberPods) -> Iterator[tuple[str, str]]:
-    metadata = member.template.metadata
-    yield from (("annotation", key) for key in metadata.annotations)
-    yield from (("label", key) for key in metadata.labels)
