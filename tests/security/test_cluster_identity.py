@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from modelplane.compose import copy_access
+from modelplane.compose.cluster_namespace import MADE
 from modelplane.compose.serving_stack import nic_policy
 from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER, LIMITS
 from modelplane.compose.serving_stack.gateway import limits as gateway_limits
@@ -156,7 +157,8 @@ ESCAPES: dict[str, tuple[dict[str, Any], str]] = {
                 "annotations": {"kubernetes.io/service-account.name": "default"},
             }
         },
-        TOKEN,
+        # Two policies refuse it: for its type, and for its annotation.
+        "denied request: ",
     ),
     "a token of a new node": (item("v1", "Secret", type="bootstrap.kubernetes.io/token"), TOKEN),
     "its own rights for a team": (
@@ -374,8 +376,8 @@ async def test_it_writes_what_replicas_need(stolen: Client) -> None:
         ),
         item("v1", "Secret", type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": "e30="}),
         item("v1", "ServiceAccount"),
-        item("v1", "Service", spec={"ports": [{"port": 80}]}),
-        NAMESPACE | {"metadata": {"name": "made", "labels": OURS}},
+        item("v1", "Service", spec={"ports": [{"port": 80}], "selector": {"modelplane.ai/serving": "a"}}),
+        NAMESPACE | {"metadata": {"name": "made", "labels": MADE}},
     ]
     assert [await refusal(stolen, manifest) for manifest in permitted] == [""] * len(permitted)
 

@@ -9,7 +9,7 @@ import yaml
 from modelplane.api import labels
 from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.backends.pod_policy import OF_POD_SCHEDULERS, REFUSED_PREFIXES, REFUSED_VARIABLES
+from modelplane.api.pod_keys import ACCEPTED_KEYS, REFUSED_VARIABLES, TEAMS_DOMAIN
 from modelplane.compose.backends.workload import with_spec_hash
 from modelplane.compose.composition import Composition, Desired, Keep
 from support.replicas import cluster, composed, engine, gang, member, replica
@@ -93,18 +93,66 @@ def refused(said: Composition) -> tuple[str, str]:
     return condition.reason, condition.message
 
 
-@pytest.mark.parametrize("prefix", REFUSED_PREFIXES)
+ACTED_UPON = {
+    "a device of the node": "devices.nri.io/container.engine",
+    "a device by its name": "cdi.k8s.io/gpus",
+    "a share of a GPU": "gpu-fraction",
+    "memory of a GPU": "ALIYUN_COM_GPU_MEM_IDX",
+    "a role of a cloud": "k8s.aliyun.com/eci-ram-role-name",
+    "an identity of a cloud": "aadpodidbinding",
+    "another role of a cloud": "iam.amazonaws.com/role",
+    "a container of a mesh": "kuma.io/sidecar-injection",
+    "a container of another mesh": "sidecar.istio.io/inject",
+    "a network": "cni.cilium.io/mac-address",
+    "another network": "k8s.v1.cni.cncf.io/networks",
+    "a runtime's limits": "io.kubernetes.cri-o.Devices",
+    "a runtime's limits, without a prefix": "cpu-quota.crio.io",
+    "a security profile": "container.apparmor.security.beta.kubernetes.io/engine",
+    "a node that cannot be drained": "karpenter.sh/do-not-disrupt",
+    "an accepted key with more": "prometheus.io/scrape-slow",
+    "an accepted key as a prefix": "app.kubernetes.io/name.example.org",
+    "a plain key with more": "team.kuma.io/sidecar-injection",
+    "the domain of teams as the end": "kuma.teams.modelplane.ai/x",
+    "a domain under that of documentation": "kuma.example.com/x",
+}
+"""Keys that add-ons of clusters act on, and keys that resemble accepted ones."""
+
+
+@pytest.mark.parametrize("key", ACTED_UPON.values(), ids=ACTED_UPON)
 @pytest.mark.parametrize("what", ["labels", "annotations"])
-def test_a_refused_prefix_is_no_key_of_a_pod(prefix: str, what: str) -> None:
+def test_a_key_off_the_list_is_none_of_a_pod(key: str, what: str) -> None:
     there = workload(composed(replica()))
-    said = composed(labelled(**{what: {f"{prefix}x": "y"}}), {KEY: there})
+    said = composed(labelled(**{what: {key: "y"}}), {KEY: there})
     message = (
-        f'{what.removesuffix("s")} "{prefix}x" of the pods of engine "qwen" is not accepted by '
-        f'InferenceCluster "east": remove it, or let the platform team list "{prefix}" in '
-        "spec.podKeys.accept there"
+        f'InferenceCluster "east" does not accept {what.removesuffix("s")} "{key}" of the pods of engine '
+        '"qwen": remove what is refused, or let the platform team add it to spec.podKeys.accept there'
     )
     assert refused(said) == ("PodNotAccepted", message)
     assert said.children == (Keep(KEY),), "what runs stays"
+
+
+def test_all_that_is_refused_is_named() -> None:
+    shape = member(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])
+    shape["template"]["metadata"] = {
+        "labels": {"team": "x", "kuma.io/mesh": "x"},
+        "annotations": {"devices.nri.io/a": "x", "cni.cilium.io/b": "x"},
+    }
+    other = member()
+    other["template"]["metadata"] = {"annotations": {"kuma.io/c": "x"}}
+    message = refused(composed(replica(engine("qwen", shape), engine("other", other))))[1]
+    for named in (
+        'annotation "cni.cilium.io/b", annotation "devices.nri.io/a", label "kuma.io/mesh" of the pods',
+        'variable "NVIDIA_VISIBLE_DEVICES" of engine "qwen"',
+        'annotation "kuma.io/c" of the pods of engine "other"',
+    ):
+        assert named in message
+
+
+@pytest.mark.parametrize("key", [*ACCEPTED_KEYS, f"{TEAMS_DOMAIN}cost", "example.com/cost"])
+@pytest.mark.parametrize("what", ["labels", "annotations"])
+def test_a_key_on_the_list_arrives(key: str, what: str) -> None:
+    [template] = templates(workload(composed(labelled(**{what: {key: "y"}}))))
+    assert template["metadata"][what][key] == "y"
 
 
 QUEUES = (
@@ -142,47 +190,50 @@ def scheduled(**scheduler: Any) -> tuple[dict[str, Any]]:
 
 @pytest.mark.parametrize("what", ["labels", "annotations"])
 def test_no_author_sets_a_key_beside_those_of_the_clusters_scheduler(what: str) -> None:
-    there = scheduled(name="own-scheduler", labels={"batch.example.com/queue": "serving"})
-    own = labelled(**{what: {"batch.example.com/priority": "highest"}})
-    assert "batch.example.com/" in refused(composed(own, None, cluster=there))[1]
+    there = scheduled(name="own-scheduler", labels={"example.com/queue": "serving"})
+    own = labelled(**{what: {"example.com/priority": "highest"}})
+    assert "example.com/priority" in refused(composed(own, None, cluster=there))[1]
     assert workload(composed(own)), "without that scheduler, the key means nothing"
+    there[0]["spec"]["podKeys"] = {"accept": ["example.com/priority"]}
+    assert workload(composed(own, None, cluster=there)), "the platform team accepts it"
 
 
-@pytest.mark.parametrize("key", OF_POD_SCHEDULERS)
-def test_where_there_is_another_scheduler_no_author_sets_its_plain_keys(key: str) -> None:
+@pytest.mark.parametrize(
+    "key", ["applicationId", "pod-group-name", "priorityClassName", "project", "queue", "queue-depth"]
+)
+def test_no_author_sets_the_plain_keys_of_a_scheduler(key: str) -> None:
     own = labelled(labels={key: "highest"})
-    assert key in refused(composed(own, None, cluster=scheduled(name="kai-scheduler")))[1]
-    assert workload(composed(own))
-    accepting = scheduled(name="kai-scheduler")
-    accepting[0]["spec"]["podKeys"] = {"accept": [key]}
-    assert workload(composed(own, None, cluster=accepting))
-
-
-def test_a_longer_key_is_none_of_a_scheduler() -> None:
-    own = labelled(labels={"queue-depth": "1", "projects": "x"})
-    assert workload(composed(own, None, cluster=scheduled(name="kai-scheduler")))
+    assert key in refused(composed(own))[1]
+    accepting = cluster()
+    accepting["spec"]["podKeys"] = {"accept": [key]}
+    assert workload(composed(own, None, cluster=(accepting,)))
 
 
 def test_a_replica_that_keeps_its_scheduler_keeps_its_queue() -> None:
     shape = member()
-    shape["template"]["metadata"] = {"labels": {"batch.example.com/priority": "highest"}}
-    kept = replica(engine("qwen", shape), podScheduler={"labels": {"batch.example.com/queue": "serving"}})
-    assert "batch.example.com/" in refused(composed(kept))[1]
+    shape["template"]["metadata"] = {"labels": {"example.com/priority": "highest"}}
+    kept = replica(engine("qwen", shape), podScheduler={"labels": {"example.com/queue": "serving"}})
+    assert "example.com/priority" in refused(composed(kept))[1]
 
 
 def test_a_platform_team_refuses_more_prefixes_and_accepts_some() -> None:
     own = cluster()
-    own["spec"]["podKeys"] = {"refuse": ["mesh.example.com/"], "accept": ["k8s.v1.cni.cncf.io/"]}
+    own["spec"]["podKeys"] = {
+        "refuse": ["example.com/mesh"],
+        "accept": ["k8s.v1.cni.cncf.io/", "example.com/"],
+    }
     networks = labelled(annotations={"k8s.v1.cni.cncf.io/networks": "rdma"})
     assert workload(composed(networks, None, cluster=(own,)))
-    meshed = labelled(annotations={"mesh.example.com/inject": "true"})
-    assert "mesh.example.com/" in refused(composed(meshed, None, cluster=(own,)))[1]
+    meshed = labelled(annotations={"example.com/mesh-inject": "true"})
+    assert "example.com/mesh-inject" in refused(composed(meshed, None, cluster=(own,)))[1]
 
 
 def test_labels_and_annotations_of_users_are_passed_on() -> None:
-    own = labelled(labels={"app": "qwen", "team.example.com/x": "y"}, annotations={"example.com/cost": "42"})
+    own = labelled(
+        labels={"app": "qwen", "teams.modelplane.ai/x": "y"}, annotations={"example.com/cost": "42"}
+    )
     [template] = templates(workload(composed(own)))
-    assert template["metadata"]["labels"].keys() >= {"app", "team.example.com/x", labels.WORKLOAD}
+    assert template["metadata"]["labels"].keys() >= {"app", "teams.modelplane.ai/x", labels.WORKLOAD}
     assert template["metadata"]["annotations"] == {"example.com/cost": "42"}
 
 

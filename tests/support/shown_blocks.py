@@ -62,6 +62,7 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/move-to-crossplane.md": "needs Crossplane",
     "docs/how-to/observe.md": _NAMES,
     "docs/how-to/own-model.md": "needs a model of the reader's own",
+    "docs/how-to/pod-keys.md": _NAMES,
     "docs/how-to/prefill-decode-on-a-laptop.md": "a test runs the example that the page explains",
     "docs/how-to/quotas.md": _NAMES,
     "docs/how-to/regions.md": _NAMES,

@@ -448,6 +448,11 @@ DOCUMENTED = (
         ),
         (
             False,
+            _DEPLOYMENT.POD_NOT_ACCEPTED,
+            "No cluster accepts the labels, annotations and variables of the pods. The message lists all.",
+        ),
+        (
+            False,
             _DEPLOYMENT.QUOTA_EXCEEDED,
             "The same, and a cluster has room for one more that the DeviceQuota of the namespace refuses.",
         ),
@@ -477,6 +482,7 @@ DOCUMENTED = (
             _DEPLOYMENT.NO_CLUSTERS,
             _DEPLOYMENT.INVALID_NODE_SELECTOR,
             _DEPLOYMENT.INSUFFICIENT_CAPACITY,
+            _DEPLOYMENT.POD_NOT_ACCEPTED,
             _DEPLOYMENT.QUOTA_EXCEEDED,
             _DEPLOYMENT.QUOTA_UNKNOWN,
             _DEPLOYMENT.PRIORITY_REFUSED,
@@ -589,6 +595,21 @@ DOCUMENTED = (
         (False, _DEPLOYMENT.NOT_NEEDED, "No replicas run, because the preferred deployment has capacity."),
         (False, _DEPLOYMENT.PENDING, "No replicas run yet. The message has since when they are needed."),
         (False, _DEPLOYMENT.KEPT, "No replicas run, as before: see `PreferredResolved`."),
+    ),
+    *_reasons(
+        "ModelDeployment",
+        ModelDeploymentCondition.TEMPLATE_ACCEPTED,
+        (
+            True,
+            _DEPLOYMENT.POD_ACCEPTED,
+            "The clusters of its replicas accept the pods again. Absent before a refusal.",
+        ),
+        (
+            False,
+            _DEPLOYMENT.POD_NOT_ACCEPTED,
+            "A cluster of a replica refuses labels, annotations or variables of the pods. What runs stays.",
+        ),
+        alarming=(_DEPLOYMENT.POD_NOT_ACCEPTED,),
     ),
     *_reasons(
         "ModelDeployment",
@@ -763,7 +784,7 @@ DOCUMENTED = (
         (
             False,
             _REPLICA.POD_NOT_ACCEPTED,
-            "Pods have a label, an annotation or a variable that the cluster does not accept.",
+            "Pods have labels, annotations or variables that the cluster does not accept.",
         ),
         alarming=(
             _REPLICA.UNSUPPORTED_TOPOLOGY,

@@ -224,6 +224,7 @@ class ModelDeploymentCondition(StrEnum):
     STANDBY_ACTIVE = "StandbyActive"
     PREFERRED_RESOLVED = "PreferredResolved"
     VARIABLES_DEFINED = "VariablesDefined"
+    TEMPLATE_ACCEPTED = "TemplateAccepted"
 
 
 class ModelDeploymentReason(StrEnum):
@@ -233,6 +234,8 @@ class ModelDeploymentReason(StrEnum):
     NO_CLUSTERS = "NoClusters"
     INVALID_NODE_SELECTOR = "InvalidNodeSelector"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
+    POD_ACCEPTED = "PodAccepted"
+    POD_NOT_ACCEPTED = "PodNotAccepted"
     QUOTA_EXCEEDED = "QuotaExceeded"
     QUOTA_UNKNOWN = "QuotaUnknown"
     PRIORITY_REFUSED = "PriorityRefused"

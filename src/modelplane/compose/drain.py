@@ -33,6 +33,7 @@ _BLOCKING: Final = (
     DeploymentReason.INSUFFICIENT_CAPACITY,
     DeploymentReason.INVALID_NODE_SELECTOR,
     DeploymentReason.NO_CLUSTERS,
+    DeploymentReason.POD_NOT_ACCEPTED,
     DeploymentReason.QUOTA_EXCEEDED,
     DeploymentReason.QUOTA_UNKNOWN,
     DeploymentReason.PRIORITY_REFUSED,

@@ -24,6 +24,7 @@ from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.api.usable_capacity import UsableCapacity
 from modelplane.compose import capacity_status
+from modelplane.compose.backends import pod_policy
 from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.memo import per_version
 from modelplane.compose.reachability import reported, reported_by
@@ -74,6 +75,7 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
         taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
         capabilities=_capabilities(status.capabilities, source.spec.serving_stack.backend),
         cache_storage=(status.cache.storage_class_name or "") if status.cache else "",
+        pod_keys=pod_policy.key_rules(source),
         cordon=source.cordon(),
         max_moving=source.spec.drain.max_moving,
         max_moving_in_fleet=source.spec.drain.max_moving_in_fleet,
@@ -356,6 +358,7 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
             for toleration in template.tolerations
         ),
         regions=template.regions,
+        pod_parts=pod_policy.parts(template.engines),
         picks=template.serving_settings.picks,
         policy=placement.policy,
         most_per_hour=None if most is None else money.parts(most),
@@ -371,14 +374,23 @@ def with_template(
     source: scheduler.Deployment, template: ReplicaTemplate, cache: scheduler.CacheFootprint | None
 ) -> scheduler.Deployment:
     """Return a deployment that needs what another template asks for."""
-    picks = template.serving_settings.picks
-    return replace(source, engines=_engines(template.engines), picks=picks, cache=cache)
+    return replace(
+        source,
+        engines=_engines(template.engines),
+        picks=template.serving_settings.picks,
+        cache=cache,
+        pod_parts=pod_policy.parts(template.engines),
+    )
 
 
 def same_needs(one: ReplicaTemplate, other: ReplicaTemplate) -> bool:
     """Return True if replicas of two templates have the same places, beside their caches."""
-    picks = one.serving_settings.picks == other.serving_settings.picks
-    return picks and _engines(one.engines) == _engines(other.engines)
+    return _needs(one) == _needs(other)
+
+
+def _needs(template: ReplicaTemplate) -> tuple[object, ...]:
+    engines = template.engines
+    return template.serving_settings.picks, _engines(engines), pod_policy.parts(engines)
 
 
 def _engines(engines: Iterable[Engine]) -> tuple[scheduler.Engine, ...]:

@@ -204,6 +204,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
         conditions=(
             scheduled,
             ready_condition,
+            *placement_status.template_accepted(request, placement),
             *cache_conditions,
             *engine_variables.conditions(deployment),
             *failover.conditions(request),

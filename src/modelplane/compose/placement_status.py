@@ -54,6 +54,31 @@ def scheduled(request: Request[ModelDeployment], placement: scheduler.Placement)
     return true(type_, Reason.REPLICAS_CREATED, f"{message}; {problem}" if problem else message)
 
 
+def template_accepted(
+    request: Request[ModelDeployment], placement: scheduler.Placement
+) -> tuple[Condition, ...]:
+    """Return the condition that the clusters of all replicas accept their pods, if one ever did not.
+
+    Replicas that run stay, although new ones are not placed there.
+    """
+    type_ = Type.TEMPLATE_ACCEPTED
+    template = fleet.deployment(request.owner, None)
+    names = {each.cluster for each in placement.assignments}
+    found = (fleet.cluster(each) for each in request.found("clusters") if each["metadata"]["name"] in names)
+    refusing = {each.name: parts for each in found if (parts := scheduler.refused_parts(template, each))}
+    if refusing:
+        name, parts = min(refusing.items())
+        message = (
+            f'InferenceCluster "{name}" does not accept {parts} of the pods: replicas there stay as they are '
+            "until the template has no such part; the platform team can accept labels and annotations in "
+            "spec.podKeys.accept of the InferenceCluster"
+        )
+        return (false(type_, Reason.POD_NOT_ACCEPTED, message),)
+    if any(each.type == type_ for each in request.owner.status.conditions):
+        return (true(type_, Reason.POD_ACCEPTED, "the clusters of all replicas accept the pods"),)
+    return ()
+
+
 def ready_replicas(
     request: Request[ModelDeployment], placement: scheduler.Placement, rollout: Rollout
 ) -> tuple[int, Condition]:

@@ -71,11 +71,15 @@ def described(source: DeviceQuota) -> scheduler.Quota:
 
 
 def reason(diagnosis: scheduler.Diagnosis) -> Reason:
-    """Return why replicas are missing, as one word: for want of capacity, of a quota, or of a priority."""
+    """Return why replicas are missing, as one word: their pods, or want of capacity, quota or priority."""
     if diagnosis.preempted:
         return Reason.PREEMPTED
     if known := _BLOCKS.get(diagnosis.block):
         return known
+    if diagnosis.refusals and all(
+        each.reason is scheduler.Reason.PODS_NOT_ACCEPTED for each in diagnosis.refusals
+    ):
+        return Reason.POD_NOT_ACCEPTED
     is_refused = any(each.reason is scheduler.Reason.OVER_QUOTA for each in diagnosis.refusals)
     return Reason.QUOTA_EXCEEDED if is_refused else Reason.INSUFFICIENT_CAPACITY
 

@@ -21,8 +21,8 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connection import Connection
-from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.gateway_keys import Keys
+from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Compose, Routes
 from modelplane.controllers.runnable import Runnable

@@ -5,7 +5,8 @@ which namespaces, and what they may contain. So the identity is not an administr
 its credential is stolen or the controllers have a bug. They limit no other identity.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from modelplane.api import labels
 from modelplane.api.clouds import CLOUDS
@@ -13,12 +14,17 @@ from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
 from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.cluster_kubeconfig import SUBJECT
-from modelplane.compose.cluster_namespace import OURS
+from modelplane.compose.cluster_namespace import MADE, OURS
 from modelplane.compose.serving_stack import nic_policy
 from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER, LIMITS
 from modelplane.compose.serving_stack.mutual_tls import POLICY
+from modelplane.compose.serving_stack.table import CRITICAL_PODS
 from modelplane.compose.workload_kinds import Place
 from modelplane.gateway.http_routes import GATEWAY_NAME
+from modelplane.install.admission_fields import GATEWAYS, ROOTS, SPECS, STORAGE_CLASS
+from modelplane.install.admission_forms import ANY, Form, Validation, fields, literal
+from modelplane.install.admission_keys import KEY_VARIABLES, KEYS, PARAMETER, PARAMETER_KIND
+from modelplane.install.admission_pods import PODS, TEMPLATES
 from modelplane.install.identity import MANAGED_BY, MANAGER, PART_OF
 from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube.resources import Object
@@ -29,30 +35,44 @@ _LABEL = next(f"{key}={value}" for key, value in OURS.items())
 # Distinct from the installation's labels: a cluster may be registered with itself, and upgrades keep this.
 LABELS: Final = {"app.kubernetes.io/name": "modelplane", PART_OF: INFERENCE_CLUSTER, MANAGED_BY: MANAGER}
 
-_VOLUMES = ("configMap", "emptyDir", "persistentVolumeClaim")
-"""Kinds of volumes of the pods that Modelplane composes."""
-
-
-class _Validation(NamedTuple):
-    """An expression that holds for permitted requests, and the message about others."""
-
-    expression: str
-    message: str
-
 
 def _is_ours(which: str) -> str:
     """Return the expression that holds if an object has the label of a fleet."""
     return f"{which}.metadata.?labels[?'{labels.MANAGED_BY}'].orValue('') == '{OURS[labels.MANAGED_BY]}'"
 
 
+_METADATA = (
+    "name",
+    "namespace",
+    "labels",
+    "annotations",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "finalizers",
+    "ownerReferences",
+)
+
 _LABELED = (
-    _Validation(
+    Validation(
         f"oldObject == null || {_is_ours('oldObject')}",
         f"the object is not Modelplane's: it has no label {_LABEL}",
     ),
-    _Validation(
+    Validation(
         f"object == null || {_is_ours('object')}",
         f"an object of Modelplane keeps its label {_LABEL}",
+    ),
+    Validation(
+        f"object == null || (object.metadata.all(field, field in {literal(_METADATA)}) && "
+        "(!has(object.metadata.ownerReferences) || (oldObject != null && "
+        "oldObject.metadata.?ownerReferences == optional.of(object.metadata.ownerReferences))) && "
+        "object.metadata.?finalizers.orValue([]).all(name, name == 'kubernetes.io/pvc-protection' || "
+        "(oldObject != null && name in oldObject.metadata.?finalizers.orValue([]))))",
+        "an object of Modelplane on a cluster has no owners and no finalizers, and no generated name",
     ),
 )
 """On every object of a fleet."""
@@ -65,19 +85,51 @@ _ANSWER = (
 )
 """Holds for the route that the gateway of a serving stack answers by itself."""
 
+_SECRETS = (
+    "Opaque",
+    "kubernetes.io/basic-auth",
+    "kubernetes.io/dockercfg",
+    "kubernetes.io/dockerconfigjson",
+    "kubernetes.io/ssh-auth",
+    "kubernetes.io/tls",
+)
+"""Types of Secrets that pods and images use."""
+
+
+def _forms(kinds: Mapping[str, Mapping[str, Form]]) -> Iterator[Validation]:
+    """Yield the validations of the fields of kinds, which are beside their type and metadata."""
+    for kind, form in kinds.items():
+        nested = form.get("spec")
+        whole = {"apiVersion": ANY, "kind": ANY, "metadata": ANY, **form}
+        found = [*fields("object", {**whole, "spec": ANY} if nested else whole)]
+        if isinstance(nested, Mapping):
+            found += [
+                (f"spec.{name}".rstrip("."), f"(!has(object.spec) || {holds})")
+                for name, holds in fields("object.spec", nested)
+            ]
+        for name, holds in found:
+            part = f"{name} of {kind}" if name else kind
+            yield Validation(
+                f"object == null || object.kind != '{kind}' || {holds}",
+                f"{part} has a field or a value that Modelplane does not write",
+            )
+
+
 _OBJECTS = (
-    _Validation(
+    Validation(
         f"request.operation == 'DELETE' || {_is_ours('namespaceObject')} || {_ANSWER}",
         f"the namespace is not Modelplane's: kubectl label namespace NAME {_LABEL}",
     ),
     *_LABELED,
-    _Validation(
-        "object == null || object.kind != 'Secret' || !(object.?type.orValue('') in "
-        "['kubernetes.io/service-account-token', 'bootstrap.kubernetes.io/token'])",
+    Validation(
+        f"object == null || object.kind != 'Secret' || object.?type.orValue('Opaque') in {literal(_SECRETS)}",
         "a Secret of Modelplane is no token of an account or of a node",
     ),
-    _Validation(
-        "object == null || object.kind != 'RoleBinding' || object.roleRef.kind == 'Role' || "
+    Validation(
+        "object == null || object.kind != 'RoleBinding' || (object.roleRef.kind == 'Role' && "
+        "object.roleRef.name == object.metadata.name && object.?subjects.orValue([]).all(each, "
+        "each.kind == 'ServiceAccount' && each.name == object.metadata.name && "
+        "each.?namespace.orValue('') == object.metadata.namespace)) || "
         f"(object.metadata.name == '{copy_access.ROLE}' && object.roleRef.name == '{copy_access.ROLE}' && "
         "object.?subjects.orValue([]).size() == 1 && object.subjects.all(each, "
         f"each.kind == 'ServiceAccount' && each.name == '{INFERENCE_CLUSTER}' && "
@@ -85,66 +137,32 @@ _OBJECTS = (
         "a RoleBinding of Modelplane is for a Role of its namespace, or gives the fleet's identity alone the "
         f"role {copy_access.ROLE}",
     ),
+    Validation(
+        "object == null || object.kind != 'Service' || object.spec.?selector.orValue({}).size() > 0",
+        "a Service of Modelplane selects pods",
+    ),
+    Validation(
+        "object == null || !(object.kind in ['PodDisruptionBudget', 'InferencePool']) || "
+        "object.spec.?selector.?matchLabels.orValue({}).size() > 0",
+        "a PodDisruptionBudget and an InferencePool of Modelplane select pods by labels",
+    ),
+    Validation(
+        "object == null || object.kind != 'HTTPRoute' || (object.spec.?parentRefs.orValue([]).all(each, "
+        "has(each.namespace)) && object.spec.?rules.orValue([]).all(rule, "
+        "rule.?matches.orValue([]).size() > 0 && rule.matches.all(each, has(each.path.value) && "
+        "each.path.value.startsWith('/' + object.metadata.namespace + '/' + object.metadata.name + '/'))))",
+        "an HTTPRoute of Modelplane leads from the gateway of the cluster, at the path of its own name",
+    ),
+    Validation(
+        f"object == null || object.kind != 'ResourceQuota' || object.metadata.name == '{CRITICAL_PODS}'",
+        f"a ResourceQuota of Modelplane has the name {CRITICAL_PODS}",
+    ),
+    *_forms({**{kind: {"spec": form, "status": ANY} for kind, form in SPECS.items()}, **ROOTS}),
 )
 
-
-def _specs(workload: str) -> str:
-    """Return templates of an LLMInferenceService, which has the specs of pods."""
-    return " + ".join(
-        f"(has({workload}.{part}) ? [dyn({{'spec': {workload}.{part}}})] : [])"
-        for part in ("template", "worker")
-    )
-
-
-_TEMPLATES = (
-    "!has(object.spec) ? [] : object.kind == 'LLMInferenceService' ? "
-    f"{_specs('object.spec')} + (!has(object.spec.prefill) ? [] : {_specs('object.spec.prefill')}) : "
-    "has(object.spec.template) ? [object.spec.template] : "
-    "!has(object.spec.leaderWorkerTemplate) ? [] : [object.spec.leaderWorkerTemplate.workerTemplate] + "
-    "(has(object.spec.leaderWorkerTemplate.leaderTemplate) ? "
-    "[object.spec.leaderWorkerTemplate.leaderTemplate] : [])"
-)
-
-
-def _every_container(holds: str) -> str:
-    lists = ("containers", "initContainers")
-    return " && ".join(
-        f"variables.templates.all(t, t.spec.?{field}.orValue([]).all(c, {holds}))" for field in lists
-    )
-
-
-_PODS = (
-    _Validation(
-        " && ".join(
-            f"variables.templates.all(t, !t.spec.?{field}.orValue(false))"
-            for field in ("hostNetwork", "hostPID", "hostIPC")
-        ),
-        "pods of Modelplane do not share the network, the processes or the IPC of their node",
-    ),
-    _Validation(
-        "variables.templates.all(t, t.spec.?volumes.orValue([]).all(v, "
-        + " || ".join(f"has(v.{kind})" for kind in _VOLUMES)
-        + "))",
-        f"volumes of Modelplane's pods are of the kinds {', '.join(_VOLUMES)}",
-    ),
-    _Validation(
-        _every_container(
-            "!c.?securityContext.?privileged.orValue(false) && "
-            "c.?securityContext.?capabilities.?add.orValue([]).size() == 0 && "
-            "c.?securityContext.?procMount.orValue('Default') == 'Default' && "
-            "c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0)"
-        ),
-        "containers of Modelplane have no privileges, capabilities or ports of their node",
-    ),
-    _Validation(
-        "variables.templates.all(t, t.spec.?serviceAccountName.orValue('default') == 'default' || "
-        "t.spec.serviceAccountName == object.metadata.name)",
-        "pods of Modelplane have the account of their own workload, or the default one",
-    ),
-)
 
 _INFERENCE_SERVICES = (
-    _Validation(
+    Validation(
         " && ".join(
             f"!object.spec.?{field}.hasValue()"
             for field in ("router", "baseRefs", "tracing", "scaling", "prefill.?scaling")
@@ -153,16 +171,25 @@ _INFERENCE_SERVICES = (
     ),
 )
 
+_SECURITY = "pod-security.kubernetes.io/enforce"
+
 _NAMESPACES = (
-    _Validation(_is_ours("object"), f"a namespace that Modelplane makes has the label {_LABEL}"),
-    _Validation(
+    Validation(_is_ours("object"), f"a namespace that Modelplane makes has the label {_LABEL}"),
+    Validation(
         f"!object.metadata.name.startsWith('{RESERVED_PREFIX}') && "
         f"!(object.metadata.name in {[name for name in RESERVED if name != CERTIFICATE_NAMESPACE]})",
         "the namespace is reserved for system components",
     ),
-    _Validation(
-        "object.metadata.?labels[?'pod-security.kubernetes.io/enforce'].orValue('baseline') != 'privileged'",
-        "a namespace that Modelplane makes does not permit privileged pods",
+    Validation(
+        f"object.metadata.?labels[?'{_SECURITY}'].orValue('') == '{MADE[_SECURITY]}'",
+        f"a namespace that Modelplane makes does not permit privileged pods: its label is "
+        f"{_SECURITY}={MADE[_SECURITY]}",
+    ),
+    Validation(
+        f"object.metadata.labels.all(key, key in {literal((*MADE, 'kubernetes.io/metadata.name'))}) && "
+        "object.metadata.?annotations.orValue({}).all(key, key == "
+        "'kubectl.kubernetes.io/last-applied-configuration')",
+        "a namespace that Modelplane makes has no further labels, and no annotations",
     ),
 )
 
@@ -171,49 +198,50 @@ _STORAGE_CLASSES = sorted([row.cache_storage, row.cache_provisioner] for row in 
 
 _GATEWAYS = (
     *_LABELED,
-    _Validation(
+    Validation(
         "object == null || object.kind != 'Gateway' || "
         f"(object.metadata.name == '{GATEWAY_NAME}' && object.metadata.namespace == '{SYSTEM_NAMESPACE}' && "
         "!has(object.spec.infrastructure))",
         f"the Gateway of a serving stack is {SYSTEM_NAMESPACE}/{GATEWAY_NAME}, without infrastructure",
     ),
-    _Validation(
+    Validation(
         "object == null || object.kind != 'GatewayClass' || "
         f"(object.spec.controllerName == '{CONTROLLER}' && !has(object.spec.parametersRef))",
         f"the GatewayClass of a serving stack is of controller {CONTROLLER}, without parameters",
     ),
-    _Validation(
+    Validation(
         "object == null || object.kind != 'ReferenceGrant' || "
         f"object.metadata.namespace == '{CERTIFICATE_NAMESPACE}'",
         f"the ReferenceGrant of a serving stack is in namespace {CERTIFICATE_NAMESPACE}",
     ),
-    _Validation(
+    Validation(
         "object == null || object.kind != 'ClientTrafficPolicy' || "
         f"(object.metadata.name == '{POLICY}' && object.metadata.namespace == '{SYSTEM_NAMESPACE}')",
         f"the ClientTrafficPolicy of a serving stack is {SYSTEM_NAMESPACE}/{POLICY}",
     ),
-    _Validation(
+    Validation(
         "object == null || object.kind != 'BackendTrafficPolicy' || "
         f"(object.metadata.name == '{LIMITS}' && object.metadata.namespace == '{SYSTEM_NAMESPACE}' && "
         "object.spec.all(key, key in ['circuitBreaker', 'targetRefs']))",
         f"the BackendTrafficPolicy of a serving stack is {SYSTEM_NAMESPACE}/{LIMITS}, for limits only",
     ),
+    *_forms({kind: {"spec": form, "status": ANY} for kind, form in GATEWAYS.items()}),
 )
 """Settings of infrastructure and parameters can change the pods of the gateway's proxy."""
 
 
 _CARDS = (
     *_LABELED,
-    _Validation(
+    Validation(
         f"object == null || object.metadata.name == '{nic_policy.KEY}'",
         f"the NicClusterPolicy of a serving stack is {nic_policy.KEY}",
     ),
-    _Validation(
+    Validation(
         "object == null || object.spec.all(key, key in "
         f"['nodeAffinity', 'tolerations', {', '.join(map(repr, nic_policy.IMAGES))}])",
         f"the NicClusterPolicy of a serving stack has the parts {', '.join(nic_policy.IMAGES)} only",
     ),
-    _Validation(
+    Validation(
         "object == null || ["
         + ", ".join(f"['{part}', '{image}']" for part, (image, _) in nic_policy.IMAGES.items())
         + "].all(each, !(each[0] in object.spec) || (object.spec[each[0]].image == each[1] && "
@@ -226,25 +254,26 @@ _CARDS = (
 
 _STORAGE = (
     *_LABELED,
-    _Validation(
+    Validation(
         f"object == null || ([object.metadata.name, object.provisioner] in {_STORAGE_CLASSES})",
         "the StorageClass of a serving stack has the name and the driver that its cloud has for caches",
     ),
-    _Validation(
+    Validation(
         "object == null || object.?parameters.orValue({}).all(key, !key.startsWith('csi.storage.k8s.io/'))",
         "the StorageClass of a serving stack names no Secret",
     ),
-    _Validation(
+    Validation(
         "object == null || !object.metadata.?annotations.orValue({}).exists(key, "
         "key.endsWith('/is-default-class'))",
         "the StorageClass of a serving stack is not the cluster's default",
     ),
+    *_forms({"StorageClass": STORAGE_CLASS}),
 )
 """A driver reads the Secrets that a StorageClass names, with its own permissions."""
 
 
 _ONLY_DRY_RUNS = (
-    _Validation("false", "Modelplane changes no CustomResourceDefinition: it only looks at them"),
+    Validation("false", "Modelplane changes no CustomResourceDefinition: it only looks at them"),
 )
 
 _UNCHANGED = " && ".join(
@@ -252,7 +281,7 @@ _UNCHANGED = " && ".join(
     for field in ("labels", "annotations", "finalizers", "ownerReferences")
 )
 _CHANGES_OF_NAMESPACES = (
-    _Validation(
+    Validation(
         f"{_is_ours('oldObject')} && object.spec == oldObject.spec && {_UNCHANGED}",
         "Modelplane changes no namespace after it has made it",
     ),
@@ -292,7 +321,7 @@ def _limits() -> list[Object]:
     pods = [(row.group, row.plural) for row in rows if row.templates]
     return [
         *_policy("objects", written, ("CREATE", "UPDATE", "DELETE"), _OBJECTS),
-        *_policy("pods", pods, ("CREATE", "UPDATE"), _PODS, {"templates": _TEMPLATES}),
+        *_policy("pods", pods, ("CREATE", "UPDATE"), PODS, TEMPLATES),
         *_policy(
             "inference-services",
             [(workload_kinds.LLM_INFERENCE_SERVICE.group, workload_kinds.LLM_INFERENCE_SERVICE.plural)],
@@ -313,15 +342,24 @@ def _limits() -> list[Object]:
                 validations,
             )
         ),
+        *_keys([*written, *((row.group, row.plural) for row in (*gateways, *storage))]),
         *_policy("namespaces", [("", "namespaces")], ("CREATE",), _NAMESPACES),
     ]
+
+
+def _keys(kinds: list[tuple[str, str]]) -> list[Object]:
+    """Return the policy of labels and annotations, with the list of the cluster's administrator."""
+    policy, binding = _policy("keys", kinds, ("CREATE", "UPDATE"), KEYS, KEY_VARIABLES)
+    policy["spec"]["paramKind"] = PARAMETER_KIND
+    binding["spec"]["paramRef"] = PARAMETER
+    return [policy, binding]
 
 
 def _policy(
     part: str,
     kinds: list[tuple[str, str]],
     operations: tuple[str, ...],
-    validations: tuple[_Validation, ...],
+    validations: tuple[Validation, ...],
     variables: dict[str, str] | None = None,
 ) -> list[Object]:
     name = f"{INFERENCE_CLUSTER}-{part}"
@@ -339,7 +377,7 @@ def _policy(
             ]
         },
         "matchConditions": [{"name": "identity", "expression": f"request.userInfo.username == '{SUBJECT}'"}],
-        "validations": [{**each._asdict(), "reason": "Forbidden"} for each in validations],
+        "validations": [each.manifest() for each in validations],
     }
     if variables:
         spec["variables"] = [

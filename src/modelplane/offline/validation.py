@@ -1,8 +1,8 @@
 """Check of manifests as by the API server, with all errors at once.
 
-One rule: the API server accepts every manifest that passes. Four mistakes are errors only here: a duplicate
+One rule: the API server accepts every manifest that passes. Five mistakes are errors only here: a duplicate
 key of a mapping, a duplicate object of a file, a device selector that does not compile or fails on every
-device, and a reserved namespace, for which nothing is composed.
+device, a reserved namespace, for which nothing is composed, and pods that no cluster accepts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,6 +17,7 @@ from modelplane.offline.context_lengths import Configs, ContextLengths
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Foreign
 from modelplane.offline.output import Output, Report
+from modelplane.offline.refused_pods import RefusedPods
 from modelplane.offline.repeats import Repeats
 from modelplane.offline.sources import Source, Unopened
 
@@ -89,7 +90,7 @@ def validate(
     found: list[Problem] = []
     # Duplicates in a folder may be alternatives.
     repeats = Repeats(alternatives=True)
-    together = (AmbiguousAliases(), BeyondKServe(), ContextLengths(configs))
+    together = (AmbiguousAliases(), BeyondKServe(), ContextLengths(configs), RefusedPods())
     for each in manifests.read(counted()):
         if len(found) >= MOST_PROBLEMS:
             found.append(_too_many(found[-1]))

@@ -14,6 +14,7 @@ from modelplane.scheduler.alternatives import Alternatives, alternatives
 from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal, Remedy
 from modelplane.scheduler.drain import drained, moving
+from modelplane.scheduler.filters.pod_keys import refused_parts
 from modelplane.scheduler.market import Market, Spot
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.quota_usage import QuotaUse, quota_usage
@@ -96,6 +97,7 @@ __all__ = [
     "moving",
     "overcommitted",
     "quota_usage",
+    "refused_parts",
     "schedule",
     "spot_pools",
     "usage",

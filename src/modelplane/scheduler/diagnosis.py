@@ -25,6 +25,7 @@ PHRASES: Final[dict[Reason, str]] = {
     Reason.NOT_READY: "not ready",
     Reason.NO_GATEWAY: "without a gateway address",
     Reason.MISSING_CAPABILITY: "without {subject}",
+    Reason.PODS_NOT_ACCEPTED: "refusing its pods",
     Reason.NO_POOLS: "without published pools",
     Reason.NO_MATCHING_DEVICE: 'with no device for "{subject}"',
     Reason.TOO_FEW_DEVICES: 'with too few devices per node for "{subject}"',

@@ -20,6 +20,7 @@ from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Remedy
 from modelplane.scheduler.drain import drained
 from modelplane.scheduler.filters import admit
+from modelplane.scheduler.filters.pod_keys import refused_parts
 from modelplane.scheduler.filters.regions import outside
 from modelplane.scheduler.filters.taints import untolerated
 from modelplane.scheduler.market import Market
@@ -64,6 +65,7 @@ def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Le
         _first_remedy(state, _elsewhere(state, refused), leaving),
         _first_remedy(state, _tolerating(deployment, refused), leaving),
         _first_remedy(state, _selecting_less(deployment, refused), leaving),
+        _first_remedy(state, _with_plain_pods(deployment, refused), leaving),
     ]
     return tuple(remedy for remedy in found if remedy is not None)
 
@@ -310,3 +312,13 @@ def _selecting_less(deployment: Deployment, refused: Sequence[Refused]) -> Itera
         left = {name: value for name, value in deployment.cluster_selector.items() if name != key}
         change = f"remove {key}={deployment.cluster_selector[key]} from the clusterSelector"
         yield _Edit(change, replace(deployment, cluster_selector=left), outside)
+
+
+def _with_plain_pods(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:
+    """Yield the deployment without the labels, annotations and variables that most clusters refuse."""
+    where: dict[str, list[Cluster]] = {}
+    for cluster in _refused_for(refused, Reason.PODS_NOT_ACCEPTED):
+        where.setdefault(refused_parts(deployment, cluster), []).append(cluster)
+    for parts in sorted(where, key=lambda each: (-len(where[each]), each))[:_TRIED]:
+        plain = replace(deployment, pod_parts=())
+        yield _Edit(f"remove {parts} from the template", plain, tuple(where[parts]))

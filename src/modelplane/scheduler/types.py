@@ -20,6 +20,7 @@ from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.api.node_pools import Accounting
 from modelplane.api.placement import PlacementPolicy
+from modelplane.api.pod_keys import DEFAULT_RULES, KeyRules, PodPart
 from modelplane.cel.device import AttributeValue
 from modelplane.scheduler.market import Market, Spot
 from modelplane.scheduler.quotas import Quota
@@ -142,6 +143,7 @@ class Cluster:
     capabilities: Capabilities = Capabilities()
     cache_storage: str = ""
     region: str | None = ""
+    pod_keys: KeyRules = DEFAULT_RULES
     cordon: Cordon = Cordon.NONE
     max_moving: int = 2
     max_moving_in_fleet: int = 5
@@ -238,7 +240,7 @@ class Deployment:
 
     `regions` are those that may serve it; empty allows all. `picks` is true if an endpoint picker chooses the
     pod that serves a request. With `failover`, replicas that are not seen are not counted on. Without `spot`,
-    no new replica is placed on a spot pool.
+    no new replica is placed on a spot pool. `pod_parts` are what a cluster may refuse of its pods.
     """
 
     namespace: str
@@ -251,6 +253,7 @@ class Deployment:
     tolerations: tuple[Toleration, ...] = ()
     picks: bool = False
     regions: tuple[str, ...] = ()
+    pod_parts: tuple[PodPart, ...] = ()
     policy: PlacementPolicy | None = None
     most_per_hour: int | None = None
     currency: str = ""

@@ -210,6 +210,7 @@ def test_a_cluster_that_is_registered_gets_one_account_with_its_permissions_and_
                 "gateways",
                 "storage",
                 "cards",
+                "keys",
                 "namespaces",
             )
             for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")

@@ -1,4 +1,5 @@
 from modelplane.api.drain import Cordon
+from modelplane.api.pod_keys import PodPart
 from modelplane.scheduler import (
     CacheFootprint,
     Capabilities,
@@ -30,6 +31,7 @@ DEMANDING = Deployment(
     regions=("eu",),
     cluster_selector={"region": "us"},
     cache=CacheFootprint(known=True),
+    pod_parts=(PodPart("annotation", "kuma.io/mesh"),),
 )
 
 

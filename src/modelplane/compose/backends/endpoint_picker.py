@@ -34,6 +34,12 @@ PORT = 9002
 _HEALTH_PORT = 9003
 _POOL_GROUP = "inference.networking.k8s.io"
 _OBJECTIVES_GROUP = "inference.networking.x-k8s.io"
+READABLE: Final = (
+    ("", "pods"),
+    (_POOL_GROUP, "inferencepools"),
+    (_OBJECTIVES_GROUP, "inferenceobjectives"),
+)
+"""Groups and kinds that a picker reads in its namespace."""
 _FILE = "epp-config.yaml"
 _FOLDER = "/config"
 _BLOCK_TOKENS = 16
@@ -183,14 +189,13 @@ def _service_account(replica: ModelReplica) -> Object:
 
 
 def _role(replica: ModelReplica) -> Object:
-    readable = (("", "pods"), (_POOL_GROUP, "inferencepools"), (_OBJECTIVES_GROUP, "inferenceobjectives"))
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
         "metadata": _metadata(replica),
         "rules": [
             {"apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"]}
-            for group, resource in readable
+            for group, resource in READABLE
         ],
     }
 

@@ -4,7 +4,7 @@ No chart can be had where this project is tested: ``was_run`` marks those that i
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from modelplane.api.stack_components import ComponentName as Name
 from modelplane.compose.composition import Desired
@@ -24,6 +24,8 @@ _DYNAMO_VERSION = "1.0.0"
 _DRA_NAMESPACE = "dra-driver-nvidia-gpu"
 _QUOTA_KEY = "dra-driver-critical-pods-quota"
 _CRITICAL_PODS = "1000"
+CRITICAL_PODS: Final = "allow-critical-pods"
+"""Name of the quota for pods of system priority."""
 """Pods of system priority in the namespace of the DRA driver: two on each node."""
 
 
@@ -62,7 +64,7 @@ def _critical_pods_quota(plan: Plan) -> Iterator[Desired]:
     manifest = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": {"name": "allow-critical-pods", "namespace": _DRA_NAMESPACE},
+        "metadata": {"name": CRITICAL_PODS, "namespace": _DRA_NAMESPACE},
         "spec": {"hard": {"pods": _CRITICAL_PODS}, "scopeSelector": {"matchExpressions": [scope]}},
     }
     yield Desired(_QUOTA_KEY, manifest, exists, plan.cluster)

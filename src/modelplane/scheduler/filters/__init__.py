@@ -10,6 +10,7 @@ from modelplane.scheduler.filters.cache_footprint import cache_footprint
 from modelplane.scheduler.filters.capabilities import capabilities
 from modelplane.scheduler.filters.cluster_selector import cluster_selector
 from modelplane.scheduler.filters.cordon import cordon
+from modelplane.scheduler.filters.pod_keys import pod_keys
 from modelplane.scheduler.filters.readiness import gateway, readiness
 from modelplane.scheduler.filters.regions import regions
 from modelplane.scheduler.filters.taints import taints
@@ -25,6 +26,7 @@ CLUSTER_FILTERS: Final[tuple[Callable[[Deployment, Cluster], Verdict], ...]] = (
     readiness,
     gateway,
     capabilities,
+    pod_keys,
 )
 
 

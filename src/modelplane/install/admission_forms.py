@@ -1,0 +1,105 @@
+"""Validations of admission policies, and forms: the permitted fields and values of an object."""
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from modelplane.kube.resources import Object
+
+
+class Validation(NamedTuple):
+    """An expression that holds for permitted requests, and the message about others."""
+
+    expression: str
+    message: str
+    computed: str = ""
+    """Expression of a message that replaces the other."""
+
+    def manifest(self) -> Object:
+        """Return the entry of a policy."""
+        computed = {"messageExpression": self.computed} if self.computed else {}
+        return {"expression": self.expression, "message": self.message, **computed, "reason": "Forbidden"}
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A value of a list."""
+
+    values: tuple[str | int | bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A list whose items have one form."""
+
+    item: "Form"
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """A value that only others set, outside of lists: the object has it already."""
+
+
+ANY: Final = None
+"""Any value."""
+
+Form: TypeAlias = "Mapping[str, Form] | OneOf | Each | Unchanged | None"
+
+
+def condition(path: str, form: Form, depth: int = 0) -> str:
+    """Return the CEL expression that holds if the value at a path, which exists, has a form; empty for any.
+
+    ``depth`` is the number of the first free variable.
+    """
+    variable = f"v{depth}"
+    if isinstance(form, OneOf):
+        return f"{path} in {literal(form.values)}"
+    if isinstance(form, Unchanged):
+        before = ".?".join(("oldObject", *path.split(".")[1:]))
+        return f"(oldObject != null && {before} == optional.of({path}))"
+    if isinstance(form, Each):
+        inner = condition(variable, form.item, depth + 1)
+        return f"{path}.all({variable}, {inner})" if inner else ""
+    if form is ANY:
+        return ""
+    return " && ".join(holds for _, holds in fields(path, form, depth))
+
+
+def fields(path: str, form: Mapping[str, Form], depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the CEL expression about the names of the fields at a path, and that of each restricted field.
+
+    Each comes with the name of the field, which is empty for the first one.
+    """
+    variable = f"v{depth}"
+    yield "", f"{path}.all({variable}, {variable} in {literal(tuple(form))})"
+    for name, field in form.items():
+        if holds := condition(f"{path}.{name}", field, depth + 1):
+            yield name, f"(!has({path}.{name}) || {holds})"
+
+
+def literal(values: tuple[str | int | bool, ...]) -> str:
+    """Return a list of values in CEL."""
+    texts = (str(value).lower() if isinstance(value, bool) else repr(value) for value in values)
+    return f"[{', '.join(texts)}]"
+
+
+def fields_of(type_: type[msgspec.Struct]) -> dict[str, Form]:
+    """Return the fields of a type of the API, with the forms of the types in it."""
+    hints = typing.get_type_hints(type_)
+    return {each.encode_name: _form_of(hints[each.name]) for each in msgspec.structs.fields(type_)}
+
+
+def _form_of(hint: Any) -> Form:
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        [only] = [each for each in typing.get_args(hint) if each is not type(None)]
+        return _form_of(only)
+    if origin is tuple:
+        item = _form_of(typing.get_args(hint)[0])
+        return ANY if item is ANY else Each(item)
+    is_struct = isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+    return fields_of(hint) if is_struct else ANY

@@ -1,0 +1,109 @@
+"""Admission of labels and annotations, by a list that the administrator of the cluster extends.
+
+The list is an annotation of the system's namespace, which the fleet's identity may not change. Without the
+annotation, the built-in list is in force. The namespace is the parameter of the policy because the identity
+lives in it: if it is gone, the identity is too, and no request of others depends on it.
+"""
+
+from typing import Final
+
+from modelplane.api import labels
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.pod_keys import ACCEPTED_KEYS, ACCEPTED_PREFIXES
+from modelplane.install.admission_forms import Validation, literal
+from modelplane.install.admission_pods import TEMPLATES
+from modelplane.kube.resources import Object
+
+ALLOWED_KEYS: Final = "allow.modelplane.ai/keys"
+"""Annotation of the system's namespace: keys that the administrator of the cluster allows.
+
+Keys are between commas or spaces. A key that ends in a slash allows all that begin with it.
+"""
+
+PARAMETER_KIND: Final[Object] = {"apiVersion": "v1", "kind": "Namespace"}
+PARAMETER: Final[Object] = {"name": SYSTEM_NAMESPACE, "parameterNotFoundAction": "Allow"}
+"""The parameter of the policy. Without the namespace, there is no identity to limit."""
+
+_QUEUES: Final = ("kai.scheduler/queue", "kueue.x-k8s.io/queue-name")
+"""Labels of workloads and their pods by which usual schedulers of pods know the queue."""
+
+_OF_PODS: Final = (
+    *ACCEPTED_KEYS,
+    *_QUEUES,
+    labels.LLM_D_ROLE,
+    labels.LLM_D_SERVING,
+    labels.LWS_ROLE,
+    labels.MODEL_CACHE,
+    labels.SERVING,
+    labels.WORKLOAD,
+    # An API server sets these on the pods of a Job.
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+    "controller-uid",
+    "job-name",
+    # `kubectl rollout restart`
+    "kubectl.kubernetes.io/restartedAt",
+)
+_OF_OBJECTS: Final = (*_QUEUES, "kubectl.kubernetes.io/last-applied-configuration")
+
+
+def _begins(key: str, prefixes: tuple[str, ...]) -> str:
+    return " || ".join(f"{key}.startsWith({prefix!r})" for prefix in prefixes)
+
+
+_IS_ALLOWED: Final = (
+    "variables.allowed.exists(each, each == key || (each.endsWith('/') && key.startsWith(each)))"
+)
+
+
+def _metadata_of(templates: str) -> str:
+    """Return the labels of templates, and their annotations, as a list of maps."""
+    return " + ".join(
+        f"{templates}.map(t, t.?metadata.?{field}.orValue({{}}))" for field in ("labels", "annotations")
+    )
+
+
+def _refused(field: str) -> str:
+    """Return the refused keys of the labels or annotations of an object, joined."""
+    return (
+        f"object.metadata.?{field}.orValue({{}}).filter(key, !({_begins('key', (labels.PREFIX,))} || "
+        f"key in {literal(_OF_OBJECTS)} || (object.kind != 'ServiceAccount' && {_IS_ALLOWED}) || "
+        f"(oldObject != null && oldObject.metadata.?{field}[?key] == optional.of("
+        f"object.metadata.{field}[key])))).join(', ')"
+    )
+
+
+KEY_VARIABLES: Final = {
+    "allowed": (
+        f"params.metadata.?annotations[?'{ALLOWED_KEYS}'].orValue('')"
+        r".replace(',', ' ').replace('\n', ' ').split(' ')"
+    ),
+    "before": TEMPLATES["before"],
+    "after": TEMPLATES["after"],
+    "former": _metadata_of("variables.before"),
+    "metadata": _metadata_of("variables.after"),
+    "refused": (
+        f"variables.metadata.map(each, each.filter(key, !(key in {literal(_OF_PODS)} || "
+        f"{_begins('key', ACCEPTED_PREFIXES)} || {_IS_ALLOWED} || "
+        "variables.former.exists(former, key in former && former[key] == each[key])))"
+        ".join(', ')).filter(keys, keys != '').join(', ')"
+    ),
+    "others": f"[{_refused('labels')}, {_refused('annotations')}].filter(keys, keys != '').join(', ')",
+}
+"""Variables of the policy. A label or annotation that the object or its pods have already may stay."""
+
+_REMEDY = (
+    f"the administrator of the cluster can allow keys in annotation {ALLOWED_KEYS} of namespace "
+    f"{SYSTEM_NAMESPACE}"
+)
+
+KEYS: Final = tuple(
+    Validation(
+        f"variables.{variable} == ''",
+        f"{what} have labels or annotations that this cluster does not allow: {_REMEDY}",
+        f"'{what} have labels or annotations that this cluster does not allow: ' + variables.{variable} + "
+        f"': {_REMEDY}'",
+    )
+    for variable, what in (("refused", "pods of Modelplane"), ("others", "objects of Modelplane"))
+)
+"""The validations of labels and annotations."""

@@ -1,0 +1,27 @@
+"""Filter by the labels, annotations and variables of a deployment's pods."""
+
+from functools import lru_cache
+
+from modelplane.api.pod_keys import VARIABLE, refused
+from modelplane.scheduler.types import Cluster, Deployment
+from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+
+_refused = lru_cache(maxsize=1024)(refused)
+"""Most clusters have the same rules."""
+
+
+def pod_keys(deployment: Deployment, cluster: Cluster) -> Verdict:
+    """Refuse a cluster that does not accept a label, annotation or variable of the pods."""
+    if not (parts := refused_parts(deployment, cluster)):
+        return FIT
+    remedy = "remove what is refused"
+    if any(each.what != VARIABLE for each in _refused(deployment.pod_parts, cluster.pod_keys)):
+        remedy += ", or let the platform team add it to spec.podKeys.accept of the InferenceCluster"
+    return Rejected(Reason.PODS_NOT_ACCEPTED, detail=parts, remedy=remedy)
+
+
+def refused_parts(deployment: Deployment, cluster: Cluster) -> str:
+    """Return every label, annotation and variable that a cluster refuses; empty if it accepts all."""
+    if not deployment.pod_parts:
+        return ""
+    return ", ".join(map(str, _refused(deployment.pod_parts, cluster.pod_keys)))

@@ -1,0 +1,102 @@
+"""What is composed for a cluster is admitted there: with the fleet's identity, under its policies.
+
+Every child of the golden cases, and every child that the examples render, with the labels and annotations
+that the controllers add.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from examples.planned import applied, composed
+from examples.rows import ROWS
+from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
+from modelplane.compose import workload_kinds
+from modelplane.compose.composition import Desired
+from modelplane.compose.workload_kinds import Place
+from modelplane.controllers import fleet_resources
+from modelplane.controllers.ownership import stamp
+from modelplane.kube.client import Client
+from support.cluster_identity import OURS, limited, prepare, refusal
+
+pytestmark = pytest.mark.kubernetes
+
+FOLDER = Path(__file__).parents[1] / "golden" / "composition"
+TEAMS = ("ml-team", "batch", "serving")
+NAMESPACES = {
+    **dict.fromkeys((*TEAMS, CERTIFICATE_NAMESPACE, "dra-driver-nvidia-gpu"), OURS),
+    SYSTEM_NAMESPACE: {},
+}
+
+
+def _golden(case: str) -> list[dict[str, Any]]:
+    """Return the children of a case on clusters, as the controllers apply them."""
+    expected = yaml.safe_load((FOLDER / case / "expected.yaml").read_text())
+    owner = yaml.safe_load((FOLDER / case / "input.yaml").read_text())["owner"]
+    return [
+        _stamped(owner, each["key"], each["manifest"], each["cluster"])
+        for each in expected.get("children", ())
+        if "manifest" in each and each.get("cluster") and not workload_kinds.is_release(each["manifest"])
+    ]
+
+
+def _stamped(owner: Mapping[str, Any], key: str, manifest: Mapping[str, Any], cluster: str) -> dict[str, Any]:
+    owned = {**owner, "metadata": {**owner["metadata"], "uid": "uid"}}
+    return dict(stamp(owned, Desired(key, manifest, lambda _: True, cluster)))
+
+
+CASES = sorted(
+    case for path in FOLDER.glob("*/*/expected.yaml") if _golden(case := str(path.parent.relative_to(FOLDER)))
+)
+
+
+@pytest.fixture(scope="module")
+def registered(control_plane):
+    async def install():
+        async with Client.from_kubeconfig(
+            str(control_plane.kubeconfig), known=fleet_resources.known
+        ) as administrator:
+            await prepare(administrator, NAMESPACES)
+
+    asyncio.run(install())
+    return control_plane
+
+
+@pytest.fixture
+async def identity(registered, tmp_path):
+    async with limited(registered, tmp_path, [*TEAMS, CERTIFICATE_NAMESPACE]) as client:
+        yield client
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_every_child_is_admitted(identity, case):
+    for manifest in _golden(case):
+        # A RoleBinding is admitted only once its Role is stored.
+        dry_run = manifest["kind"] != "Role"
+        assert await refusal(identity, manifest, dry_run=dry_run) == "", manifest
+
+
+async def test_what_the_examples_render_is_admitted(identity):
+    for row in ROWS:
+        if not row.planned:
+            continue
+        state = applied(row.steps)
+        for item in (*state.objects, *state.of_kind_now("ModelReplica")):
+            for each in composed(item, state).children:
+                if (
+                    isinstance(each, Desired)
+                    and each.cluster
+                    and not workload_kinds.is_release(each.manifest)
+                ):
+                    manifest = _stamped(item, each.key, each.manifest, each.cluster)
+                    dry_run = manifest["kind"] != "Role"
+                    assert await refusal(identity, manifest, dry_run=dry_run) == "", (row.name, manifest)
+
+
+def test_a_case_has_each_kind_that_is_written():
+    written = {row.kind for row in workload_kinds.rows(Place.CLUSTERS)}
+    assert {manifest["kind"] for case in CASES for manifest in _golden(case)} == written
