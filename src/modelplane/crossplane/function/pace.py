@@ -47,6 +47,9 @@ _DEAF_S = 360.0
 """Time for which Crossplane drops events once it has begun to: five minutes and one reconcile."""
 
 _SOON_S = 2
+_LONG_UNREADY = 100
+"""Divisor of the time without a change: what has not become Ready for hours is not asked about so often."""
+
 _FAILING_S = 60
 _UNKNOWN = Pace()
 """The pace for kinds that are not ours."""
@@ -88,7 +91,9 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
     if state.is_leaving:
         return _SOON_S
     kind, since = str(owner["kind"]), 0.0 if state.is_news else quiet(owner, now)
-    ordinary = usual(kind)
+    ordinary, unready = usual(kind), _of(kind).unready_s
+    if unready and (not state.is_ready or is_deaf(owner, now)):
+        return int(min(max(unready, since / _LONG_UNREADY), ordinary))
     if not state.is_ready:
         hurries = state.awaits or is_deaf(owner, now)
         return int(min(max(_SOON_S, since / 4), ordinary)) if hurries else ordinary
