@@ -14,7 +14,7 @@ from support.cloud_clusters import class_name
 from support.crossplane.cloud_site import LONG_S, Site
 from support.crossplane.function_process import FunctionProcess
 from support.crossplane.manifests import DEPLOYMENT, SERVICE
-from support.crossplane.objects import condition
+from support.crossplane.objects import condition, is_deleted
 from support.crossplane.scenarios import far
 
 
@@ -103,8 +103,21 @@ def test_a_cluster_goes_in_the_foreground_with_all_that_was_made_for_it(site: Si
     fleet.run_until(lambda: not fleet.named("ModelReplica"), within=LONG_S)
     fleet.run_for(300)  # until its Usage is gone
     fleet.delete("InferenceCluster", site.name, "Foreground")
+    # Charts take minutes to be uninstalled; meanwhile the deletion of the cloud's cluster is refused.
+    _lose_the_control_plane(site)
+    fleet.run_for(100)
+    assert (len(fleet.named("ServingStack")), _is_being_deleted(site)) == (1, False)
+    site.cluster.reachable = True
+    fleet.run_until(lambda: not fleet.named("ServingStack"), within=LONG_S)
+    fleet.run_until(lambda: _is_being_deleted(site), within=60)
     fleet.run_until(lambda: not fleet.exists("InferenceCluster", site.name), within=LONG_S)
     assert site.providers.resources() == []
     assert site.precious() == {}
     ours = ("Gateway", "GatewayClass", "StorageClass")
     assert [item["kind"] for kind in ours for item in site.cluster.objects(kind)] == []
+
+
+def _is_being_deleted(site: Site) -> bool:
+    """Return whether the cluster of the cloud is on its way out, or gone."""
+    kind = f"{site.cloud}Cluster"
+    return all(is_deleted(site.fleet.get(kind, name)) for name in site.fleet.named(kind))

@@ -181,6 +181,14 @@ def _secrets_of(stack: Object | None) -> list[dict[str, Any]]:
     return list((stack or {}).get("spec", {}).get("secrets") or ())
 
 
+def gateway_address(stack: Object | None) -> str:
+    """Return the address of the gateway that a stack has made; empty while there is none.
+
+    Under Crossplane a look at a gateway that does not exist yet is repeated once a minute.
+    """
+    return str((stack or {}).get("status", {}).get("gateway", {}).get("address", ""))
+
+
 def is_ready(stack: Object | None) -> bool:
     """Return True if every component that serving needs is ready."""
     return stack is not None and when_condition(READY)(stack)

@@ -237,7 +237,8 @@ def _gateway_address(request: Request[InferenceCluster]) -> str:
     if request.unknown(gateway.KEY):
         known = request.owner.status.gateway
         return known.address if known else ""
-    return next((gateway.address(each) for each in request.found(gateway.KEY)), "")
+    found = next((gateway.address(each) for each in request.found(gateway.KEY)), "")
+    return found or cluster_stack.gateway_address(request.observed.get(STACK_KEY))
 
 
 def _status(request: Request[InferenceCluster], silence: Silence | None) -> dict[str, Any]:

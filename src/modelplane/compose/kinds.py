@@ -72,6 +72,8 @@ class Pace:
     usual_s: int = 60
     longest_s: int = 0
     """After a long time without changes, if that is longer."""
+    unready_s: int = 0
+    """Before Ready and while Crossplane drops its events, if that is shorter: its children take minutes."""
     settles: bool = False
     """True if its status repeats for a while on the way to Ready, unless an operator must act."""
 
@@ -140,7 +142,7 @@ _COMPOSERS = (
         inference_cluster.compose,
         waits_for_children=True,
         connects=True,
-        pace=Pace(longest_s=300, settles=True),
+        pace=Pace(longest_s=300, unready_s=10, settles=True),
     ),
     Composer(
         InferenceGateway,
@@ -199,7 +201,7 @@ _COMPOSERS = (
         is_platform=True,
         # Its Objects and Releases name their cluster.
         only_controllers=("clusters",),
-        pace=Pace(30, 300, settles=True),
+        pace=Pace(30, 300, unready_s=10, settles=True),
     ),
     *(
         Composer(
@@ -208,7 +210,7 @@ _COMPOSERS = (
             partial(flow.compose, recipe),
             waits_for_children=True,
             is_platform=True,
-            pace=Pace(longest_s=300),
+            pace=Pace(longest_s=300, unready_s=10),
         )
         for recipe in RECIPES.values()
     ),

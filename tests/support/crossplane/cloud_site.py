@@ -8,6 +8,7 @@ from support.cloud_clusters import class_of, cluster_of
 from support.crossplane.cloud_providers import MANAGED, RELEASES, CloudProviders, ProviderHelm
 from support.crossplane.composite import Run
 from support.crossplane.fleet import Fleet
+from support.crossplane.in_process import answering
 from support.crossplane.manifests import DEPLOYMENT, SERVICE, model_deployment, model_service
 from support.crossplane.objects import Key, Object
 from support.crossplane.provider_kubernetes import OBJECT
@@ -21,12 +22,12 @@ LONG_S = 1800.0
 class Site:
     """A fleet whose one cluster a cloud makes."""
 
-    def __init__(self, run: Run, cloud: Cloud, **stack: str) -> None:
-        """``stack`` has settings of the cluster's serving stack."""
-        self._answer = run
+    def __init__(self, run: Run | None, cloud: Cloud, **stack: str) -> None:
+        """``stack`` has settings of the cluster's serving stack. Without ``run``, time is the simulation's."""
         self.cloud = cloud
         self.has_lost_the_class = False
         self.fleet = prepared(Fleet(self._run))
+        self._answer = run or answering(self.fleet.clock.time)
         self.name = cloud.lower()
         self.cluster: RemoteCluster = self.fleet.cluster(self.name, is_empty=True)
         self.providers = CloudProviders(self.fleet.api, self._details)

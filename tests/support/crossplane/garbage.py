@@ -10,8 +10,8 @@ from support.crossplane.simulation import DONE, Result
 class GarbageCollector:
     """Deletes the dependents of what is gone, and before it what is deleted in the foreground."""
 
-    first_delay = 1.0
-    longest_delay = 30.0
+    first_delay = 0.005
+    longest_delay = 1000.0
     workers = 1
 
     def __init__(self, api: ApiServer) -> None:

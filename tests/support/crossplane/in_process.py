@@ -1,18 +1,22 @@
 """The function in the process of the test, telling the time by the fleet's clock."""
 
-from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from collections.abc import Callable
+from datetime import datetime
 
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
+from support.crossplane.composite import Run
 from support.crossplane.fleet import Fleet
+
+
+def answering(now: Callable[[], datetime]) -> Run:
+    """Return a function that tells the time by a clock."""
+    runner = Runner(now=now)
+    return lambda request: runner.run(RunFunctionRequest.FromString(request.SerializeToString()))
 
 
 def by_its_own_clock() -> Fleet:
     """Return a fleet whose function takes its time to be the function's as well."""
-
-    def run(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
-        return runner.run(RunFunctionRequest.FromString(request.SerializeToString()))
-
-    fleet = Fleet(run)
-    runner = Runner(now=fleet.clock.time)
+    fleet = Fleet(lambda request: run(request))
+    run = answering(fleet.clock.time)
     return fleet

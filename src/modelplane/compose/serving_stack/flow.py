@@ -167,4 +167,5 @@ def _address(request: Request[ServingStack]) -> str:
     if request.unknown(gateway.KEY):
         known = request.owner.status.gateway
         return (known.address if known else None) or ""
-    return next((gateway.address(each) for each in request.found(gateway.KEY)), "")
+    found = next((gateway.address(each) for each in request.found(gateway.KEY)), "")
+    return found or gateway.address(request.observed.get(gateway.KEY, {}))

@@ -8,6 +8,7 @@ never sees.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from modelplane.api.clouds import CLUSTER_KINDS
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.kinds import Kind, kind_of
@@ -35,6 +36,7 @@ PROVIDER_CONFIG = f"{PREFIX}provider-config"
 STACK_PROVIDER_CONFIG = f"{PREFIX}stack-provider-config"
 HELM_PROVIDER_CONFIG = f"{PREFIX}helm-provider-config"
 IN_USE = f"{PREFIX}in-use"
+CLOUD_IN_USE = f"{PREFIX}cloud-cluster-in-use"
 NAMESPACE = f"{PREFIX}{cluster_namespace.key('')}"
 """Prefix of the keys of namespaces; the cluster's name follows."""
 
@@ -100,7 +102,9 @@ def companions(
     if isinstance(owner, InferenceGateway):
         yield from _of_a_gateway(composition, composed)
     # Other users leave on their own once they see the deletion, which a Usage would refuse.
-    if users := sorted(waited_for(kind.name, composition.guards)):
+    users = sorted(waited_for(kind.name, composition.guards))
+    # A stack holds the cluster of its cloud by a Usage of their InferenceCluster, and replicas hold the stack.
+    if users and not (kind.name in CLUSTER_KINDS and kind_name(ServingStack) in users):
         yield IN_USE, _usage(kind, owner.metadata.name, users)
 
 
@@ -148,8 +152,9 @@ def _installer(cluster: InferenceCluster, composed: Mapping[str, Object]) -> Ite
     ):
         config = _provider_config(api_version, used, access)
         yield key, config
-        usage = _needs(_named(config), user)
-        yield f"{key}-in-use", {**usage, "metadata": {"namespace": SYSTEM_NAMESPACE}}
+        yield f"{key}-in-use", _in_system_namespace(_needs(_named(config), user))
+    if provisioned := cluster_of_cloud(cluster, composed):
+        yield CLOUD_IN_USE, _in_system_namespace(_needs(_named(provisioned), user))
 
 
 def _provider_config(api_version: str, used: Connection, reference: KubeconfigReference) -> Object:
@@ -198,14 +203,18 @@ def _of_a_gateway(composition: Composition, composed: Mapping[str, Object]) -> I
     for key, needed in gateway_needs():
         if key in composed and needed in composed and {key, needed} <= wanted:
             usage = _needs(_named(composed[needed]), _named(composed[key]))
-            # The owner is cluster-scoped, but a Usage needs a namespace.
-            yield f"{PREFIX}{key}-needs-{needed}", {**usage, "metadata": {"namespace": SYSTEM_NAMESPACE}}
+            yield f"{PREFIX}{key}-needs-{needed}", _in_system_namespace(usage)
 
 
 def _needs(needed: Object, user: Object) -> Object:
     """Return the Usage that holds an object until another one of its namespace is gone."""
     spec = {"of": needed, "by": user, "replayDeletion": True}
     return {"apiVersion": _PROTECTION, "kind": "Usage", "spec": spec}
+
+
+def _in_system_namespace(usage: Object) -> Object:
+    """Return a Usage of an owner that is cluster-scoped; a Usage needs a namespace."""
+    return {**usage, "metadata": {"namespace": SYSTEM_NAMESPACE}}
 
 
 def _named(item: Object) -> Object:

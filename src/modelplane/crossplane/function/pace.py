@@ -64,6 +64,9 @@ _PER_SECOND = 20
 _STARTING_S = 10
 """The longest such time."""
 
+_LONG_UNREADY = 100
+"""Divisor of the time without a change: what has not become Ready for hours is not asked about so often."""
+
 _FAILING_S = 60
 _UNKNOWN = Pace()
 """The pace for kinds that are not ours."""
@@ -105,7 +108,9 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
     if state.is_leaving:
         return _SOON_S
     kind, since = str(owner["kind"]), 0.0 if state.is_news else quiet(owner, now)
-    ordinary = usual(kind)
+    ordinary, unready = usual(kind), _of(kind).unready_s
+    if unready and (not state.is_ready or is_deaf(owner, now)):
+        return int(min(max(unready, since / _LONG_UNREADY), ordinary))
     if not state.is_ready:
         hurries = state.awaits or is_deaf(owner, now)
         return int(min(max(_starting(owner), since / 4), ordinary)) if hurries else ordinary
