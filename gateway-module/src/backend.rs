@@ -14,7 +14,7 @@ use crate::first_byte::FirstByte;
 use crate::measured::Measured;
 use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, LOAD_FORMAT, REPLACED, REWRITE, STRIP, WANTED};
 use crate::paths::Rewrite;
-use crate::prompt::{Form, Prompt, is_compressed, is_upgrade};
+use crate::prompt::{self, Form, Prompt, is_compressed, is_upgrade};
 use crate::regions;
 
 const HOST: &str = ":authority";
@@ -194,13 +194,12 @@ impl BackendFilter {
             Prompt::read(&body, form).map(|prompt| prompt.renamed(&body, &model))
         };
         match renamed {
-            Ok(Some(renamed)) => {
+            Ok(renamed) => {
                 if stream.header(Headers::Request, LENGTH).is_some() {
                     replace(stream, LENGTH, Some(Some(renamed.len().to_string().as_bytes())), true);
                 }
                 stream.set_request_body(&renamed);
             }
-            Ok(None) => {}
             // A client must not reach a model of its own choice with the backend's credential.
             Err(cause) => {
                 self.refuse(stream, &Refusal::invalid(cause));
@@ -225,7 +224,7 @@ fn rename(stream: &Stream, wanted: &Wanted) -> Result<Option<Rename>, Refusal> {
     if is_upgrade(stream) {
         return Err(Refusal::unreadable());
     }
-    let content_type = stream.text(Headers::Request, "content-type").unwrap_or_default().to_string();
+    let content_type = prompt::content_type(stream);
     if Form::of(&content_type).is_none() || is_compressed(stream) {
         return Err(Refusal::unreadable());
     }

@@ -146,17 +146,20 @@ fn each_attempt_has_the_length_of_its_own_body() {
 fn a_body_that_cannot_be_read_does_not_reach_a_backend_that_names_a_model() {
     let filter = filter("unreadable");
     for (body, expected) in [
-        (&b"{}"[..], None),
-        (b"", None),
-        (b"not json", Some("invalid_body")),
-        (br#"{"model":"a","model":"b"}"#, Some("invalid_body")),
+        (&b"{}"[..], Ok(&br#"{"model":"gpt-5"}"#[..])),
+        (br#"{"model":null}"#, Ok(br#"{"model":"gpt-5"}"#)),
+        (b"", Ok(b"")),
+        (b"not json", Err("invalid_body")),
+        (br#"{"model":"a","model":"b"}"#, Err("invalid_body")),
+        (br#"{"model":"cheap","Model":"expensive"}"#, Err("invalid_body")),
+        (br#"{"Model":"expensive"}"#, Err("invalid_body")),
     ] {
         let mut exchange = request(&filter);
         metadata(&mut exchange, &[("model", "gpt-5")]);
         exchange.headers(false);
         let sent = exchange.body(&[body], false);
-        assert_eq!(sent, if expected.is_none() { Some(body.to_vec()) } else { None });
-        assert_eq!(exchange.answer().details, expected.unwrap_or_default());
+        assert_eq!(sent, expected.ok().map(<[u8]>::to_vec));
+        assert_eq!(exchange.answer().details, expected.err().unwrap_or_default());
     }
     for (name, value) in [("content-type", "text/plain"), ("content-encoding", "gzip")] {
         let mut exchange = request(&filter);
@@ -165,6 +168,22 @@ fn a_body_that_cannot_be_read_does_not_reach_a_backend_that_names_a_model() {
         metadata(&mut exchange, &[("model", "gpt-5")]);
         assert!(!exchange.headers(false));
         assert_eq!(exchange.answer().details, "unsupported_media_type");
+    }
+}
+
+#[test]
+fn headers_that_servers_read_differently_do_not_reach_a_backend_that_names_a_model() {
+    let filter = filter("several");
+    for (name, values) in [
+        ("content-type", ["application/json", "multipart/form-data; boundary=b"]),
+        ("content-encoding", ["identity", "gzip"]),
+    ] {
+        let mut exchange = request(&filter);
+        exchange.stream().request.retain(|(known, _)| known != name);
+        exchange.stream().request.extend(values.map(|value| (name.into(), value.into())));
+        metadata(&mut exchange, &[("model", "gpt-5")]);
+        assert!(!exchange.headers(false));
+        assert_eq!(exchange.answer().details, "unsupported_media_type", "{name}");
     }
 }
 

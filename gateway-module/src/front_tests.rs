@@ -225,7 +225,7 @@ fn a_file_is_sent_with_its_model_in_a_form() {
     let mut exchange = post(&filter, "/v1/audio/transcriptions", &[]);
     exchange.stream().request[2].1 = b"multipart/form-data; boundary=b".to_vec();
     exchange.headers(false);
-    let body = b"--b\r\ncontent-disposition: form-data; name=model\r\n\r\nml/qwen\r\n--b--\r\n";
+    let body = b"--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nml/qwen\r\n--b--\r\n";
     assert_eq!(exchange.body(&[body], false).unwrap(), body);
     assert_eq!(exchange.header(":path").unwrap(), "/ml/qwen/v1/audio/transcriptions");
 }
@@ -245,6 +245,7 @@ fn a_body_that_cannot_be_read_is_refused() {
         ("/v1/completions", &b"{"[..], (400, "invalid_body")),
         ("/v1/completions", b"{}", (400, "invalid_body")),
         ("/v1/completions", br#"{"model":"a","model":"b"}"#, (400, "invalid_body")),
+        ("/v1/completions", br#"{"model":"a","Model":"b"}"#, (400, "invalid_body")),
         ("/v1/completions", &large, (413, "request_too_large")),
         ("/ml/qwen/v1/completions", b"{", (400, "invalid_body")),
         ("/ml/qwen/v1/embeddings", b"{", (0, "")),

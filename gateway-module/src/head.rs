@@ -71,9 +71,10 @@ impl Head {
             match name {
                 b":method" => method = method.or(Some(value)),
                 b":path" => path = path.or(Some(value)),
-                b"content-type" => kind = kind.or(Some(value)),
+                // Servers differ in which of several they read, so several are none that can be read.
+                b"content-type" => kind = Some(kind.map_or(value, |_| b"")),
                 b"content-length" => length = length.or(Some(value)),
-                b"content-encoding" => encoding = encoding.or(Some(value)),
+                b"content-encoding" => encoding = Some(encoding.map_or(value, |_| b"several")),
                 b"upgrade" => head.is_upgrade = true,
                 b"accept-encoding" => head.accepts_encodings = true,
                 _ if name == CLIENT.as_bytes() => head.names_client = true,

@@ -1,8 +1,10 @@
 //! Body of a request: the model that it names, and changes that leave the rest byte for byte.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 
+use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -26,18 +28,50 @@ pub enum Form<'a> {
 
 impl<'a> Form<'a> {
     /// Return the form that a `content-type` announces.
+    ///
+    /// Servers differ in how they read parameters that occur twice and other charsets, so those have no form.
     pub fn of(content_type: &'a str) -> Option<Self> {
         let (kind, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
-        let kind = kind.trim();
-        if kind.eq_ignore_ascii_case("application/json") {
-            return Some(Form::Json);
-        }
-        let kind = kind.to_ascii_lowercase();
+        let kind = kind.trim().to_ascii_lowercase();
+        let parameters = Parameters::read(parameters)?;
         match kind.as_str() {
-            "multipart/form-data" => multipart::boundary(parameters).map(Form::Multipart),
+            "multipart/form-data" => parameters.boundary.map(Form::Multipart),
+            "application/json" => Some(Form::Json),
             _ => (kind.starts_with("application/") && kind.ends_with("+json")).then_some(Form::Json),
         }
     }
+}
+
+/// Parameters of a `content-type` that change how a body is read.
+#[derive(Default)]
+struct Parameters<'a> {
+    boundary: Option<&'a str>,
+}
+
+impl<'a> Parameters<'a> {
+    /// Read the parameters; None if servers could read them differently.
+    fn read(text: &'a str) -> Option<Self> {
+        let mut parameters = Parameters::default();
+        for parameter in text.split(';').map(str::trim).filter(|parameter| !parameter.is_empty()) {
+            let (name, value) = parameter.split_once('=')?;
+            let value = value.strip_prefix('"').map_or(Some(value), |value| value.strip_suffix('"'))?;
+            match name.to_ascii_lowercase().as_str() {
+                "boundary" if multipart::is_boundary(value) && parameters.boundary.is_none() => {
+                    parameters.boundary = Some(value);
+                }
+                "charset" if value.eq_ignore_ascii_case("utf-8") => {}
+                "boundary" | "charset" => return None,
+                name if is_token(name) && !value.contains(['"', '\\']) => {}
+                _ => return None,
+            }
+        }
+        Some(parameters)
+    }
+}
+
+/// Return whether a text is a name of letters, digits, `-` and `_`.
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
 /// Return whether a request becomes a websocket, whose data is no body.
@@ -45,10 +79,20 @@ pub fn is_upgrade(stream: &Stream) -> bool {
     stream.count(Headers::Request, "upgrade") > 0
 }
 
-/// Return whether the body of a request is compressed.
+/// Return whether the body of a request is compressed, or may be.
 pub fn is_compressed(stream: &Stream) -> bool {
-    let encoding = stream.header(Headers::Request, "content-encoding");
-    encoding.is_some_and(|encoding| !is_identity(encoding))
+    match stream.count(Headers::Request, "content-encoding") {
+        0 => false,
+        1 => !stream.header(Headers::Request, "content-encoding").is_some_and(is_identity),
+        _ => true,
+    }
+}
+
+/// Return the `content-type` of a request; empty if there is none, or several.
+pub fn content_type(stream: &Stream) -> String {
+    let is_single = stream.count(Headers::Request, "content-type") == 1;
+    let value = stream.text(Headers::Request, "content-type").filter(|_| is_single);
+    value.unwrap_or_default().to_string()
 }
 
 /// Return whether a `content-encoding` is none.
@@ -56,19 +100,80 @@ pub fn is_identity(encoding: &[u8]) -> bool {
     encoding.eq_ignore_ascii_case(b"identity")
 }
 
-/// Members that the module reads. A member that occurs twice is an error: servers differ in which one they take.
-#[derive(Deserialize)]
+/// Members that the module reads, as they are written; null has a place, too.
+///
+/// A member that occurs twice, or that equals one of them but for case, is an error: servers differ in which one
+/// they take.
+#[derive(Default)]
 struct Members<'a> {
-    #[serde(borrow)]
     model: Option<&'a RawValue>,
-    stream: Option<bool>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    stream: Option<&'a RawValue>,
     stream_options: Option<&'a RawValue>,
 }
 
-/// Tell null, which has a place in the body, from an absent member.
-fn present<'a, D: Deserializer<'a>>(value: D) -> Result<Option<&'a RawValue>, D::Error> {
-    <&RawValue>::deserialize(value).map(Some)
+const KNOWN: [&str; 3] = ["model", "stream", "stream_options"];
+
+/// Name of a member: its place in `KNOWN`, or None for another one.
+struct Name(Option<usize>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = Name;
+
+            fn expecting(&self, to: &mut fmt::Formatter) -> fmt::Result {
+                to.write_str("the name of a member")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Name, E> {
+                let known = KNOWN.iter().position(|known| known == &name);
+                match KNOWN.iter().find(|known| known.len() <= name.len() && is_alike(known, name)) {
+                    Some(other) if known.is_none() => {
+                        Err(E::custom(format!("a member is named almost like {other}: send {other} itself")))
+                    }
+                    _ => Ok(Name(known)),
+                }
+            }
+        }
+        value.deserialize_identifier(Reader)
+    }
+}
+
+/// Return whether a server could take a name for a known one: case, spaces and control characters apart.
+pub fn is_alike(known: &str, name: &str) -> bool {
+    let letters = name.chars().filter(|each| !each.is_whitespace() && !each.is_control());
+    // By way of capitals, because some letters have no other way to their usual form: a long s, a Kelvin sign.
+    letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase).eq(known.chars())
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Members<'de>;
+
+            fn expecting(&self, to: &mut fmt::Formatter) -> fmt::Result {
+                to.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
+                let mut found = [None; KNOWN.len()];
+                while let Some(Name(known)) = map.next_key()? {
+                    let Some(known) = known else {
+                        map.next_value::<IgnoredAny>()?;
+                        continue;
+                    };
+                    if found[known].replace(map.next_value::<&RawValue>()?).is_some() {
+                        return Err(M::Error::custom(format!("the member {} is there twice", KNOWN[known])));
+                    }
+                }
+                let [model, stream, stream_options] = found;
+                Ok(Members { model, stream, stream_options })
+            }
+        }
+        value.deserialize_map(Reader)
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -81,9 +186,23 @@ struct StreamOptions {
 pub struct Prompt<'a> {
     /// Value of `model`.
     pub model: Option<Cow<'a, str>>,
-    place: Option<Range<usize>>,
-    quoted: bool,
+    slot: Slot,
     ask: Option<Edit>,
+}
+
+/// Place of the model in the body, and what is written around it there.
+#[derive(Debug, PartialEq)]
+struct Slot {
+    place: Range<usize>,
+    before: String,
+    after: &'static str,
+    is_quoted: bool,
+}
+
+impl Slot {
+    fn at(place: Range<usize>, is_quoted: bool) -> Self {
+        Slot { place, before: String::new(), after: "", is_quoted }
+    }
 }
 
 #[derive(Debug, PartialEq)]
@@ -98,7 +217,13 @@ impl<'a> Prompt<'a> {
                 let place = multipart::field(body, boundary, "model")?;
                 let model = place.clone().map(|place| std::str::from_utf8(&body[place]));
                 let model = model.transpose().map_err(|_| "the model is not UTF-8")?.map(Cow::Borrowed);
-                Ok(Prompt { model, place, quoted: false, ask: None })
+                let slot = place.map(|place| Slot::at(place, false)).unwrap_or_else(|| Slot {
+                    place: 0..0,
+                    before: multipart::opening(boundary, "model"),
+                    after: "\r\n",
+                    is_quoted: false,
+                });
+                Ok(Prompt { model, slot, ask: None })
             }
         }?;
         match prompt.model.as_deref().map(str::len) {
@@ -115,14 +240,17 @@ impl<'a> Prompt<'a> {
             return Err("the body is not a JSON object".into());
         }
         let members: Members = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let model = members.model.map(|raw| serde_json::from_str(raw.get()));
-        let model = model.transpose().map_err(|_| "model is not a string")?;
+        let model = members.model.map(|raw| serde_json::from_str::<Option<Cow<str>>>(raw.get()));
+        let model = model.transpose().map_err(|_| "model is not a string")?.flatten();
+        let stream = members.stream.map(|raw| serde_json::from_str::<Option<bool>>(raw.get()));
+        let stream = stream.transpose().map_err(|_| "stream is not true or false")?.flatten();
         let place = |raw: &RawValue| {
             let start = raw.get().as_ptr() as usize - text.as_ptr() as usize;
             start..start + raw.get().len()
         };
-        let ask = (members.stream == Some(true)).then(|| ask(text, members.stream_options, place)).flatten();
-        Ok(Prompt { model, place: members.model.map(place), quoted: true, ask })
+        let slot = members.model.map(|raw| Slot::at(place(raw), true)).unwrap_or_else(|| first_member(text));
+        let ask = (stream == Some(true)).then(|| ask(text, members.stream_options, place)).flatten();
+        Ok(Prompt { model, slot, ask })
     }
 
     /// Return the body with the request for token counts; None if the client asked itself or cannot ask.
@@ -130,12 +258,20 @@ impl<'a> Prompt<'a> {
         self.ask.as_ref().map(|edit| edit.apply(body))
     }
 
-    /// Return the body with another model; None if it names none.
-    pub fn renamed(&self, body: &[u8], model: &str) -> Option<Vec<u8>> {
-        let place = self.place.clone()?;
-        let model = if self.quoted { serde_json::json!(model).to_string() } else { model.to_string() };
-        Some(Edit(place, model).apply(body))
+    /// Return the body with another model, also if it names none.
+    pub fn renamed(&self, body: &[u8], model: &str) -> Vec<u8> {
+        let Slot { place, before, after, is_quoted } = &self.slot;
+        let model = if *is_quoted { serde_json::json!(model).to_string() } else { model.to_string() };
+        Edit(place.clone(), format!("{before}{model}{after}")).apply(body)
     }
+}
+
+/// Return the slot of a model in front of all members of an object.
+fn first_member(text: &str) -> Slot {
+    let start = text.find('{').map_or(0, |brace| brace + 1);
+    let is_empty = text[start..].trim_start().starts_with('}');
+    let before = r#""model":"#.to_string();
+    Slot { place: start..start, before, after: if is_empty { "" } else { "," }, is_quoted: true }
 }
 
 impl Edit {
@@ -192,6 +328,16 @@ mod tests {
             r#"{"model":["a"]}"#,
             r#"{"model":"a"} {"model":"b"}"#,
             r#"{"stream":true,"stream":false}"#,
+            r#"{"model":"a","Model":"b"}"#,
+            r#"{"MODEL":"b"}"#,
+            r#"{"model":"a","m\u004fdel":"b"}"#,
+            r#"{"model":"a","model ":"b"}"#,
+            r#"{"model":"a","model\u0000":"b"}"#,
+            r#"{"model":"a","\u00a0model":"b"}"#,
+            r#"{"Stream":true}"#,
+            "{\"\u{17f}tream\":true}",
+            r#"{"stream":"yes"}"#,
+            r#"{"stream":true,"Stream_Options":{}}"#,
             r#"["model"]"#,
             r#"["ml/qwen",true,null]"#,
             "",
@@ -230,9 +376,29 @@ mod tests {
     fn a_renamed_body_differs_in_the_model_only() {
         let body = br#"{ "n": 1.00, "model" : "a" , "x":"\u00e9"}"#;
         let prompt = Prompt::read(body, Form::Json).unwrap();
-        let renamed = prompt.renamed(body, "b\"c").unwrap();
+        let renamed = prompt.renamed(body, "b\"c");
         assert_eq!(renamed, br#"{ "n": 1.00, "model" : "b\"c" , "x":"\u00e9"}"#);
-        assert_eq!(Prompt::read(b"{}", Form::Json).unwrap().renamed(b"{}", "b"), None);
+    }
+
+    #[test]
+    fn a_body_without_a_model_gets_one() {
+        for (body, form, expected) in [
+            ("{}", Form::Json, r#"{"model":"b"}"#),
+            (" { } ", Form::Json, r#" {"model":"b" } "#),
+            (r#"{"n":1}"#, Form::Json, r#"{"model":"b","n":1}"#),
+            (r#"{"model":null,"n":1}"#, Form::Json, r#"{"model":"b","n":1}"#),
+            (
+                "--x\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n1\r\n--x--\r\n",
+                Form::Multipart("x"),
+                "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nb\r\n\
+                 --x\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n1\r\n--x--\r\n",
+            ),
+        ] {
+            let renamed = Prompt::read(body.as_bytes(), form).unwrap().renamed(body.as_bytes(), "b");
+            assert_eq!(String::from_utf8(renamed).unwrap(), expected);
+            let again = Prompt::read(expected.as_bytes(), form).unwrap();
+            assert_eq!(again.model.unwrap(), "b");
+        }
     }
 
     #[test]
@@ -242,6 +408,17 @@ mod tests {
             ("Application/JSON; charset=utf-8", Some(Form::Json)),
             ("application/vnd.api+json", Some(Form::Json)),
             ("multipart/form-data; boundary=x", Some(Form::Multipart("x"))),
+            ("multipart/form-data; charset=UTF-8; boundary=\"x y\"", Some(Form::Multipart("x y"))),
+            ("multipart/form-data; boundary=x; boundary=y", None),
+            ("multipart/form-data; boundary=x; Boundary=x", None),
+            ("multipart/form-data; boundary=\"x; boundary=y\"", None),
+            ("multipart/form-data; boundary=\"x\\y\"", None),
+            ("multipart/form-data; boundary*=utf-8''x; boundary=x", None),
+            ("multipart/form-data; boundary =x", None),
+            ("application/json; charset=utf-7", None),
+            ("application/json; charset=utf-16", None),
+            ("application/json; profile=\"https://example.com\"", Some(Form::Json)),
+            ("application/json, multipart/form-data; boundary=x", None),
             ("multipart/form-data", None),
             ("text/plain", None),
             ("", None),
