@@ -19,9 +19,9 @@ from modelplane.compose.serving_stack import nic_policy
 from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER, LIMITS
 from modelplane.compose.serving_stack.mutual_tls import POLICY
 from modelplane.compose.serving_stack.table import CRITICAL_PODS
-from modelplane.compose.workload_kinds import Place
+from modelplane.compose.workload_kinds import NIC_CLUSTER_POLICY, Place
 from modelplane.gateway.http_routes import GATEWAY_NAME
-from modelplane.install.admission_fields import GATEWAYS, ROOTS, SPECS, STORAGE_CLASS
+from modelplane.install.admission_fields import CARDS, GATEWAYS, ROOTS, SPECS, STORAGE_CLASS
 from modelplane.install.admission_forms import ANY, Form, Validation, fields, literal
 from modelplane.install.admission_keys import KEY_VARIABLES, KEYS, PARAMETER, PARAMETER_KIND
 from modelplane.install.admission_pods import PODS, TEMPLATES
@@ -221,9 +221,8 @@ _GATEWAYS = (
     ),
     Validation(
         "object == null || object.kind != 'BackendTrafficPolicy' || "
-        f"(object.metadata.name == '{LIMITS}' && object.metadata.namespace == '{SYSTEM_NAMESPACE}' && "
-        "object.spec.all(key, key in ['circuitBreaker', 'targetRefs']))",
-        f"the BackendTrafficPolicy of a serving stack is {SYSTEM_NAMESPACE}/{LIMITS}, for limits only",
+        f"(object.metadata.name == '{LIMITS}' && object.metadata.namespace == '{SYSTEM_NAMESPACE}')",
+        f"the BackendTrafficPolicy of a serving stack is {SYSTEM_NAMESPACE}/{LIMITS}",
     ),
     *_forms({kind: {"spec": form, "status": ANY} for kind, form in GATEWAYS.items()}),
 )
@@ -236,18 +235,7 @@ _CARDS = (
         f"object == null || object.metadata.name == '{nic_policy.KEY}'",
         f"the NicClusterPolicy of a serving stack is {nic_policy.KEY}",
     ),
-    Validation(
-        "object == null || object.spec.all(key, key in "
-        f"['nodeAffinity', 'tolerations', {', '.join(map(repr, nic_policy.IMAGES))}])",
-        f"the NicClusterPolicy of a serving stack has the parts {', '.join(nic_policy.IMAGES)} only",
-    ),
-    Validation(
-        "object == null || ["
-        + ", ".join(f"['{part}', '{image}']" for part, (image, _) in nic_policy.IMAGES.items())
-        + "].all(each, !(each[0] in object.spec) || (object.spec[each[0]].image == each[1] && "
-        f"object.spec[each[0]].repository == '{nic_policy.REPOSITORY}' && !has(object.spec[each[0]].env)))",
-        f"the images of a NicClusterPolicy of a serving stack are those of {nic_policy.REPOSITORY}",
-    ),
+    *_forms({NIC_CLUSTER_POLICY.kind: {"spec": CARDS, "status": ANY}}),
 )
 """The operator runs these images with every privilege on the nodes."""
 

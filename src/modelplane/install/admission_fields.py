@@ -12,10 +12,17 @@ from modelplane.api.containers import Container, InitContainer, Volume
 from modelplane.api.handlers import Probe
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.backends.endpoint_picker import READABLE
+from modelplane.compose.serving_stack import nic_policy
+from modelplane.compose.serving_stack.gateway import ANSWER_STATUS, ANSWERED
 from modelplane.compose.serving_stack.mutual_tls import LISTENER, SECRET
-from modelplane.compose.workload_kinds import INFERENCE_POOL, LEADER_WORKER_SET, LLM_INFERENCE_SERVICE
+from modelplane.compose.workload_kinds import (
+    INFERENCE_POOL,
+    LEADER_WORKER_SET,
+    LLM_INFERENCE_SERVICE,
+)
 from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.gateway.mutual_tls import CLIENT_NAME
+from modelplane.gateway.tokens import HEADERS
 from modelplane.install.admission_forms import ANY, Each, Form, OneOf, Unchanged, fields_of
 
 _NONROOT: Final = 65532
@@ -236,7 +243,14 @@ SPECS: Final[dict[str, dict[str, Form]]] = {
                 ),
                 "filters": Each(
                     {
-                        "type": OneOf(("URLRewrite",)),
+                        "type": OneOf(("URLRewrite", "RequestRedirect")),
+                        "requestRedirect": {
+                            "path": {
+                                "type": OneOf(("ReplaceFullPath",)),
+                                "replaceFullPath": OneOf((ANSWERED,)),
+                            },
+                            "statusCode": OneOf((ANSWER_STATUS,)),
+                        },
                         "urlRewrite": {
                             "path": {
                                 "replacePrefixMatch": OneOf(("/",)),
@@ -245,7 +259,12 @@ SPECS: Final[dict[str, dict[str, Form]]] = {
                         },
                     }
                 ),
-                "matches": Each({"path": {"type": OneOf(("PathPrefix",)), "value": ANY}}),
+                "matches": Each(
+                    {
+                        "headers": Each({"type": OneOf(("Exact",)), "name": OneOf(HEADERS), "value": ANY}),
+                        "path": {"type": OneOf(("PathPrefix", "Exact")), "value": ANY},
+                    }
+                ),
                 "timeouts": {"request": OneOf(("0s",))},
             }
         ),
@@ -329,6 +348,10 @@ GATEWAYS: Final[dict[str, dict[str, Form]]] = {
         ),
         "to": Each({"group": OneOf(("",)), "kind": OneOf(("Secret",)), "name": OneOf((SECRET,))}),
     },
+    "BackendTrafficPolicy": {
+        "circuitBreaker": {"maxConnections": ANY, "maxParallelRequests": ANY, "maxPendingRequests": ANY},
+        "targetRefs": Each({"group": ANY, "kind": OneOf(("Gateway",)), "name": OneOf((GATEWAY_NAME,))}),
+    },
     "ClientTrafficPolicy": {
         "targetRefs": Each(
             {
@@ -349,3 +372,21 @@ GATEWAYS: Final[dict[str, dict[str, Form]]] = {
     },
 }
 """The spec of each kind of the gateway of a cluster."""
+
+CARDS: Final[dict[str, Form]] = {
+    "nodeAffinity": ANY,
+    "tolerations": ANY,
+    **{
+        part: {
+            "image": OneOf((image,)),
+            "repository": OneOf((nic_policy.REPOSITORY,)),
+            "version": ANY,
+            "config": ANY,
+            "startupProbe": ANY,
+            "livenessProbe": ANY,
+            "readinessProbe": ANY,
+        }
+        for part, (image, _) in nic_policy.IMAGES.items()
+    },
+}
+"""The spec of a NicClusterPolicy, whose images run with every privilege on the nodes."""

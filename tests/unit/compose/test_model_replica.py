@@ -10,6 +10,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.backends.routes import ingress_objects
 from modelplane.compose.backends.workload import FORMER, Form, Workload
 from modelplane.compose.composition import Composition, Desired, Keep, Unknown
+from modelplane.compose.gateway_keys import ReplicaLink
 from support.replicas import blocked, cluster, composed, engine, gang, manifest, member, replica
 
 PICKER = {"mode": "Unified", "routing": "EndpointPicker"}
@@ -156,7 +157,7 @@ def test_a_replica_serves_with_one_of_its_pickers() -> None:
 
 
 def test_a_drain_of_nodes_takes_one_picker_at_a_time() -> None:
-    children = {each.key: each.manifest for each in ingress_objects(replica(serving=PICKER))}
+    children = {each.key: each.manifest for each in ingress_objects(replica(serving=PICKER), ReplicaLink())}
     picker, budget = children["epp"], children["epp-disruption"]
     assert picker["spec"]["replicas"] == 2
     assert budget["spec"]["selector"] == picker["spec"]["selector"]

@@ -77,8 +77,7 @@ def endpoint(name: str, tier: str) -> dict[str, Any]:
 
 
 def composed(found: TierBudgets, *endpoints: dict[str, Any]) -> Composition:
-    gateway, of_namespace, deployments = model_service.requirements(service())
-    known = {gateway.key: (), of_namespace.key: endpoints, deployments.key: ()}
+    known = {each.key: () for each in model_service.requirements(service())} | {"endpoints": endpoints}
     done = model_service.compose(Request(service(), {}, known, tier_budgets=found))
     assert isinstance(done, Composition)
     return done

@@ -25,6 +25,9 @@ ANSWER: Final = "modelplane-ready"
 ANSWER_PATH: Final = f"/{SYSTEM_NAMESPACE}/ready"
 """Path of that route. No team has a namespace of this name."""
 
+ANSWERED: Final = f"/{SYSTEM_NAMESPACE}/answered"
+"""Path that the answer redirects to."""
+
 ANSWER_STATUS: Final = 302
 
 ACCEPTED: Final = "Accepted"
@@ -112,7 +115,7 @@ def _has_route(child: Object) -> bool:
 def _answer() -> Object:
     """Return a route that needs no backend, so that its answer tells that the gateway has its routes."""
     redirect = {
-        "path": {"type": "ReplaceFullPath", "replaceFullPath": f"/{SYSTEM_NAMESPACE}/answered"},
+        "path": {"type": "ReplaceFullPath", "replaceFullPath": ANSWERED},
         "statusCode": ANSWER_STATUS,
     }
     rule = {
