@@ -223,20 +223,6 @@ def _obeying(options: Sequence[Option], cluster: Cluster, pin: tuple[str, ...]) 
     ]
 
 
-def _placed(self, cluster: Cluster, chosen: Sequence[Option]) -> tuple[PlacedEngine, ...]:
-    return tuple(
-        _placed(engine, cluster, option) for engine, option in zip(self._engines, chosen, strict=True)
-    )
-
-
-def _obeys(option: Option, cluster: Cluster, pin: tuple[str, ...] | None) -> bool:
-    if pin is None:
-        return True
-    names = tuple(cluster.pools[pool].name for pool in option.pools)
-    # An engine that was one pod and is a gang now stays in its pool.
-    return names == (pin if len(pin) == len(names) else pin[:1] * len(names))
-
-
 def _placed(engine: Engine, cluster: Cluster, option: Option) -> PlacedEngine:
     members = tuple(
         PlacedMember(member.role, cluster.pools[pool].name, member.pods, claim)
