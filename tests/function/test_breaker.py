@@ -182,12 +182,12 @@ def test_an_edit_waits_for_a_cluster_that_takes_its_time_to_begin_with_the_last_
     fleet.apply(model_deployment(replicas=3))
     fleet.run_until_ready("ModelDeployment", DEPLOYMENT)
     fleet.run_for(60)
-    endpoints = fleet.named("ModelEndpoint")
+    endpoints = fleet.announced()
     engines = image(fleet.get("ModelDeployment", DEPLOYMENT), "vllm/vllm-openai:v0.24.0")
     fleet.edit("ModelDeployment", DEPLOYMENT, engines=engines)
     fleet.run_for(30)
     assert counted(fleet) == {"total": 3, "ready": 3, "updated": 0}, "its old copy serves on"
-    assert fleet.named("ModelEndpoint") == endpoints
+    assert fleet.announced() == endpoints
     most_down = 0
 
     def done() -> bool:

@@ -95,16 +95,16 @@ def test_a_deployment_of_another_shape_serves_and_leaves_nothing(
     assert [far(fleet, kind) for kind in kinds] == [[]] * len(kinds)
 
 
-def test_a_service_that_does_not_work_yet_has_no_endpoint(fleet: Fleet, kserve: RemoteCluster) -> None:
+def test_a_service_that_does_not_work_yet_is_not_announced(fleet: Fleet, kserve: RemoteCluster) -> None:
     kserve.runs = False
     fleet.apply(_deployment())
     fleet.run_for(60)
     assert len(far(fleet, SERVICE)) == 1
-    assert (fleet.is_true("ModelDeployment", DEPLOYMENT), fleet.named("ModelEndpoint")) == (False, [])
+    assert (fleet.is_true("ModelDeployment", DEPLOYMENT), fleet.announced()) == (False, [])
     kserve.runs = True
     kserve.run_all()
     fleet.run_until_ready("ModelDeployment", DEPLOYMENT)
-    assert len(fleet.named("ModelEndpoint")) == 1
+    assert len(fleet.announced()) == 1
 
 
 def test_another_choice_deletes_nothing_and_is_for_new_replicas(fleet: Fleet) -> None:

@@ -200,7 +200,7 @@ class TestModelDeployment:
             "updated": 2,
         }
         assert [len(far(fleet, "Deployment", cluster)) for cluster in "ab"] == [1, 1]
-        assert len(fleet.named("ModelEndpoint")) == 2
+        assert len(fleet.announced()) == 2
 
     def test_when_all_is_ready_nothing_is_written_any_more(self, fleet: Fleet) -> None:
         with_clusters(fleet, "a", "b")
@@ -297,14 +297,14 @@ class TestModelReplica:
         a.clusters["a"].refuses = lambda _item: ""
         a.run_until_ready("ModelDeployment", DEPLOYMENT, within=90)
 
-    def test_it_has_an_endpoint_only_while_it_serves(self, a: Fleet) -> None:
+    def test_it_is_announced_only_while_it_serves(self, a: Fleet) -> None:
         serving(a)
         (workload,) = far(a, "Deployment")
         a.clusters["a"].stop(key_of(workload))
-        a.run_until(lambda: a.named("ModelEndpoint") == [], within=5)
+        a.run_until(lambda: a.announced() == [], within=5)
         assert len(far(a, "Deployment")) == 1
         a.clusters["a"].run(key_of(workload))
-        a.run_until(lambda: len(a.named("ModelEndpoint")) == 1, within=5)
+        a.run_until(lambda: len(a.announced()) == 1, within=5)
         a.run_until_ready("ModelDeployment", DEPLOYMENT)
 
     def test_a_slow_cluster_delays_it_and_no_other(self, fleet: Fleet) -> None:
@@ -404,7 +404,7 @@ class TestModelService:
 
         a.run_until(gone, within=60)
         assert self._backends(a) == 1
-        assert len(a.named("ModelEndpoint")) == 1
+        assert len(a.announced()) == 1
 
     def test_without_an_endpoint_it_keeps_its_address(self, a: Fleet) -> None:
         a.apply(model_service())

@@ -130,5 +130,5 @@ def test_what_serves_on_an_unreachable_cluster_stays_announced(fleet: Fleet) -> 
     fleet.run_for(200)
     assert said(fleet, "ModelReplica", name, "ModelAccepted")[0] == "ClusterUnreachable"
     assert fleet.is_true("ModelReplica", name)
-    assert fleet.named("ModelEndpoint") == [name]
+    assert fleet.announced() == [name]
     assert far(fleet, "Deployment") == before

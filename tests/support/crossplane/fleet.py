@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from modelplane.api import labels
 from modelplane.api.kinds import kind_named
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose import installed_gateway
@@ -154,6 +155,11 @@ class Fleet:
             "/".join(filter(None, (item["metadata"].get("namespace", ""), item["metadata"]["name"])))
             for item in self.api.of(_ours(kind))
         ]
+
+    def announced(self) -> list[str]:
+        """Return the names of the endpoints that services may route to, with their namespaces."""
+        marks = {name: self.get("ModelEndpoint", name)["metadata"] for name in self.named("ModelEndpoint")}
+        return [name for name, each in marks.items() if labels.DRAINING not in each.get("annotations", {})]
 
     def stored(self, key: Key) -> Stored | None:
         """Return an object with all that is known of it."""
