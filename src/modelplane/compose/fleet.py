@@ -229,12 +229,21 @@ def _attribute(value: DeviceAttribute) -> scheduler.AttributeValue:
     return value.string or ""
 
 
-@per_version
 def replica(found: Mapping[str, Any]) -> scheduler.Replica:
     """Return an existing ModelReplica with the capacity that it holds.
 
     Raises ``InvalidObject``, because free capacity is unknown if held capacity is.
     """
+    return _replica(found)[0]
+
+
+@per_version
+def _replica(found: Mapping[str, Any]) -> tuple[scheduler.Replica, str]:
+    """Return a replica, and the time before which it must be stuck to hold nothing (see ``_unwritten``)."""
+    return _decoded(found), _unwritten(found)
+
+
+def _decoded(found: Mapping[str, Any]) -> scheduler.Replica:
     source = decode_as(ModelReplica, found)
     owner = next((owner for owner in source.metadata.owner_references if owner.controller), None)
     ready = any(
@@ -263,8 +272,7 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
     )
 
 
-@per_version
-def unwritten(found: Mapping[str, Any]) -> str:
+def _unwritten(found: Mapping[str, Any]) -> str:
     """Return the time before which a replica must be stuck to hold nothing; empty if it holds its devices.
 
     It holds nothing if it is known that no engine of it is on its cluster, and that none can be written
@@ -286,7 +294,7 @@ def without_devices(found: Mapping[str, Any], before: str) -> scheduler.Replica:
     ``before`` is the creation time before which a replica that is not ready is stuck; empty without a clock.
     Raises ``InvalidObject``.
     """
-    known, since = replica(found), unwritten(found)
+    known, since = _replica(found)
     return replace(known, engines=()) if since and since < (before or _NEVER) else known
 
 
