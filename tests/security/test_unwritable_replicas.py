@@ -28,7 +28,7 @@ def request(
     """Return the request of a team's deployment on a fleet of one node, beside replicas of other teams."""
     wanted = DEPLOYMENT.replace("namespace: ml-team", f"namespace: {namespace}")
     files = assemble(loaded(joined(CLASS, cluster("west", nodes=1), wanted)).objects)
-    owner = decode_as(ModelDeployment, files.deployments[0] | {"metadata": _metadata(namespace)})
+    owner = decode_as(ModelDeployment, {**files.deployments[0], "metadata": _metadata(namespace)})
     found = {each.key: files.store.find(each) for each in model_deployment.requirements(owner)}
     observed = {"replica-west-0": own} if own else {}
     return Request(owner, observed, found | {"replicas": others}, now=now)

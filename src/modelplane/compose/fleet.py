@@ -19,13 +19,11 @@ from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMembe
 from modelplane.api.placement import PlacementSettings
 from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
-from modelplane.api.reasons import ModelReplicaCondition as Type
-from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.api.usable_capacity import UsableCapacity
-from modelplane.compose import capacity_status
+from modelplane.compose import capacity_status, unwritten_replicas
 from modelplane.compose.backends import pod_policy
-from modelplane.compose.conditions import READY, SYNCED
+from modelplane.compose.conditions import READY
 from modelplane.compose.memo import per_version
 from modelplane.compose.reachability import reported, reported_by
 from modelplane.compose.readiness import condition_of, holds
@@ -33,11 +31,6 @@ from modelplane.compose.rollout import is_surge, is_updating
 
 _STARTS_WITHIN: Final = timedelta(minutes=30)
 """Time within which a replica that ever becomes ready does: a cold start with a download."""
-
-
-_ALWAYS: Final = "0"
-_NEVER: Final = "1"
-"""Texts that sort before, and between the former and, the times of objects."""
 
 WITHDRAWN_WITHIN: Final = timedelta(seconds=60)
 """Time before a node is gone at which its replica is withdrawn: requests in progress end in it."""
@@ -229,12 +222,21 @@ def _attribute(value: DeviceAttribute) -> scheduler.AttributeValue:
     return value.string or ""
 
 
-@per_version
 def replica(found: Mapping[str, Any]) -> scheduler.Replica:
     """Return an existing ModelReplica with the capacity that it holds.
 
     Raises ``InvalidObject``, because free capacity is unknown if held capacity is.
     """
+    return _replica(found)[0]
+
+
+@per_version
+def _replica(found: Mapping[str, Any]) -> tuple[scheduler.Replica, str]:
+    """Return a replica, and the time before which one that is stuck holds nothing."""
+    return _decoded(found), unwritten_replicas.since(found)
+
+
+def _decoded(found: Mapping[str, Any]) -> scheduler.Replica:
     source = decode_as(ModelReplica, found)
     owner = next((owner for owner in source.metadata.owner_references if owner.controller), None)
     ready = any(
@@ -263,31 +265,13 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
     )
 
 
-@per_version
-def unwritten(found: Mapping[str, Any]) -> str:
-    """Return the time before which a replica must be stuck to hold nothing; empty if it holds its devices.
-
-    It holds nothing if it is known that no engine of it is on its cluster, and that none can be written
-    there: the namespace is not for it, or each attempt has failed for as long as any start takes.
-    """
-    accepted, ready = condition_of(found, Type.MODEL_ACCEPTED), condition_of(found, Type.MODEL_READY)
-    if ready.get("reason") != Reason.WAITING_FOR_MODEL or ready.get("status") != "False":
-        return ""
-    if accepted.get("reason") in {Reason.NAMESPACE_NOT_LABELED, Reason.NAMESPACE_TERMINATING}:
-        return _ALWAYS
-    is_failing = condition_of(found, SYNCED).get("status") == "False"
-    is_refused = is_failing and accepted.get("reason") == Reason.DEPLOYING
-    return str(found["metadata"].get("creationTimestamp", "")) if is_refused else ""
-
-
 def without_devices(found: Mapping[str, Any], before: str) -> scheduler.Replica:
     """Return a replica of another deployment: one that cannot be written takes no devices from others.
 
-    ``before`` is the creation time before which a replica that is not ready is stuck; empty without a clock.
-    Raises ``InvalidObject``.
+    ``before``: see ``stuck_before``. Raises ``InvalidObject``.
     """
-    known, since = replica(found), unwritten(found)
-    return replace(known, engines=()) if since and since < (before or _NEVER) else known
+    known, since = _replica(found)
+    return replace(known, engines=()) if since and since < (before or unwritten_replicas.NEVER) else known
 
 
 def _time(at: datetime | None) -> str:

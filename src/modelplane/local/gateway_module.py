@@ -22,6 +22,9 @@ ENVIRONMENT_VARIABLE = "MODELPLANE_GATEWAY_MODULE"
 LIBRARY = "libmodelplane_gateway.so"
 """Name of the library, from which Envoy makes the name ``modelplane_gateway``."""
 
+LOCK = "Cargo.lock"
+"""The versions and checksums of the crates, beside the manifest where a release or its user has put it."""
+
 _PACKAGE = Path(modelplane.__file__).parent
 
 SOURCES = _PACKAGE.parents[1] / "gateway-module"
@@ -75,8 +78,13 @@ def _command() -> list[str]:
     return ["zigbuild", "--release", "--target", _OLD_LIBC] if portable else ["build", "--release"]
 
 
+def manifests() -> list[str]:
+    """Return the texts of the crate's manifest and, if a release has written one, of its lock."""
+    return [path.read_text() for path in (SOURCES / "Cargo.toml", SOURCES / LOCK) if path.exists()]
+
+
 def _cached() -> Path:
-    key = build_cache.key(SOURCES / "src", _SUFFIXES, [(SOURCES / "Cargo.toml").read_text(), *_command()])
+    key = build_cache.key(SOURCES / "src", _SUFFIXES, [*manifests(), *_command()])
     return build_cache.folder() / "gateway-module" / key / LIBRARY
 
 
@@ -98,8 +106,12 @@ def compile_to(
     # With new times: cargo takes sources that are older than its last products for those of the products.
     shutil.copytree(SOURCES / "src", copy / "src", dirs_exist_ok=True, copy_function=shutil.copy)
     shutil.copy(SOURCES / "Cargo.toml", copy)
+    locked = []
+    if (SOURCES / LOCK).exists():
+        shutil.copy(SOURCES / LOCK, copy)
+        locked = ["--locked"]
     done = subprocess.run(
-        ["cargo", *command, "--quiet", "--target-dir", products],
+        ["cargo", *command, *locked, "--quiet", "--target-dir", products],
         cwd=copy,
         env=environment,
         capture_output=True,

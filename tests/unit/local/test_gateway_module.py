@@ -51,3 +51,29 @@ def test_the_crate_pins_each_dependency_exactly_because_there_is_no_lock_file():
         each if isinstance(each, str) else each["version"] for each in manifest["dependencies"].values()
     ]
     assert [each for each in versions if not each.startswith("=")] == []
+
+
+@pytest.mark.parametrize("is_locked", [True, False], ids=["locked", "not locked"])
+def test_the_lock_of_a_release_decides_the_crates(tmp_path, monkeypatch, is_locked):
+    sources, programs = tmp_path / "crate", tmp_path / "bin"
+    (sources / "src").mkdir(parents=True)
+    programs.mkdir()
+    (sources / "Cargo.toml").write_text("manifest")
+    if is_locked:
+        (sources / "Cargo.lock").write_text("lock")
+    cargo = programs / "cargo"
+    cargo.write_text(
+        "#!/bin/sh\n"
+        f'echo "$@" >> {tmp_path}/said; ls >> {tmp_path}/said\n'
+        f"mkdir -p {tmp_path}/products/release; : > {tmp_path}/products/release/{gateway_module.LIBRARY}\n"
+    )
+    cargo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setattr(gateway_module, "SOURCES", sources)
+    assert gateway_module.manifests() == ["manifest", *(["lock"] if is_locked else [])]
+    target = tmp_path / "built" / gateway_module.LIBRARY
+    gateway_module.compile_to(target, tmp_path / "products", ["build", "--release"], lambda _progress: None)
+    command, *files = (tmp_path / "said").read_text().splitlines()
+    assert ("--locked" in command.split()) is is_locked
+    assert ("Cargo.lock" in files) is is_locked
+    assert target.exists()

@@ -57,8 +57,10 @@ class Runtimes:
         if before := directory.unfinished() or directory.latest() or self._another():
             return self.of(before)
         runtimes = self._machine.container_runtimes
-        if runtimes.choice is Choice.AUTO and await self._stands_in(pod):
-            return self._host
+        if runtimes.choice is Choice.AUTO:
+            with launch.missing_as_not_yet():
+                if await self._stands_in(pod):
+                    return self._host
         runtime = await runtimes.answering()
         if runtime is not None:
             # It is handed one container at a time, and no container may start if another one never can.
