@@ -148,6 +148,7 @@ SPECS: Final[dict[str, dict[str, Form]]] = {
         "storageInitializer": {"enabled": ANY},
     },
     "Job": {
+        "activeDeadlineSeconds": ANY,
         "backoffLimit": ANY,
         "completionMode": OneOf(("NonIndexed",)),
         "completions": OneOf((1,)),
