@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -186,7 +186,7 @@ def composed(item: dict[str, Any], caches: list[dict[str, Any]], **observed: Any
     return result
 
 
-def jobs(result: Composition) -> list[dict[str, Any]]:
+def jobs(result: Composition) -> list[Mapping[str, Any]]:
     children = (each.manifest for each in result.children if isinstance(each, Desired))
     return [each for each in children if each["kind"] == "Job"]
 

@@ -43,6 +43,7 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import accepted, exists, refusal
 from modelplane.gateway import balancing, gateway_api, regions, route_tree
+from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.endpoint_share import MOST_IN_NAMESPACE
 from modelplane.gateway.implementations import OTHER, implementation
 from modelplane.gateway.models import ONE_URL
@@ -88,17 +89,12 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     closed = tier_budgets.closed(service, request.tier_budgets)
     left_out = hold.LeftOut(admitted, closed)
     matched = select(service, admitted.endpoints, destinations, closed)
-    are_all = len(matched) == len(selected_by(service, admitted.endpoints))
-    unusable = () if are_all else without_target(service, admitted.endpoints, destinations)
+    unusable = _unusable(service, admitted, destinations, matched)
     refused = _refused(matched)
     resolved = _resolved(service, matched, unusable, refused, admitted, is_closed=bool(closed))
     proxy = fleet_gateway.proxy(gateways)
     by_route = fleet_gateway.reads_gateway_api(proxy)
-    children: tuple[Desired | Keep, ...] = ()
-    if by_route and matched:
-        children = _through_gateway(request, matched, proxy, host)
-    elif proxy != Backend.ENVOY:
-        children = keep_all(request.observed)
+    children = _children(request, matched, proxy, host)
     if host and (waiting := fleet_gateway.unspoken(gateways)):
         routing = false(Type.ROUTING_READY, Reason.WAITING_FOR_GATEWAY, waiting)
     elif service.metadata.namespace == ONE_URL and request.proxy is Backend.ENVOY:
@@ -113,15 +109,23 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     routing = _balanced(request, proxy, _unless_refused(routing, matched, refused))
     budget = tier_budgets.within_budget(service, request.tier_budgets, are_counted=proxy == Backend.ENVOY)
     routes = _routes(request, matched, unusable, left_out)
-    served = routes if request.proxy is Backend.ENVOY else ()
     return Composition(
         children=children,
         status={"address": address} if address else {},
         conditions=(resolved, routing, *filter(None, [budget]), *_further(request, matched)),
         ready=resolved.holds and routing.holds,
-        unsatisfied=bool(served) and len(matched[:MOST_ENDPOINTS]) > _most(request),
-        routes=served,
+        unsatisfied=bool(routes) and len(matched[:MOST_ENDPOINTS]) > _most(request),
+        routes=routes,
     )
+
+
+def _unusable(
+    service: ModelService, admitted: Admitted, destinations: Destinations, matched: tuple[Selected, ...]
+) -> tuple[str, ...]:
+    """Return the names of the selected endpoints whose url cannot be used."""
+    if len(matched) == len(selected_by(service, admitted.endpoints)):
+        return ()
+    return without_target(service, admitted.endpoints, destinations)
 
 
 def _most(request: Request[ModelService]) -> int:
@@ -157,6 +161,14 @@ def _balanced(request: Request[ModelService], proxy: str, routing: Condition) ->
         return routing
     message = f"requests go to its endpoints by tier and weight only: {why}"
     return false(Type.ROUTING_READY, Reason.BALANCING_UNSUPPORTED, message)
+
+
+def _children(
+    request: Request[ModelService], matched: tuple[Selected, ...], proxy: str, host: str
+) -> tuple[Desired | Keep, ...]:
+    if fleet_gateway.reads_gateway_api(proxy) and matched:
+        return _through_gateway(request, matched, proxy, host)
+    return () if proxy == Backend.ENVOY else keep_all(request.observed)
 
 
 def _through_gateway(
@@ -204,7 +216,8 @@ def _routes(
     A service in a reserved namespace keeps the route to an address that it has, and gets no new one.
     """
     service = request.owner
-    if not gets_route(service.metadata.namespace, service.status.address):
+    reaches_envoy = request.proxy is Backend.ENVOY
+    if not (reaches_envoy and gets_route(service.metadata.namespace, service.status.address)):
         return ()
     route, admitted = service_route(service, matched[: _most(request)], unusable), left_out.admitted
     if matched and not route.backends:

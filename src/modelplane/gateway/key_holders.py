@@ -68,7 +68,7 @@ def holders(claims: Iterable[Claim], former: Holders) -> Holders:
             owner = min(free, key=_rank).namespace
         own = [each for each in free if each.namespace == owner]
         if own:
-            ids[sha256] = before if any(each.id == before for each in own) else min(own, key=_rank).id
+            ids[sha256] = next((each.id for each in own if each.id == before), min(own, key=_rank).id)
         if len(own) < len(named):
             refused.update((each.id, sha256) for each in named if each not in own)
     return Holders(ids, frozenset(refused), _left(ids, former))
