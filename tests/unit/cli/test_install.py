@@ -76,15 +76,15 @@ def test_every_option_reaches_the_manifests():
     )
     quotas = [quota("x"), quota("y")]
     assert [*yaml.safe_load_all(result.output)] == [*manifests(options), *quotas]
-    with_its_own = install("--team-namespace", "x", "--no-quota")
+    with_its_own = install("--image", IMAGE, "--team-namespace", "x", "--no-quota")
     assert [*yaml.safe_load_all(with_its_own.output)] == manifests(Options(team_namespaces=("x",)))
 
 
 def test_without_a_namespace_of_a_team_its_quota_is_a_comment():
-    comment = [line for line in install().output.splitlines() if line.startswith("# ")]
+    comment = [line for line in install("--image", IMAGE).output.splitlines() if line.startswith("# ")]
     [shown] = yaml.safe_load_all("\n".join(line[2:] for line in comment[1:]))
     assert shown == quota("TEAM")
-    assert "TEAM" not in install("--no-quota").output
+    assert "TEAM" not in install("--image", IMAGE, "--no-quota").output
 
 
 IMAGE = Options().image
