@@ -208,15 +208,25 @@ def _fields(place: tuple[str | int, ...], value: Any) -> Iterator[tuple[str | in
         yield from _fields((*place, step), each)
 
 
+_IMAGE = ("--image", "registry.example/modelplane:1")
+
 _INSTALL = (
     (),
     ("--inference-cluster",),
     ("--inference-cluster", "--crossplane"),
     ("--image", "registry.example/modelplane:1", "--replicas", "3"),
-    ("--gateway-service-type", "NodePort", "--gateway-annotation", "example.org/internal=true"),
-    ("--gateway-service-type", "ClusterIP", "--no-network-policy", "--service-monitor"),
-    ("--team-namespace", "ml-team", "--team-namespace", "research", "--monitoring-namespace", "observing"),
-    ("--apply", "--dry-run", "client"),
+    (*_IMAGE, "--gateway-service-type", "NodePort", "--gateway-annotation", "example.org/internal=true"),
+    (*_IMAGE, "--gateway-service-type", "ClusterIP", "--no-network-policy", "--service-monitor"),
+    (
+        *_IMAGE,
+        "--team-namespace",
+        "ml-team",
+        "--team-namespace",
+        "research",
+        "--monitoring-namespace",
+        "observing",
+    ),
+    (*_IMAGE, "--apply", "--dry-run", "client"),
     ("--upgrade",),
     ("--inference-cluster", "--apply"),
     ("--crossplane",),

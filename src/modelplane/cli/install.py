@@ -8,6 +8,7 @@ import click
 
 from modelplane.cli.api_server import Server, api_server_options, work
 from modelplane.cli.credential_lifetime import credential_lifetime_option
+from modelplane.cli.errors import UserError
 from modelplane.cli.image_digests import pinned
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--image", metavar="IMAGE", help="Image to run; by default that of this version.")
+@click.option(
+    "--image", metavar="IMAGE", help="Image to run. Required while no image of a release is published."
+)
 @click.option(
     "--image-digests",
     type=click.Path(exists=True, dir_okay=False),
@@ -166,6 +169,20 @@ def _check(
         )
 
 
+def _without_image() -> str:
+    """Return how to build and push an image while none is published."""
+    from modelplane import __version__
+
+    image = f"REGISTRY/modelplane:{__version__}"
+    return (
+        "no image of Modelplane is published yet, so name yours with --image. To build one, run these "
+        "commands in a checkout, with a registry that the nodes can pull from:\n\n"
+        f"  docker build -f package/Containerfile -t {image} .\n"
+        f"  docker push {image}\n"
+        f"  modelplane install --image {image} --apply"
+    )
+
+
 _NEXT = (
     "Modelplane is installed. Next, create an InferenceGateway, with `authentication: APIKey`, and a "
     "cluster: docs/how-to/install.md"
@@ -188,8 +205,10 @@ def _options(
     no_network_policy: bool,
     **others: Any,
 ) -> "Options":
-    from modelplane.install.options import Options
+    from modelplane.install.options import IS_PUBLISHED, Options
 
+    if image is None and not IS_PUBLISHED:
+        raise UserError(_without_image())
     image = image or Options().image
     return Options(
         image=pinned(image_digests, image) if image_digests else image,

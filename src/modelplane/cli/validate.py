@@ -1,14 +1,20 @@
 """``modelplane validate``: check manifests, before an API server does."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.files import output_option, paths_argument, read
+from modelplane.cli.files import MANIFESTS, output_option, read
+from modelplane.cli.live import Live, live_options
+from modelplane.cli.live_objects import read_fleet
+
+if TYPE_CHECKING:
+    from modelplane.offline.validation import Validation
 
 
 @click.command()
-@paths_argument
+@click.argument("paths", metavar="PATH...", nargs=-1, type=MANIFESTS)
 @click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings.")
 @click.option(
     "--checkpoints",
@@ -21,9 +27,23 @@ from modelplane.cli.files import output_option, paths_argument, read
     is_flag=True,
     help="Skip files without the text modelplane.ai, and documents that are not Kubernetes objects.",
 )
+@click.option(
+    "--live",
+    "on_live",
+    is_flag=True,
+    help="Also list the selectors of the API server that version 0.10 will refuse; PATH is then optional.",
+)
+@live_options
 @output_option("text", "One line for each problem, or a JSON document.")
 def validate(
-    paths: tuple[str, ...], *, strict: bool, checkpoints: Path | None, skip_unrelated: bool, output: str
+    paths: tuple[str, ...],
+    *,
+    strict: bool,
+    checkpoints: Path | None,
+    skip_unrelated: bool,
+    on_live: bool,
+    live: Live,
+    output: str,
 ) -> None:
     """Check the manifests in PATH: files, folders, or - for standard input.
 
@@ -33,10 +53,16 @@ def validate(
     from modelplane.offline import output as documents
     from modelplane.offline import sources, validation
 
+    if not (paths or on_live):
+        raise click.UsageError("Missing argument 'PATH...'.")
+    if not on_live and (live.kubeconfig or live.context or live.home):
+        raise click.UsageError("--kubeconfig, --context and --home choose a live fleet: give --live too")
     given = read(paths)
     found = validation.validate(
         sources.related(given) if skip_unrelated else given, AtHand(checkpoints).config
     )
+    if on_live:
+        found = _with_stored(found, live)
     if output == "json":
         click.echo(documents.as_json(found))
     else:
@@ -45,3 +71,12 @@ def validate(
         click.echo(validation.summary(found))
     if not found.valid or (strict and found.summary.warnings):
         raise click.exceptions.Exit(1)
+
+
+def _with_stored(found: "Validation", live: Live) -> "Validation":
+    """Return a report with the warnings about the selectors that a fleet has stored."""
+    from modelplane.controllers.fleet_resources import INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS
+    from modelplane.offline import stored_selectors, validation
+
+    items = read_fleet(live, (INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS))
+    return validation.with_stored(found, stored_selectors.problems(items), len(items))

@@ -7,11 +7,15 @@ number may be a text here.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from modelplane import __version__
 
 CREDENTIAL_LIFETIME = "720h"
 """30 days."""
+
+IS_PUBLISHED: Final = False
+"""True once a release has pushed its image, which `modelplane install` then runs by default."""
 
 Number = int | str
 Block = Mapping[str, object] | str

@@ -119,6 +119,17 @@ def validate(
     return Validation(valid=not errors, summary=counts, problems=tuple(found))
 
 
+def with_stored(found: Validation, warnings: Iterable[Problem], objects: int) -> Validation:
+    """Return a report with the warnings about stored objects, and their number."""
+    added = tuple(warnings)
+    counts = replace(
+        found.summary,
+        objects=found.summary.objects + objects,
+        warnings=found.summary.warnings + len(added),
+    )
+    return replace(found, summary=counts, problems=(*found.problems, *added))
+
+
 def refused(problems: tuple[Problem, ...], *, files: int, accepted: int) -> Validation:
     """Return the report of commands other than ``validate`` about invalid objects."""
     errors = sum(problem.severity is Severity.ERROR for problem in problems)

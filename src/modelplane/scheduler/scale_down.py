@@ -1,7 +1,8 @@
 """Scale-down: the choice of the replicas to remove.
 
-Surge replicas of a rollout are removed first; then replicas that do not serve, or that cannot be seen; then
-those of the cluster with the most of them (the last by name on a tie), with the highest index.
+Surge replicas of a rollout are removed first; then replicas that are known not to serve; then those that
+cannot be seen, because they may serve; then those of the cluster with the most of them (the last by name on a
+tie), with the highest index.
 """
 
 from collections import Counter
@@ -30,6 +31,7 @@ def victims(
                 replica.name not in spared,
                 replica.surge,
                 not replica.serves,
+                not replica.unreachable,
                 replica.cluster in distrusted,
                 load[replica.cluster],
                 replica.cluster,

@@ -29,9 +29,15 @@ def with_surge(
         replace(deployment, replicas=deployment.replicas + surge),
         together=False,
     )
+    staying = [each for each in more.assignments if not each.leaving]
+    was_surge = {each.name for each in fleet.replicas if each.surge}
+    # The two placements may choose other replicas. No more are in addition than are beyond those asked for.
+    added = [each for each in staying if (each.cluster, each.index) not in asked]
+    added.sort(key=lambda each: each.replica not in was_surge)
+    marked = {(each.cluster, each.index) for each in added[: max(0, len(staying) - deployment.replicas)]}
     relieved = {each.replica: each for each in base.dropped}
     assignments = tuple(
-        each if each.leaving else replace(each, surge=(each.cluster, each.index) not in asked)
+        each if each.leaving else replace(each, surge=(each.cluster, each.index) in marked)
         for each in more.assignments
         if not (each.leaving and each.replica in relieved)
     )

@@ -1,6 +1,7 @@
 """Decisions on the number of replicas, case by case."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -184,7 +185,7 @@ def test_a_single_request_is_named_as_what_decides() -> None:
         ),
     ],
 )
-def test_of_two_targets_the_one_that_decides_is_named(counts: dict[str, int], figure: str) -> None:
+def test_of_two_targets_the_one_that_decides_is_named(counts: dict[str, Any], figure: str) -> None:
     deployment = Deployment(1, replace(SETTINGS, tokens_per_second=100))
     while deployment.outcome is not Outcome.UP:
         deployment.see(**counts)

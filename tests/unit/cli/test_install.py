@@ -5,9 +5,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from modelplane import __version__
 from modelplane.cli.install import _problems
 from modelplane.cli.main import main
-from modelplane.install import inference_cluster
+from modelplane.install import inference_cluster, options
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
 from modelplane.install.quotas import quota
@@ -17,8 +18,39 @@ def install(*arguments):
     return CliRunner().invoke(main, ["install", *arguments])
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param([], id="to print"),
+        pytest.param(["--apply"], id="to apply"),
+        pytest.param(["--apply", "--upgrade"], id="to upgrade"),
+        pytest.param(["--apply", "--dry-run", "client"], id="to try"),
+        pytest.param(["--image-digests", __file__], id="with digests"),
+    ],
+)
+def test_without_a_published_image_one_is_asked_for_and_how_to_build_and_push_it_is_printed(options):
+    result = install(*options)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith(
+        "Error: no image of Modelplane is published yet, so name yours with --image"
+    )
+    image = f"REGISTRY/modelplane:{__version__}"
+    for command in (
+        f"docker build -f package/Containerfile -t {image} .",
+        f"docker push {image}",
+        f"modelplane install --image {image} --apply",
+    ):
+        assert f"\n  {command}" in result.stderr
+
+
+def test_once_images_are_published_that_of_the_version_is_the_default(monkeypatch):
+    monkeypatch.setattr(options, "IS_PUBLISHED", True)
+    assert [*yaml.safe_load_all(install().output)] == manifests(Options())
+
+
 def test_the_manifests_are_written_as_they_are():
-    result = install()
+    result = install("--image", IMAGE)
     assert result.exit_code == 0
     assert [*yaml.safe_load_all(result.output)] == manifests(Options())
 
@@ -44,15 +76,15 @@ def test_every_option_reaches_the_manifests():
     )
     quotas = [quota("x"), quota("y")]
     assert [*yaml.safe_load_all(result.output)] == [*manifests(options), *quotas]
-    with_its_own = install("--team-namespace", "x", "--no-quota")
+    with_its_own = install("--image", IMAGE, "--team-namespace", "x", "--no-quota")
     assert [*yaml.safe_load_all(with_its_own.output)] == manifests(Options(team_namespaces=("x",)))
 
 
 def test_without_a_namespace_of_a_team_its_quota_is_a_comment():
-    comment = [line for line in install().output.splitlines() if line.startswith("# ")]
+    comment = [line for line in install("--image", IMAGE).output.splitlines() if line.startswith("# ")]
     [shown] = yaml.safe_load_all("\n".join(line[2:] for line in comment[1:]))
     assert shown == quota("TEAM")
-    assert "TEAM" not in install("--no-quota").output
+    assert "TEAM" not in install("--image", IMAGE, "--no-quota").output
 
 
 IMAGE = Options().image
@@ -62,7 +94,7 @@ DIGEST = "sha256:" + "0a" * 32
 def test_a_digest_pins_the_image_of_every_container(tmp_path):
     file = tmp_path / "digests.yaml"
     file.write_text(f"# of a release\n{IMAGE}: {DIGEST}\n")
-    output = install("--image-digests", str(file)).output
+    output = install("--image", IMAGE, "--image-digests", str(file)).output
     assert [*yaml.safe_load_all(output)] == manifests(Options(image=f"{IMAGE}@{DIGEST}"))
     file.write_text(f"example/modelplane:1: {DIGEST}\n")
     output = install("--image", "example/modelplane:1", "--image-digests", str(file)).output
@@ -118,7 +150,7 @@ def test_a_digest_pins_the_image_of_every_container(tmp_path):
 def test_a_line_that_pins_nothing_is_an_error(text, said, tmp_path):
     file = tmp_path / "digests.yaml"
     file.write_text(text, encoding="latin-1")
-    result = install("--image-digests", str(file))
+    result = install("--image", IMAGE, "--image-digests", str(file))
     assert result.exit_code == 1
     assert result.output.startswith(f"Error: {file}{said}")
 
@@ -132,7 +164,8 @@ def test_an_image_with_a_digest_is_not_pinned_again(tmp_path):
 
 
 def test_a_trial_by_the_client_writes_the_manifests():
-    assert install("--apply", "--dry-run", "client").output == install("--no-quota").output
+    tried = install("--image", IMAGE, "--apply", "--dry-run", "client")
+    assert tried.output == install("--image", IMAGE, "--no-quota").output
 
 
 def test_what_a_cluster_needs_comes_with_what_to_do():
@@ -207,7 +240,7 @@ def test_wrong_usage_is_status_2(arguments, said):
     assert said in result.output
 
 
-@pytest.mark.parametrize("command", [["install", "--apply"], ["uninstall"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["install", "--apply", "--image", "i"], ["uninstall"]], ids=" ".join)
 def test_a_cluster_that_cannot_be_found_is_a_sentence(command, tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
     result = CliRunner().invoke(main, command)
@@ -230,7 +263,7 @@ def test_stored_objects_are_checked_as_validate_does():
 def test_writing_the_manifests_imports_no_client():
     script = (
         "import sys\nfrom modelplane.cli.main import main\n"
-        "main(['install'], standalone_mode=False)\n"
+        "main(['install', '--image', 'i'], standalone_mode=False)\n"
         "print([name for name in ('rich', 'lightkube', 'asyncio') if name in sys.modules])"
     )
     output = subprocess.check_output([sys.executable, "-c", script], text=True)

@@ -6,6 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
+from modelplane.install import connection
+from modelplane.kube.list_watch import ObjectList
 from support.manifests import API, CLASS, DEPLOYMENT
 from support.output_schemas import parsed
 
@@ -134,3 +136,72 @@ def test_what_only_other_commands_need_is_not_imported(tmp_path):
     )
     output = subprocess.check_output([sys.executable, "-c", script], text=True)
     assert json.loads(output.splitlines()[-1]) == []
+
+
+class Fleet:
+    """A control plane with these objects."""
+
+    def __init__(self, *items):
+        self.items = items
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_error):
+        pass
+
+    async def list(self, resource, _namespace=None):
+        return ObjectList(tuple(each for each in self.items if each["kind"] == resource.kind), "1")
+
+
+def selecting(kind, name, *selectors, **metadata):
+    """Return a stored object with device selectors."""
+    devices = [{"name": "gpu", "selectors": [{"cel": each} for each in selectors]}]
+    engines = [{"name": "e", "members": [{"nodeSelector": {"devices": devices}}]}]
+    about = {"name": name, "namespace": "ml-team", **metadata}
+    return {"apiVersion": API, "kind": kind, "metadata": about, "spec": {"engines": engines}}
+
+
+@pytest.fixture
+def fleet(monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    made = Fleet(
+        selecting("ModelDeployment", "good", 'device.driver == "a"'),
+        selecting("ModelDeployment", "odd", "true", 'math.greatest(1, 2) == 2 && "a".trim() == "a"'),
+        selecting("ModelReplica", "by-hand", "[1].map(x, x).size() == 1"),
+        selecting("ModelReplica", "composed", "[1].map(x, x).size() == 1", ownerReferences=[{"uid": "1"}]),
+    )
+    monkeypatch.setattr(connection, "connect", lambda *_arguments: made)
+    return made
+
+
+@pytest.mark.usefixtures("fleet")
+def test_stored_selectors_that_the_next_version_refuses_are_listed():
+    result = validate("--live")
+    where = "spec.engines[0].members[0].nodeSelector.devices[0]"
+    until = "which no selector can use from version 0.10 on: rewrite the selector before you upgrade"
+    odd, by_hand, total = result.output.splitlines()
+    assert odd == (
+        f'control plane: warning: ModelDeployment "ml-team/odd": {where}.selectors[1].cel: selector '
+        f'`math.greatest(1, 2) == 2 && "a".trim() == "a"` uses math.greatest, trim, {until}'
+    )
+    assert by_hand == (
+        f'control plane: warning: ModelReplica "ml-team/by-hand": {where}.selectors[0].cel: selector '
+        f"`[1].map(x, x).size() == 1` uses map, {until}"
+    )
+    assert (result.exit_code, total) == (0, "4 objects valid with 2 warnings, 0 files")
+    assert validate("--live", "--strict").exit_code == 1
+    assert validate("--live", "-", "-o", "json", stdin=CLASS).output.count('"warning"') == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param([], "Missing argument 'PATH...'", id="nothing to validate"),
+        pytest.param(["-", "--context", "east"], "give --live too", id="a fleet that is not read"),
+    ],
+)
+def test_a_fleet_is_read_only_with_its_option(arguments, said):
+    result = validate(*arguments)
+    assert result.exit_code == 2
+    assert said in result.output

@@ -11,6 +11,7 @@ from modelplane.api.engines import Phase, Role
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose import engine_variables, served_model
+from modelplane.compose.composition import Desired
 from support.replicas import composed, engine, manifest, member
 
 NAME = {"name": "MODELPLANE_SERVED_MODEL_NAME", "value": "ml-team/qwen"}
@@ -28,7 +29,7 @@ def _env(owner: ModelReplica, container: int = 0, field: str = "containers") -> 
     [workload] = [
         child.manifest
         for child in composed(owner).children
-        if getattr(child, "manifest", {}).get("kind") in ("Deployment", "LeaderWorkerSet")
+        if isinstance(child, Desired) and child.manifest["kind"] == "Deployment"
     ]
     return workload["spec"]["template"]["spec"][field][container].get("env", [])
 
