@@ -21,6 +21,7 @@ pytestmark = pytest.mark.kubernetes
 EXAMPLE = Path(__file__).parents[2] / "examples" / "08-prefill-and-decode" / "model-deployment.yaml"
 IN_TEAM = ("-n", "ml-team")
 PICKER = "modelplane.kubelet.engines.llm_d.endpoint_picker"
+_BEFORE_ARGUMENTS = 5
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +67,9 @@ def pickers_of(fleet: Fleet) -> set[int]:
     home, found = str(fleet.home.root), set()
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            command = process.cmdline()
-            if PICKER in command and process.environ().get("MODELPLANE_MODELS_DIR", "").startswith(home):
+            # The process that starts a picker has the command of the picker in its own.
+            is_picker = PICKER in process.cmdline()[:_BEFORE_ARGUMENTS]
+            if is_picker and process.environ().get("MODELPLANE_MODELS_DIR", "").startswith(home):
                 found.add(process.pid)
     return found
 

@@ -23,7 +23,12 @@ _FAILS = 0.3
 
 
 _DEFINITIONS = {
-    "gateway-helm": (*GATEWAY_API, "clienttrafficpolicies.gateway.envoyproxy.io"),
+    "gateway-helm": (
+        *GATEWAY_API,
+        "backendtrafficpolicies.gateway.envoyproxy.io",
+        "clienttrafficpolicies.gateway.envoyproxy.io",
+    ),
+    "network-operator": ("nicclusterpolicies.mellanox.com",),
     "lws": ("leaderworkersets.leaderworkerset.x-k8s.io",),
 }
 """The kinds that children of ours have, by the chart that defines them."""

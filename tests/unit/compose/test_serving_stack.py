@@ -130,6 +130,23 @@ def test_the_ai_gateway_has_two_controllers() -> None:
     assert values(compose(RUNNING, {})["ai-gateway"]) == {"controller": {"replicaCount": 2}}
 
 
+def test_the_gateway_of_others_confirms_an_envoy_gateway_that_is_asked_for() -> None:
+    theirs = {"kind": "Gateway", "metadata": {"name": "inference-gateway"}}
+    owner = {
+        "metadata": {"name": "east-stack", "namespace": "modelplane-system", "uid": "uid"},
+        "spec": {
+            "clusterName": "east",
+            "secrets": [SECRET],
+            "components": [{"name": "envoy-gateway", "enabled": True}],
+        },
+    }
+    required = {"gateway": (theirs,), "leaderWorkerSet": (), "inferencePool": (), "replicas": ()}
+    composed = flow.compose(Request(decode_as(ServingStack, owner), dict(RUNNING), required))
+    assert isinstance(composed, Composition)
+    states = {each["name"]: each["state"] for each in composed.status["components"]}
+    assert (states["envoy-gateway"], states["gateway"]) == ("Installed", "Present")
+
+
 KSERVE = {"name": "kserve", "enabled": True}
 OFF = {"name": "kserve", "enabled": False}
 NEEDED = {

@@ -150,6 +150,13 @@ def _there(row: Component, plan: Plan) -> Outcome | None:
     return Outcome(row, ComponentState.PRESENT, is_ready, message)
 
 
+def _is_left_alone(row: Component, plan: Plan) -> bool:
+    """Return True if the cluster has a component already, or may have it, so that it is not composed."""
+    settings = plan.settings.get(row.name)
+    is_asked_for = settings is not None and settings.enabled is True
+    return not is_installed(row, plan) and not is_asked_for and _there(row, plan) is not None
+
+
 def _installed(row: Component, plan: Plan, settings: ComponentSettings) -> Outcome:
     observed = plan.request.observed
     version = settings.version or (row.version(plan.stack.spec.versions) if row.version else "")
@@ -168,7 +175,7 @@ def _installed(row: Component, plan: Plan, settings: ComponentSettings) -> Outco
 def _unconfirmed(row: Component, plan: Plan) -> str:
     """Return what is awaited of a controller whose pods run; empty if a status of its own confirms it."""
     confirming = next((each for each in plan.rows if row.confirmed_by in each.object_keys), None)
-    if confirming is None or confirming.name not in plan.chosen:
+    if confirming is None or confirming.name not in plan.chosen or _is_left_alone(confirming, plan):
         return ""
     child = plan.request.observed.get(row.confirmed_by)
     if child is not None and holds(child, gateway.ACCEPTED):
