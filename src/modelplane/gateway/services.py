@@ -114,7 +114,7 @@ def target_of(endpoint: ModelEndpoint, destinations: Destinations) -> Target | R
         return Rejected(why)
     if isinstance(target, Target) and (why := _outside(endpoint, tls=target.tls)):
         return Rejected(why)
-    return replace(target, is_of_replica=is_of_replica) if isinstance(target, Target) else target
+    return replace(target, is_of_replica=True) if is_of_replica and isinstance(target, Target) else target
 
 
 def _is_of_replica(endpoint: ModelEndpoint, replicas: frozenset[str] | None) -> bool:
