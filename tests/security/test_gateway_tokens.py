@@ -11,7 +11,7 @@ import pytest
 from modelplane.gateway import tokens
 from modelplane.gateway.destinations import Destinations, networks
 from modelplane.gateway.envoy.files import files
-from modelplane.gateway.table import Backend, Front, Listener, Route, Table
+from modelplane.gateway.table import Backend, Front, Listener, Route, Table, Token
 from modelplane.gateway.tokens import HEADERS, GatewayKeys
 from support.envoys import Engine, Gateway, engines, running_envoy, service
 from support.name_server import name_server
@@ -69,7 +69,7 @@ async def test_a_request_from_elsewhere_has_no_route(gateway: Gateway) -> None:
         assert await direct(gateway, {_token().header: _token().value}) == 200
 
 
-def _token() -> tokens.Token:
+def _token() -> Token:
     token = tokens.required(KEYS, REPLICA)
     assert token is not None
     return token

@@ -4,14 +4,19 @@ The gateway's controller configures Envoy from the ModelServices and ModelEndpoi
 backend reads Gateway API, so services and endpoints compose its objects.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.meta import API_VERSION, Object, kind_name
-from modelplane.compose.composition import Blocked, Request, Requirement
+from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.composition import Blocked, Request, Requirement, Unknown
 from modelplane.gateway.destinations import Destinations, networks
 
 KEY = "gateway"
+
+OWNERS = "endpoint-owners"
+"""Key of the requirement for ModelReplicas, which only the controllers give."""
 
 REQUIREMENT = Requirement(KEY, API_VERSION, kind_name(InferenceGateway), name=DEFAULT_NAME)
 
@@ -29,9 +34,22 @@ def takes_tls(found: tuple[Object, ...]) -> bool:
     )
 
 
+def replicas(namespace: str) -> Requirement:
+    """Return the requirement of the ModelReplicas of a namespace, whose endpoints may lead to clusters.
+
+    An endpoint comes after its replica, so only its own changes matter.
+    """
+    kind = kind_name(ModelReplica)
+    return Requirement(OWNERS, API_VERSION, kind, namespace, triggers=False, optional=True)
+
+
 def destinations(request: Request[Any]) -> Destinations | Blocked:
     """Return where the gateway of a request may send requests."""
-    return destinations_of(request.found(KEY), is_local=request.gateway_is_local)
+    found = destinations_of(request.found(KEY), is_local=request.gateway_is_local)
+    owners = request.required.get(OWNERS)
+    if isinstance(found, Blocked) or owners is None or isinstance(owners, Unknown):
+        return found
+    return replace(found, replicas=frozenset(each["metadata"].get("uid", "") for each in owners))
 
 
 def destinations_of(found: tuple[Object, ...], *, is_local: bool) -> Destinations | Blocked:

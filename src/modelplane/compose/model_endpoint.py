@@ -24,10 +24,10 @@ def secret_requirement(namespace: str, name: str) -> Requirement:
 
 def requirements(endpoint: ModelEndpoint) -> tuple[Requirement, ...]:
     """Return the gateway, whose backend decides which objects represent the endpoint, and the Secret."""
+    usual = (fleet_gateway.REQUIREMENT, fleet_gateway.replicas(endpoint.metadata.namespace))
     if (credential := endpoint.spec.credential) is None:
-        return (fleet_gateway.REQUIREMENT,)
-    secret = secret_requirement(endpoint.metadata.namespace, credential.secret_ref.name)
-    return (fleet_gateway.REQUIREMENT, secret)
+        return usual
+    return (*usual, secret_requirement(endpoint.metadata.namespace, credential.secret_ref.name))
 
 
 def compose(request: Request[ModelEndpoint]) -> Composition | Blocked:

@@ -67,6 +67,7 @@ def requirements(service: ModelService) -> tuple[Requirement, ...]:
         Requirement("endpoints", API_VERSION, kind_name(ModelEndpoint), namespace=service.metadata.namespace),
         region_rules.requirement(service.metadata.namespace),
         gateway_keys.REQUIREMENT,
+        fleet_gateway.replicas(service.metadata.namespace),
     )
 
 

@@ -183,7 +183,7 @@ class GatewayManager:
         try:
             decoded = decode_as(kind.type, owner)
             requirements = kind.requirements(decoded)
-            found = {each.key: self._find(each) for each in requirements}
+            found = {each.key: self._find(each) for each in requirements if not each.optional}
             budgets = self._budgets.tiers(decoded) if isinstance(decoded, ModelService) else None
             share = self._gateway.share(key)
             composition = kind.compose(
@@ -197,8 +197,6 @@ class GatewayManager:
         if requirement == fleet_gateway.REQUIREMENT:
             gateway = self._of_envoy()
             return () if gateway is None else (gateway,)
-        if requirement == gateway_keys.REQUIREMENT:
-            return ()  # tokens are added to the routes of all services
         informer = self._informers[requirement.kind]
         if requirement.name:
             named = informer.get(requirement.name, requirement.namespace)

@@ -106,6 +106,8 @@ class Destinations:
     """True to refuse names and addresses that pods and Services of the gateway's cluster may have."""
     clusters: tuple[str, ...] = ()
     """Addresses of the gateways of the InferenceClusters, as their status has them."""
+    replicas: frozenset[str] | None = None
+    """The uids of the ModelReplicas of the namespace; None if they are not known."""
 
     @property
     def refused(self) -> tuple[Network, ...]:

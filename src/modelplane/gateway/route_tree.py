@@ -20,7 +20,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.names import backend_name, child_name, front_name
 from modelplane.gateway import tokens
 from modelplane.gateway.gateway_api import FRONT_PORT, GATEWAY, Manifest
-from modelplane.gateway.services import Selected, ip_version, is_of_replica, rewriting
+from modelplane.gateway.services import Selected, ip_version, rewriting
 from modelplane.gateway.table import Token
 from modelplane.gateway.tokens import GatewayKeys
 from modelplane.gateway.weights import limited
@@ -204,7 +204,7 @@ def _leaf(leaf: _Leaf, place: _Place, version: str, *, per_backend: bool) -> Man
 def _tokens(selected: Selected, place: _Place) -> tuple[Token, ...]:
     metadata = selected.endpoint.metadata
     known = tokens.tokens(place.keys, f"{metadata.namespace}/{metadata.name}")
-    return known if is_of_replica(selected.endpoint) else ()
+    return known if selected.target.is_of_replica else ()
 
 
 def _headers(removed: Sequence[str] = (), sent: Sequence[Token] = ()) -> Manifest:

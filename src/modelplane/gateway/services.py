@@ -8,7 +8,7 @@ matter of its writer, and of the proxy's retries.
 import ipaddress
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, groupby
 from urllib.parse import SplitResult, urlsplit
@@ -49,6 +49,8 @@ class Target:
     tls: bool
     authority: str
     """The Host header of a request to the URL (RFC 9110, section 7.2)."""
+    is_of_replica: bool = False
+    """True if a ModelReplica wrote the URL, with the address of its cluster's gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,9 @@ def _problems(parts: SplitResult, host: str, version: int) -> Iterator[tuple[boo
 def target_of(endpoint: ModelEndpoint, destinations: Destinations) -> Target | Rejected:
     """Return the destination of an endpoint, or why the gateway must not use it."""
     target = parse_url(endpoint.spec.url)
+    is_of_replica = _is_of_replica(endpoint, destinations.replicas)
     if isinstance(target, Target) and (
-        why := destinations.refusal(target.host, target.port, of_replica=is_of_replica(endpoint))
+        why := destinations.refusal(target.host, target.port, of_replica=is_of_replica)
     ):
         return RefusedDestination(f"the gateway must not send requests to it: {why}")
     if isinstance(target, Target) and (
@@ -111,19 +114,21 @@ def target_of(endpoint: ModelEndpoint, destinations: Destinations) -> Target | R
         return Rejected(why)
     if isinstance(target, Target) and (why := _outside(endpoint, tls=target.tls)):
         return Rejected(why)
-    return target
+    return replace(target, is_of_replica=True) if is_of_replica and isinstance(target, Target) else target
 
 
-def is_of_replica(endpoint: ModelEndpoint) -> bool:
+def _is_of_replica(endpoint: ModelEndpoint, replicas: frozenset[str] | None) -> bool:
     """Return True for the endpoint of a ModelReplica, which leads to the replica's own path.
 
-    Whoever writes such a reference into another endpoint reaches no replica but that of its own name.
+    Whoever writes such a reference into another endpoint reaches no replica but that of its own name, and
+    nothing at all where the uids of the ``replicas`` are known.
     """
     metadata = endpoint.metadata
     is_owned = any(
         each.controller
         and (each.api_version, each.kind) == (API_VERSION, kind_name(ModelReplica))
         and each.name == metadata.name
+        and (replicas is None or each.uid in replicas)
         for each in metadata.owner_references
     )
     return is_owned and endpoint.spec.rewrite_path == f"/{metadata.namespace}/{metadata.name}/"
@@ -228,7 +233,7 @@ def _backend(selected: Selected) -> Backend:
         credential=credentials.reference(endpoint, target.authority),
         region=endpoint.spec.region or "",
         priority=selected.priority,
-        tokens=() if is_of_replica(endpoint) else None,
+        tokens=() if target.is_of_replica else None,
     )
 
 

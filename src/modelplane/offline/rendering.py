@@ -223,10 +223,12 @@ def _composed(
         decoded = decode_as(composer.type, owner)
         requirements = composer.required(decoded, store.find)
         found = {each.key: store.find(each) or assumed_original(each) for each in requirements}
+        # Files need not have what a composition can do without.
+        given = {each.key: found[each.key] for each in requirements if found[each.key] or not each.optional}
         request = Request(
             decoded,
             observed,
-            found,
+            given,
             gateway_address,
             proxy,
             gateway_asks_for_keys=bool(gateway_address),

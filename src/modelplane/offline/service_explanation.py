@@ -353,7 +353,8 @@ def _request(files: Files, service: ModelService) -> Request[ModelService]:
     return Request(
         service,
         {},
-        {each.key: files.store.find(each) for each in needed},
+        # Files need not have what a composition can do without.
+        {each.key: found for each in needed if (found := files.store.find(each)) or not each.optional},
         proxy=gateway_backend(files.store),
         gateway_is_local=gateway_is_local(files.store),
     )

@@ -20,7 +20,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose import cluster_namespace, gateway_keys
+from modelplane.compose import cluster_namespace, fleet_gateway, gateway_keys
 from modelplane.compose.composition import Blocked, Composition, Desired, Request, Requirement
 from modelplane.compose.inference_gateway import INSTALLER_KEY
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
@@ -193,8 +193,8 @@ def _question(
     decoded: Any = decode_as(composer.type, owner)
     own = own_requirements(kind_of(composer.type), decoded, observation.composed)
     # The function does not look whether a cluster is the control plane: label its namespaces. Its charts are
-    # provider-helm's matter.
-    left_out = (cluster_namespace.HOME_KEY, INSTALLER_KEY)
+    # provider-helm's matter. All replicas of a namespace would be too much for each request.
+    left_out = (cluster_namespace.HOME_KEY, INSTALLER_KEY, fleet_gateway.OWNERS)
     core = (each for each in composer.required(decoded, given.find) if each.key not in left_out)
     return Question(owner, decoded, composer, observation, given, served(own, request), served(core, request))
 

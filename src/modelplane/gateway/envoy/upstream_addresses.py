@@ -61,7 +61,7 @@ def of_route(route: Route) -> dict[str, Any]:
 
 def policy(listener: Listener, destinations: Destinations) -> dict[str, Any]:
     """Return the ``TypedExtensionConfig`` of the filter."""
-    anyone = {"principals": [{"any": True}]}
+    anyone: dict[str, Any] = {"principals": [{"any": True}]}
     policies = {}
     if rules := _refused(destinations):
         policies[DENIED] = {"permissions": rules, **anyone}

@@ -123,7 +123,7 @@ def keys(
 
 
 def secret(read: GatewayKeys = KEYS) -> tuple[dict[str, Any], ...]:
-    return (tokens.manifest(read, "modelplane-system"),)
+    return (dict(tokens.manifest(read, "modelplane-system")),)
 
 
 @pytest.mark.parametrize(
