@@ -462,7 +462,7 @@ async def test_it_writes_the_storage_class_of_a_cloud_and_names_no_secret_by_it(
         storage_class(parameters={"csi.storage.k8s.io/provisioner-secret-name": "token"}),
     ]
     assert ["of a serving stack" in await refusal(stolen, each) for each in refused] == [True] * 3
-    assert "denied request" in await refusal(stolen, default), "for its provisioning, and for its annotation"
+    assert "denied request" in await refusal(stolen, default), "two policies refuse it"
 
 
 def definition(group: str, version: str, kind: str, plural: str, scope: str) -> dict[str, Any]:
