@@ -499,6 +499,7 @@ async def test_under_crossplane_the_identity_changes_no_list_either(
     why = await refusal_of_apply(identity, extended, dry_run=False)
     assert "Modelplane changes no namespace after it has made it" in why
     stored = await administrator.get(resources.NAMESPACES, SYSTEM_NAMESPACE)
+    assert stored is not None
     assert ALLOWED not in stored["metadata"].get("annotations", {})
 
 
