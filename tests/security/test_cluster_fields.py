@@ -10,7 +10,6 @@ import pytest
 
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.controllers import fleet_resources
-from modelplane.install import inference_cluster
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from support.attacked import eventually
@@ -481,31 +480,3 @@ async def test_the_largest_pods_are_within_the_cost_of_policies(identity: Client
     both = gang(**large)
     both["spec"]["leaderWorkerTemplate"]["leaderTemplate"] = template
     assert await refusal(identity, both) == ""
-
-
-async def test_under_crossplane_the_identity_changes_no_list_either(
-    identity: Client, administrator: Client
-) -> None:
-    """The provider patches namespaces in dry runs, to look at them. The last test, because it adds rights."""
-    for manifest in inference_cluster.manifests(crossplane=True):
-        await administrator.apply(manifest)
-    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
-    extended = with_metadata(own, annotations={ALLOWED: "kuma.io/"})
-
-    async def may_look() -> bool:
-        return await refusal_of_apply(identity, extended, dry_run=True) == ""
-
-    await eventually(may_look)
-    why = await refusal_of_apply(identity, extended, dry_run=False)
-    assert "Modelplane changes no namespace after it has made it" in why
-    stored = await administrator.get(resources.NAMESPACES, SYSTEM_NAMESPACE)
-    assert stored is not None
-    assert ALLOWED not in stored["metadata"].get("annotations", {})
-
-
-async def refusal_of_apply(client: Client, manifest: Any, *, dry_run: bool) -> str:
-    try:
-        await client.apply(manifest, dry_run=dry_run)
-    except errors.Forbidden as error:
-        return str(error)
-    return ""
