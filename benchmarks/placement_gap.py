@@ -36,7 +36,7 @@ from modelplane.scheduler import (
     schedule,
 )
 from modelplane.scheduler.capacity import DeviceCapacity
-from modelplane.scheduler.types import Demand, Group, Load
+from modelplane.scheduler.demand import Demand, Group, Load
 
 UNIT = 10**9
 TINY = 1e-9

@@ -161,16 +161,6 @@ _OBJECTS = (
 )
 
 
-_INFERENCE_SERVICES = (
-    Validation(
-        " && ".join(
-            f"!object.spec.?{field}.hasValue()"
-            for field in ("router", "baseRefs", "tracing", "scaling", "prefill.?scaling")
-        ),
-        "an LLMInferenceService of Modelplane has no pods beside those of its engines",
-    ),
-)
-
 _SECURITY = "pod-security.kubernetes.io/enforce"
 
 _NAMESPACES = (
@@ -310,12 +300,6 @@ def _limits() -> list[Object]:
     return [
         *_policy("objects", written, ("CREATE", "UPDATE", "DELETE"), _OBJECTS),
         *_policy("pods", pods, ("CREATE", "UPDATE"), PODS, TEMPLATES),
-        *_policy(
-            "inference-services",
-            [(workload_kinds.LLM_INFERENCE_SERVICE.group, workload_kinds.LLM_INFERENCE_SERVICE.plural)],
-            ("CREATE", "UPDATE"),
-            _INFERENCE_SERVICES,
-        ),
         *(
             policy
             for part, kinds, validations in (

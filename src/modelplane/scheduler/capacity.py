@@ -31,7 +31,7 @@ from math import lcm
 from operator import or_
 from typing import TypeAlias
 
-from modelplane.scheduler.types import Demand, Group, Load
+from modelplane.scheduler.demand import Demand, Group, Load
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from typing import Final
 
 from modelplane.api.devices import Claim
 from modelplane.api.node_pools import Accounting
-from modelplane.scheduler.types import Cluster, Engine, Load, Pool
+from modelplane.scheduler.demand import Load
+from modelplane.scheduler.types import Cluster, Engine, Pool
 
 
 @dataclass(frozen=True, slots=True)

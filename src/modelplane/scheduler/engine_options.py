@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from modelplane.scheduler import amounts
+from modelplane.scheduler.demand import Group, Load
 from modelplane.scheduler.filters.cordon import closed
 from modelplane.scheduler.filters.devices import Served, devices
 from modelplane.scheduler.filters.spot import spot
@@ -16,16 +17,7 @@ from modelplane.scheduler.identity_map import IdentityMap, numbering
 from modelplane.scheduler.market import Market
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
-from modelplane.scheduler.types import (
-    Deployment,
-    Device,
-    Engine,
-    Group,
-    Load,
-    Member,
-    Pool,
-    ResolvedRequest,
-)
+from modelplane.scheduler.types import Deployment, Device, Engine, Member, Pool, ResolvedRequest
 from modelplane.scheduler.verdict import Reason, Rejected
 
 

@@ -13,22 +13,13 @@ from typing import Final, TypeAlias
 from modelplane.api.node_pools import Accounting
 from modelplane.scheduler.capacity import DeviceCapacity, FreeCapacity, NodeCapacity
 from modelplane.scheduler.cost import NOTHING, Cost, cost_of, cost_of_nodes
+from modelplane.scheduler.demand import Demand, Group, Load
 from modelplane.scheduler.filters.devices import demand
 from modelplane.scheduler.identity_map import IdentityMap
 from modelplane.scheduler.quotas import DeviceKey
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
-from modelplane.scheduler.types import (
-    Cluster,
-    Demand,
-    Device,
-    Group,
-    Load,
-    PlacedEngine,
-    Pool,
-    Replica,
-    ResolvedRequest,
-)
+from modelplane.scheduler.types import Cluster, Device, PlacedEngine, Pool, Replica, ResolvedRequest
 
 
 def held(engines: Iterable[PlacedEngine]) -> Counter[str]:

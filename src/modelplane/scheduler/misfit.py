@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from modelplane.scheduler import amounts
 from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
+from modelplane.scheduler.demand import Load
 from modelplane.scheduler.engine_options import Option
-from modelplane.scheduler.types import Cluster, Engine, Load, Pool
+from modelplane.scheduler.types import Cluster, Engine, Pool
 from modelplane.scheduler.verdict import Reason, Rejected
 
 

@@ -206,7 +206,6 @@ def test_a_cluster_that_is_registered_gets_one_account_with_its_permissions_and_
             for part in (
                 "objects",
                 "pods",
-                "inference-services",
                 "gateways",
                 "storage",
                 "cards",

@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.scheduler.capacity import DeviceCapacity, NodeCapacity
-from modelplane.scheduler.types import Demand, Group, Load
+from modelplane.scheduler.demand import Demand, Group, Load
 
 
 def pod(*need: int) -> Group:

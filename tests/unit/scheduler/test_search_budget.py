@@ -31,9 +31,9 @@ from modelplane.scheduler import (
 )
 from modelplane.scheduler.capacity import FreeCapacity
 from modelplane.scheduler.cost import Cost, cost_of
+from modelplane.scheduler.demand import Load
 from modelplane.scheduler.engine_options import Option
 from modelplane.scheduler.search_budget import SELECTOR_UNITS, SearchBudget
-from modelplane.scheduler.types import Load
 
 LOOPS = "[{0}].all(x, [{0}].all(y, [{0}].all(z, x + y + z >= {1})))"
 """A selector that is always true and costs 0.6 million units; the number makes it another one."""

@@ -12,9 +12,10 @@ from typing import Final, TypeAlias
 from modelplane.api.devices import Claim
 from modelplane.cel import Match, NoMatch, Quantity
 from modelplane.scheduler.backtracking import Backtracking, numbered
+from modelplane.scheduler.demand import Demand
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
-from modelplane.scheduler.types import Demand, Device, DeviceRequest, ResolvedRequest
+from modelplane.scheduler.types import Device, DeviceRequest, ResolvedRequest
 from modelplane.scheduler.verdict import Reason, Rejected
 
 # Visiting a state takes about as long as this many steps of SearchBudget.
