@@ -34,6 +34,17 @@ def holds(child: Object, type_: str) -> bool:
     return is_true(child, type_) and (seen is None or seen >= child["metadata"].get("generation", 0))
 
 
+def observed_generation(item: Object, type_: str) -> int:
+    """Return the generation of an object that a condition is about; zero if there is no condition.
+
+    Crossplane gives the conditions of a function none. Then it is that of the status, which the function
+    writes with them.
+    """
+    found = condition_of(item, type_)
+    of_status = item.get("status", {}).get("observedGeneration", 0)
+    return int(found.get("observedGeneration", of_status)) if found else 0
+
+
 def when_condition(type_: str) -> Readiness:
     """Ready while a condition of the child is True."""
     return lambda child: holds(child, type_)

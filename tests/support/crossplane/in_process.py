@@ -17,6 +17,7 @@ def answering(now: Callable[[], datetime]) -> Run:
 
 def by_its_own_clock() -> Fleet:
     """Return a fleet whose function takes its time to be the function's as well."""
-    fleet = Fleet(lambda request: run(request))
-    run = answering(fleet.clock.time)
+    made: list[Run] = []
+    fleet = Fleet(lambda request: made[0](request))
+    made.append(answering(fleet.clock.time))
     return fleet
