@@ -16,7 +16,7 @@ def served(fleet: Fleet) -> Fleet:
 def is_current(fleet: Fleet, kind: str, name: str, type_: str) -> bool:
     item = fleet.get(kind, name)
     assert "observedGeneration" not in condition_of(item, type_)
-    return observed_generation(item, type_) >= item["metadata"]["generation"]
+    return observed_generation(item, type_) >= int(item["metadata"]["generation"])
 
 
 @pytest.mark.parametrize(

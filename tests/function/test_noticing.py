@@ -42,7 +42,7 @@ class Watched:
             composite = self.fleet.composites[kind]
             run = composite.run
 
-            def asks(request, run=run):  # type: ignore[no-untyped-def]
+            def asks(request, run=run):
                 uid = request.observed.composite.resource["metadata"]["uid"]
                 self.asked[uid].append(self.fleet.clock.now)
                 return run(request)

@@ -121,9 +121,10 @@ def test_the_cluster_of_a_cloud_is_held_by_its_stack_and_goes_right_after_it() -
             ]
         },
     }
-    key = recipe_of(cluster.spec.cluster).key
+    recipe = recipe_of(cluster.spec.cluster)
+    assert recipe is not None
     stack = Composition((Desired("stack", STACK, exists),))
-    found = dict(companions(kind_of(InferenceCluster), cluster, stack, (), {key: provisioned}))
+    found = dict(companions(kind_of(InferenceCluster), cluster, stack, (), {recipe.key: provisioned}))
     spec = found[CLOUD_IN_USE]["spec"]
     assert (spec["of"]["kind"], spec["by"]["kind"], spec["replayDeletion"]) == (
         "EKSCluster",
