@@ -1,4 +1,4 @@
-"""A status tells which generation it is about: Crossplane gives the conditions of a function none."""
+"""Crossplane gives the conditions of a function no generation: its own condition tells it."""
 
 import pytest
 

@@ -6,6 +6,7 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.meta import Object
 from modelplane.compose.composition import Readiness
+from modelplane.compose.conditions import SYNCED
 from modelplane.compose.workload_kinds import row_of
 
 
@@ -37,12 +38,11 @@ def holds(child: Object, type_: str) -> bool:
 def observed_generation(item: Object, type_: str) -> int:
     """Return the generation of an object that a condition is about; zero if there is no condition.
 
-    Crossplane gives the conditions of a function none. Then it is that of the status, which the function
-    writes with them.
+    Crossplane gives the conditions of a function none. Then it is that of Crossplane's own condition, which
+    it writes after them.
     """
-    found = condition_of(item, type_)
-    of_status = item.get("status", {}).get("observedGeneration", 0)
-    return int(found.get("observedGeneration", of_status)) if found else 0
+    found, synced = condition_of(item, type_), condition_of(item, SYNCED)
+    return int(found.get("observedGeneration", synced.get("observedGeneration", 0))) if found else 0
 
 
 def when_condition(type_: str) -> Readiness:

@@ -218,9 +218,6 @@ def _report(owner: Object, observation: Observation, composition: Composition, n
         written, conditions = dict(_known_status(owner)), [*_repeated(owner)]
     elif pace.only_conditions(owner, is_ready):
         written = {}
-    elif generation := owner["metadata"].get("generation"):
-        # What is repeated is about an earlier generation. Crossplane gives conditions none.
-        written["observedGeneration"] = generation
     return Answer(
         ttl_s,
         status=written,
