@@ -11,7 +11,9 @@ import pytest
 from modelplane.api.clouds import Cloud
 from support.crossplane.api import Event
 from support.crossplane.cloud_site import LONG_S, Site
+from support.crossplane.in_process import by_its_own_clock
 from support.crossplane.objects import Key, condition, controller_of
+from support.crossplane.scenarios import prepared, with_clusters
 
 SOON_S = 12.0
 CHAIN = ("InferenceCluster", "ServingStack")
@@ -40,7 +42,7 @@ class Watched:
             composite = self.fleet.composites[kind]
             run = composite.run
 
-            def asks(request, run=run):  # type: ignore[no-untyped-def]
+            def asks(request, run=run):
                 uid = request.observed.composite.resource["metadata"]["uid"]
                 self.asked[uid].append(self.fleet.clock.now)
                 return run(request)
@@ -84,3 +86,16 @@ def test_each_step_to_a_serving_cluster_is_noticed_soon(cloud: Cloud, is_deaf: b
     assert ready_at - stack_ready_at <= SOON_S
     site.fleet.run_for(SOON_S)
     assert watched.late(until=ready_at) == []
+
+
+def test_a_young_fleet_of_clusters_is_seldom_asked_about() -> None:
+    """A hundred clusters get 25 of the 40 reconciles a minute of a young fleet with ten replicas."""
+    minutes, names = 8, [f"c{number}" for number in range(20)]
+    fleet = with_clusters(prepared(by_its_own_clock()), *names)
+    fleet.run_for(15)
+    before = len(fleet.calls("InferenceCluster"))
+    fleet.run_for(60 * minutes)
+    asked = fleet.calls("InferenceCluster")[before:]
+    assert {call.of.name for call in asked} == set(names)
+    # The first of two calls tells what is required.
+    assert len(asked) / 2 <= 25 * minutes * len(names) / 100

@@ -126,7 +126,7 @@ async def _close(client: "Client", name: str, pool: str, cordon: "Cordon") -> "O
 async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
     """Wait for the end of a drain, with a line for each step; return what is left in the end."""
     from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
-    from modelplane.compose.readiness import condition_of
+    from modelplane.compose.readiness import condition_of, observed_generation
     from modelplane.install.waiting import Deadline, NotInTime
 
     name, generation = tainted["metadata"]["name"], tainted["metadata"]["generation"]
@@ -136,7 +136,7 @@ async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
         nonlocal told
         found: Object = await _getter(name)(client)
         said = condition_of(found, InferenceClusterCondition.DRAINED)
-        if said.get("observedGeneration", 0) < generation:
+        if observed_generation(found, InferenceClusterCondition.DRAINED) < generation:
             return "the controllers have not reported on it yet: check that they run"
         if said["reason"] == InferenceClusterReason.NOT_DRAINING:
             raise UserError(f'the drain of cluster "{name}" was ended by others')

@@ -12,6 +12,7 @@ from modelplane.cli.live import Live, change, live_options, read
 
 if TYPE_CHECKING:
     from modelplane.api import model_key
+    from modelplane.api.budgets import Budget
     from modelplane.api.meta import Object
     from modelplane.kube.client import Client
 
@@ -213,8 +214,18 @@ def _row(item: "Object", now: dt.datetime) -> tuple[str, ...]:
         str(len(valid)),
         wire(found.spec.hashes[-1]).get("expires", "never"),
         ", ".join(services_of(found.spec.services, found.metadata.namespace)),
-        ", ".join(map(_used, found.status.budgets)) or "none",
+        ", ".join(map(_used, found.status.budgets)) or _granted(found.spec.budget),
     )
+
+
+def _granted(budget: "Budget | None") -> str:
+    """Return the limits of a budget whose use is not reported, as under Crossplane."""
+    limits = [
+        f"{amount} {wire_name}"
+        for limit, wire_name in _BUDGETS.items()
+        if (amount := getattr(budget, limit, None)) is not None
+    ]
+    return f"{', '.join(limits)} (use not reported)" if limits else "none"
 
 
 def _used(budget: "model_key.UsedBudget") -> str:

@@ -47,15 +47,16 @@ def status(*, name: str, namespace: str, live: Live) -> None:
     """
     from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
     from modelplane.canary.state import COUNTS_EVERY_S
-    from modelplane.compose.readiness import condition_of
+    from modelplane.compose.readiness import condition_of, observed_generation
 
     async def do(client: "Client") -> "Object":
         return await _find(client, name, namespace)
 
     item = read(live, "ModelDeployments", do)
     _require_settings(item)
-    said = condition_of(item, ModelDeploymentCondition.PROGRESSING)
-    seen = said.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
+    type_ = ModelDeploymentCondition.PROGRESSING
+    said = condition_of(item, type_)
+    seen = observed_generation(item, type_) >= item["metadata"].get("generation", 0)
     click.echo(printable(said["message"]) if said and seen else "the last change has not been observed yet")
     if seen and said.get("reason") in _WITH_COUNTS and (written := _written(item)):
         click.echo(f"As of {written}: answers are reported every {COUNTS_EVERY_S:.0f} seconds.")

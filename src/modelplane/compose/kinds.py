@@ -142,7 +142,8 @@ _COMPOSERS = (
         inference_cluster.compose,
         waits_for_children=True,
         connects=True,
-        pace=Pace(longest_s=300, unready_s=10, settles=True),
+        # There are many, and once they are Ready they hardly change.
+        pace=Pace(300, unready_s=10, settles=True),
     ),
     Composer(
         InferenceGateway,

@@ -6,6 +6,7 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.meta import Object
 from modelplane.compose.composition import Readiness
+from modelplane.compose.conditions import SYNCED
 from modelplane.compose.workload_kinds import row_of
 
 
@@ -32,6 +33,16 @@ def holds(child: Object, type_: str) -> bool:
     """Return True if a condition of an object is True and of its present generation."""
     seen = condition_of(child, type_).get("observedGeneration")
     return is_true(child, type_) and (seen is None or seen >= child["metadata"].get("generation", 0))
+
+
+def observed_generation(item: Object, type_: str) -> int:
+    """Return the generation of an object that a condition is about; zero if there is no condition.
+
+    Crossplane gives the conditions of a function none. Then it is that of Crossplane's own condition, which
+    it writes after them.
+    """
+    found, synced = condition_of(item, type_), condition_of(item, SYNCED)
+    return int(found.get("observedGeneration", synced.get("observedGeneration", 0))) if found else 0
 
 
 def when_condition(type_: str) -> Readiness:

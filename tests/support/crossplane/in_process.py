@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
 from support.crossplane.composite import Run
@@ -17,6 +19,11 @@ def answering(now: Callable[[], datetime]) -> Run:
 
 def by_its_own_clock() -> Fleet:
     """Return a fleet whose function takes its time to be the function's as well."""
-    fleet = Fleet(lambda request: run(request))
-    run = answering(fleet.clock.time)
+    made: list[Run] = []
+
+    def run(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
+        return made[0](request)
+
+    fleet = Fleet(run)
+    made.append(answering(fleet.clock.time))
     return fleet

@@ -194,6 +194,13 @@ def test_a_key_is_created_with_budgets_and_listed_with_what_is_used_of_them(serv
     assert row.endswith("43 % of 1000 tokensPerDay, 100 % of 9.5 costPerMonth of the namespace")
 
 
+@pytest.mark.usefixtures("server")
+def test_a_budget_whose_use_is_not_reported_is_listed_with_its_limits() -> None:
+    run("create", "ci", "-n", "ml", "--tokens-per-day", "1000", "--cost-per-month", "12.50")
+    (row,) = run("list", "-n", "ml").output.splitlines()[1:]
+    assert row.endswith("1000 tokensPerDay, 12.50 costPerMonth (use not reported)")
+
+
 @pytest.mark.parametrize("amount", ["-1", "1e3", "1,5", "NaN", "1.0000000001", "\u0661", "1\n"])
 def test_what_is_no_amount_is_wrong_usage(server: Server, amount: str) -> None:
     assert run("create", "ci", "--cost-per-day", amount).exit_code == 2

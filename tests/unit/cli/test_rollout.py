@@ -102,6 +102,27 @@ def test_the_answers_of_a_canary_are_printed_with_the_time_that_they_are_of(serv
     assert re.fullmatch(r"As of \S+ \(1[2-5] s ago\): answers are reported every 30 seconds\.", as_of)
 
 
+def _under_crossplane(server: Server, generation: int) -> None:
+    """Let the status be as Crossplane writes that of a function: conditions without a generation."""
+    conditions = [dict(each) for each in server.item["status"]["conditions"] if each["type"] != "Synced"]
+    for each in conditions:
+        each.pop("observedGeneration", None)
+    synced = {"type": "Synced", "status": "True", "reason": "ReconcileSuccess"}
+    conditions.append({**synced, "observedGeneration": generation})
+    server.item["status"] = {**server.item["status"], "conditions": conditions}
+
+
+def test_under_crossplane_its_own_condition_has_the_generation(server: Server) -> None:
+    server.run.edit(GOOD)
+    server.run.settle()
+    server.item["metadata"]["generation"] = 4
+    _under_crossplane(server, 3)
+    done = run("status", "md/qwen")
+    assert (done.exit_code, done.stdout) == (2, "the last change has not been observed yet\n")
+    _under_crossplane(server, 4)
+    assert run("status", "md/qwen").exit_code == 0
+
+
 def test_a_complete_rollout_is_status_0(server: Server) -> None:
     server.run.edit(GOOD)
     server.run.settle()

@@ -103,7 +103,7 @@ def companions(
         yield from _of_a_gateway(composition, composed)
     # Other users leave on their own once they see the deletion, which a Usage would refuse.
     users = sorted(waited_for(kind.name, composition.guards))
-    # A stack holds the cluster of its cloud by a Usage of their InferenceCluster, and replicas hold the stack.
+    # A stack holds the cluster of its cloud by a Usage of the InferenceCluster, and replicas hold the stack.
     if users and not (kind.name in CLUSTER_KINDS and kind_name(ServingStack) in users):
         yield IN_USE, _usage(kind, owner.metadata.name, users)
 

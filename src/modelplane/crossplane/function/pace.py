@@ -115,7 +115,7 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
         hurries = state.awaits or is_deaf(owner, now)
         return int(min(max(_starting(owner), since / 4), ordinary)) if hurries else ordinary
     longest = _FAILING_S if state.is_failing else _of(kind).longest_s or ordinary
-    if is_deaf(owner, now) or longest <= ordinary:
+    if is_deaf(owner, now) or (longest <= ordinary and not unready):
         return ordinary
     within = int(min(max(ordinary, 2 * since), longest))
     return within - within * _share(str(owner["metadata"].get("uid", ""))) // 500

@@ -115,14 +115,23 @@ class Version:
 
     @property
     def or_newer(self) -> str:
-        """The constraint for this version and later ones of the same major version.
-
-        The upper range lets a function be upgraded before the Configuration that needs it.
-        """
+        """The constraint for this version and later ones of the same major version."""
         major = int(self.number.partition(".")[0])
+        return self._below(f"{major + 1}.0.0")
+
+    @property
+    def patches(self) -> str:
+        """The constraint for this version and later ones of the same minor version.
+
+        A Configuration installs the newest function that it admits, and must not get that of a later release.
+        """
+        major, minor, _ = self.number.split(".", 2)
+        return self._below(f"{major}.{int(minor) + 1}.0")
+
+    def _below(self, next_: str) -> str:
         # A constraint without a pre-release matches none, and both constraints must match.
         last = "-0" if "-" in self.number else ""
-        return f">=v{self.number}, <v{major + 1}.0.0{last}"
+        return f">=v{self.number}, <v{next_}{last}"
 
 
 def installed_name(address: str) -> str:

@@ -75,7 +75,7 @@ def configuration(registry: Registry, version: Version) -> Contents:
         "modelplane",
         "A control plane for AI inference across a fleet of GPU clusters.",
         (
-            Dependency(PackageKind.FUNCTION, address, version.or_newer),
+            Dependency(PackageKind.FUNCTION, address, version.patches),
             Dependency(PackageKind.PROVIDER, PROVIDER_KUBERNETES, PROVIDER_VERSION.or_newer),
             Dependency(PackageKind.PROVIDER, PROVIDER_HELM, HELM_VERSION.or_newer),
         ),

@@ -1,15 +1,19 @@
 """Children that only Crossplane needs."""
 
+from types import SimpleNamespace
 from typing import Any
 
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.kinds import kind_of
+from modelplane.api.kinds import kind_named, kind_of
 from modelplane.api.serving_stack import ServingStack, stack_name
-from modelplane.compose.composition import Composition, Desired
+from modelplane.compose.clouds.provisioned import recipe_of
+from modelplane.compose.composition import Composition, Desired, Guard
 from modelplane.compose.readiness import exists
 from modelplane.crossplane.function.companions import (
+    CLOUD_IN_USE,
     HELM_PROVIDER_CONFIG,
+    IN_USE,
     STACK_PROVIDER_CONFIG,
     companions,
     provider_config_name,
@@ -83,4 +87,59 @@ def test_a_stack_makes_the_namespace_of_its_gateway_before_anything_is_there() -
     assert (found["spec"]["providerConfigRef"], found["spec"]["forProvider"]["manifest"]["kind"]) == (
         used,
         "Namespace",
+    )
+
+
+def _guarded(*kinds: str) -> dict[str, Any]:
+    """Return the companions of a cluster of EKS that objects of some kinds need."""
+    guards = tuple(Guard("v1", kind, "x") for kind in kinds)
+    kind = kind_named("infrastructure.modelplane.ai/v1alpha1", "EKSCluster")
+    owner = SimpleNamespace(metadata=SimpleNamespace(name="east"))
+    return dict(companions(kind, owner, Composition(guards=guards), (), {}))
+
+
+def test_the_cluster_of_a_cloud_is_held_by_its_stack_and_goes_right_after_it() -> None:
+    cluster = decode_as(
+        InferenceCluster,
+        {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "InferenceCluster",
+            "metadata": {"name": "east"},
+            "spec": {
+                "cluster": {"source": "EKS", "eks": {"region": "us-east-2"}},
+                "nodePools": [{"name": "p", "className": "c", "nodeCount": 1, "zones": ["us-east-2a"]}],
+            },
+        },
+    )
+    provisioned = {
+        "apiVersion": "infrastructure.modelplane.ai/v1alpha1",
+        "kind": "EKSCluster",
+        "metadata": {"name": "east", "namespace": "modelplane-system"},
+        "status": {
+            "secrets": [
+                {"type": "Kubeconfig", "name": "k", "key": "kubeconfig", "namespace": "modelplane-system"}
+            ]
+        },
+    }
+    recipe = recipe_of(cluster.spec.cluster)
+    assert recipe is not None
+    stack = Composition((Desired("stack", STACK, exists),))
+    found = dict(companions(kind_of(InferenceCluster), cluster, stack, (), {recipe.key: provisioned}))
+    spec = found[CLOUD_IN_USE]["spec"]
+    assert (spec["of"]["kind"], spec["by"]["kind"], spec["replayDeletion"]) == (
+        "EKSCluster",
+        "ServingStack",
+        True,
+    )
+
+
+def test_the_cluster_of_a_cloud_is_not_held_twice() -> None:
+    assert IN_USE not in _guarded("ServingStack", "ModelReplica")
+
+
+def test_replicas_hold_the_cluster_of_a_cloud_where_there_is_no_stack() -> None:
+    spec = _guarded("ModelReplica")[IN_USE]["spec"]
+    assert (spec["reason"], "replayDeletion" in spec) == (
+        "ModelReplicas need it: delete or move them first",
+        False,
     )

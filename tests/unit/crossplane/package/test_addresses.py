@@ -42,16 +42,16 @@ def test_what_is_no_place_for_packages_is_refused(prefix):
 
 
 @pytest.mark.parametrize(
-    ("text", "tag", "or_newer"),
+    ("text", "tag", "or_newer", "patches"),
     [
-        ("0.1.0", "v0.1.0", ">=v0.1.0, <v1.0.0"),
-        ("v1.2.3", "v1.2.3", ">=v1.2.3, <v2.0.0"),
-        ("10.0.0-rc.1", "v10.0.0-rc.1", ">=v10.0.0-rc.1, <v11.0.0-0"),
+        ("0.1.0", "v0.1.0", ">=v0.1.0, <v1.0.0", ">=v0.1.0, <v0.2.0"),
+        ("v1.2.3", "v1.2.3", ">=v1.2.3, <v2.0.0", ">=v1.2.3, <v1.3.0"),
+        ("10.0.0-rc.1", "v10.0.0-rc.1", ">=v10.0.0-rc.1, <v11.0.0-0", ">=v10.0.0-rc.1, <v10.1.0-0"),
     ],
 )
-def test_a_version_is_a_tag_and_what_may_take_its_place(text, tag, or_newer):
+def test_a_version_is_a_tag_and_what_may_take_its_place(text, tag, or_newer, patches):
     version = Version.parse(text)
-    assert (version.tag, version.or_newer) == (tag, or_newer)
+    assert (version.tag, version.or_newer, version.patches) == (tag, or_newer, patches)
 
 
 @pytest.mark.parametrize("text", ["", "1", "1.2", "01.2.3", "1.2.3+build", "latest"])

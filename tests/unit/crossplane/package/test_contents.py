@@ -20,7 +20,7 @@ def test_the_configuration_needs_the_function_of_its_own_registry_and_two_provid
                 "apiVersion": "pkg.crossplane.io/v1",
                 "kind": "Function",
                 "package": "registry.example.org/ai/function",
-                "version": ">=v1.2.3, <v2.0.0",
+                "version": ">=v1.2.3, <v1.3.0",
             },
             {
                 "apiVersion": "pkg.crossplane.io/v1",

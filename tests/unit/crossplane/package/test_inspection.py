@@ -21,7 +21,7 @@ def test_a_configuration_is_told_with_its_objects_and_dependencies(configuration
         False,
     )
     assert found.dependencies[0] == Dependency(
-        PackageKind.FUNCTION, "ghcr.io/modelplane/function", ">=v1.2.3, <v2.0.0"
+        PackageKind.FUNCTION, "ghcr.io/modelplane/function", ">=v1.2.3, <v1.3.0"
     )
     assert found.objects[0] == ("ManagedResourceActivationPolicy", "modelplane")
     assert ("Composition", "modelreplicas.modelplane.ai") in found.objects
