@@ -157,7 +157,8 @@ def test_a_replica_serves_with_one_of_its_pickers() -> None:
 
 
 def test_a_drain_of_nodes_takes_one_picker_at_a_time() -> None:
-    children = {each.key: each.manifest for each in ingress_objects(replica(serving=PICKER), ReplicaLink())}
+    objects = ingress_objects(replica(serving=PICKER), ReplicaLink())
+    children = {each.key: each.manifest for each in objects if isinstance(each, Desired)}
     picker, budget = children["epp"], children["epp-disruption"]
     assert picker["spec"]["replicas"] == 2
     assert budget["spec"]["selector"] == picker["spec"]["selector"]

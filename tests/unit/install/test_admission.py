@@ -44,6 +44,8 @@ def test_a_form_is_an_expression(form, expected):
 
 def test_fields_of_an_author_come_from_the_types_of_the_api():
     own: Any = fields_of(Container)
+    assert isinstance(own["env"], Each)
+    assert isinstance(own["env"].item, dict)
     assert own["env"].item["valueFrom"] == {
         "secretKeyRef": {"name": ANY, "key": ANY, "optional": ANY},
         "configMapKeyRef": {"name": ANY, "key": ANY, "optional": ANY},
