@@ -147,7 +147,8 @@ _OBJECTS = (
         "a PodDisruptionBudget and an InferencePool of Modelplane select pods by labels",
     ),
     Validation(
-        "object == null || object.kind != 'HTTPRoute' || (object.spec.?parentRefs.orValue([]).all(each, "
+        f"object == null || object.kind != 'HTTPRoute' || {_ANSWER} || "
+        "(object.spec.?parentRefs.orValue([]).all(each, "
         "has(each.namespace)) && object.spec.?rules.orValue([]).all(rule, "
         "rule.?matches.orValue([]).size() > 0 && rule.matches.all(each, has(each.path.value) && "
         "each.path.value.startsWith('/' + object.metadata.namespace + '/' + object.metadata.name + '/'))))",

@@ -244,7 +244,8 @@ SPECS: Final[dict[str, dict[str, Form]]] = {
                 ),
                 "filters": Each(
                     {
-                        "type": OneOf(("URLRewrite", "RequestRedirect")),
+                        "type": OneOf(("RequestHeaderModifier", "RequestRedirect", "URLRewrite")),
+                        "requestHeaderModifier": {"remove": Each(OneOf(HEADERS))},
                         "requestRedirect": {
                             "path": {
                                 "type": OneOf(("ReplaceFullPath",)),
