@@ -164,25 +164,16 @@ class Manager:
         )
 
     def _budgets_by(self, proxy: Proxy | None) -> Budgets:
-        return Budgets(
-            proxy,
-            tiers=Tiers(self._informers[_SERVICE], self._informers[_ENDPOINT], self._services_changed),
-            changed=self._keys_changed,
-            touch=self._touch_gateway,
-        )
+        tiers = Tiers(self._informers[_SERVICE], self._informers[_ENDPOINT], self._services_changed)
+        return Budgets(proxy, tiers=tiers, changed=self._keys_changed, touch=self._touch_gateway)
 
     def _mutual_tls_by(self, proxy: Proxy | None) -> MutualTls:
         kubeconfigs = self._kubeconfigs
         certificates = GatewayCertificates(
             self._client, kubeconfigs.secret, kubeconfigs.remember, issuing_library()
         )
-        return MutualTls(
-            self._informers,
-            self._clusters.find,
-            certificates,
-            former=_former(proxy),
-            changed=self._link_changed,
-        )
+        find, changed = self._clusters.find, self._link_changed
+        return MutualTls(self._informers, find, certificates, former=_former(proxy), changed=changed)
 
     def _admission_by(self, proxy: Proxy | None) -> Admission:
         gateways, keys = self._informers[_GATEWAY], self._informers[_KEY]
