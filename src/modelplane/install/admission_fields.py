@@ -351,7 +351,12 @@ GATEWAYS: Final[dict[str, dict[str, Form]]] = {
         "to": Each({"group": OneOf(("",)), "kind": OneOf(("Secret",)), "name": OneOf((SECRET,))}),
     },
     "BackendTrafficPolicy": {
-        "circuitBreaker": {"maxConnections": ANY, "maxParallelRequests": ANY, "maxPendingRequests": ANY},
+        "circuitBreaker": {
+            "maxConnections": ANY,
+            "maxParallelRequests": ANY,
+            "maxParallelRetries": ANY,  # the definition's default
+            "maxPendingRequests": ANY,
+        },
         "targetRefs": Each({"group": ANY, "kind": OneOf(("Gateway",)), "name": OneOf((GATEWAY_NAME,))}),
     },
     "ClientTrafficPolicy": {
