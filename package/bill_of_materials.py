@@ -12,7 +12,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("cyclonedx-bom==7.5.0",)
-SHIPPED = ".[local,function,otel,google,aws,nebius,mutual-tls,dashboard,mcp]"
+EXTRAS = ("local", "function", "otel", "google", "aws", "nebius", "mutual-tls", "dashboard", "mcp")
+"""The extras for users."""
+
+SHIPPED = f".[{','.join(EXTRAS)}]"
 
 Json = dict[str, Any]
 

