@@ -33,12 +33,16 @@ PORT = 9002
 
 _HEALTH_PORT = 9003
 _POOL_GROUP = "inference.networking.k8s.io"
-_OBJECTIVES_GROUP = "inference.networking.x-k8s.io"
-READABLE: Final = (
-    ("", "pods"),
-    (_POOL_GROUP, "inferencepools"),
-    (_OBJECTIVES_GROUP, "inferenceobjectives"),
+EXTENSIONS: Final = tuple(
+    (group, resource)
+    for group in ("inference.networking.x-k8s.io", "llm-d.ai")
+    for resource in ("inferencemodelrewrites", "inferenceobjectives")
 )
+"""Groups and kinds that a picker watches if the cluster has them, without which it then never answers.
+
+Source: llm-d's router 0.10, which looks for each kind in both groups.
+"""
+READABLE: Final = (("", "pods"), (_POOL_GROUP, "inferencepools"), *EXTENSIONS)
 """Groups and kinds that a picker reads in its namespace."""
 _FILE = "epp-config.yaml"
 _FOLDER = "/config"
