@@ -50,6 +50,19 @@ def trouble(pods: Iterable[Object]) -> str:
     return ""
 
 
+def failure(pod: Object) -> tuple[str, str] | None:
+    """Return how a container of a pod failed, and when; None if none did.
+
+    What ends while its pod is deleted has not failed.
+    """
+    fields = ("lastState",) if pod["metadata"].get("deletionTimestamp") else ("state", "lastState")
+    for container in _containers(pod):
+        for state in (container.get(field, {}) for field in fields):
+            if ended := _ended(container["name"], state):
+                return ended, str(state["terminated"].get("finishedAt", ""))
+    return None
+
+
 def unmade(workload: Object) -> str:
     """Return why a workload has no pods; empty if it does not report a cause."""
     failure = condition_of(workload, "ReplicaFailure")
@@ -85,11 +98,15 @@ def _unscheduled(pod: Object) -> str:
 
 
 def _unstarted(pod: Object) -> str:
-    status = pod.get("status", {})
-    for container in (*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())):
+    for container in _containers(pod):
         if problem := _problem(container):
             return problem
     return ""
+
+
+def _containers(pod: Object) -> tuple[Object, ...]:
+    status = pod.get("status", {})
+    return (*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ()))
 
 
 def _problem(container: Object) -> str:
