@@ -282,6 +282,29 @@ def test_it_is_ready_with_one_copy_of_each_phase(service: dict[str, Any], ready:
 
 
 @pytest.mark.parametrize(
+    ("primary", "prefill", "idle"),
+    [
+        pytest.param(1, 0, "engine prefill is", id="a decode without its prefill"),
+        pytest.param(0, 1, "engine decode is", id="a prefill without its decode"),
+        pytest.param(0, 0, "engines decode, prefill are", id="neither"),
+    ],
+)
+def test_of_two_engines_that_share_a_workload_the_one_that_does_not_serve_is_named(
+    primary: int, prefill: int, idle: str
+) -> None:
+    engines = [
+        _with(engine(each, phase=each.title()), _container("--model=m")) for each in ("prefill", "decode")
+    ]
+    owner = _replica(*engines, serving={"mode": "PrefillDecode"})
+    counts = {"primary": {"readyReplicas": primary}, "prefill": {"readyReplicas": prefill}}
+    there = {**_composed_service(owner), "status": {"workloads": counts}}
+    said = composed(owner, {workload_key(owner, owner.spec.engines[0]): there})
+    ready = next(each for each in said.conditions if each.type == "ModelReady")
+    assert not ready.holds
+    assert ready.message.startswith(f"{idle} not serving yet")
+
+
+@pytest.mark.parametrize(
     ("model", "uri"),
     [
         pytest.param("Qwen/Qwen3-0.6B", "hf://Qwen/Qwen3-0.6B", id="a repository"),
