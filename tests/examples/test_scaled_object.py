@@ -22,7 +22,8 @@ def test_replicas_follow_requests_and_not_tokens() -> None:
     [trigger] = _shown()["spec"]["triggers"]
     parts = trigger["metadata"]["query"].split("+ ")
     tokens = [each for each in parts if "tokens_total" in each]
-    assert tokens and all("> bool 0" in each for each in tokens), "tokens only tell that there are requests"
+    assert tokens
+    assert all("> bool 0" in each for each in tokens), "tokens only tell that there are requests"
     assert int(trigger["metadata"]["threshold"]) > 1, "one request does not take a replica of its own"
 
 
