@@ -1,6 +1,7 @@
 import pytest
 
 from modelplane.api.namespaces import reserved
+from modelplane.compose.composition import Desired
 from modelplane.compose.kinds import COMPOSED
 from modelplane.install import gateway_permissions, people_permissions, permissions
 from modelplane.install.roles import Role, Rule, account
@@ -55,7 +56,11 @@ def test_a_picker_may_watch_what_it_looks_for_and_the_identity_may_permit_it(
 ) -> None:
     needed = {"get", "list", "watch"}
     serving = {"mode": "Unified", "routing": "EndpointPicker"}
-    [role] = [each for each in composed(replica(serving=serving)).children if each.key == "epp-role"]
+    [role] = [
+        each
+        for each in composed(replica(serving=serving)).children
+        if isinstance(each, Desired) and each.key == "epp-role"
+    ]
     granted = {
         verb
         for rule in role.manifest["rules"]
