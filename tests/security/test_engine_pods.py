@@ -65,13 +65,23 @@ def test_pods_of_an_earlier_version_are_not_replaced_for_it(shape: Any, key: str
     assert scaled["spec"]["replicas"] == 3
 
 
-@pytest.mark.parametrize("written_hash", ["7cd9dae5f4", "ae3c266201"], ids=["0.2.0", "0.3.0"])
-def test_a_workload_of_an_earlier_version_is_recognized(written_hash: str) -> None:
-    case = yaml.safe_load((GOLDEN / "standalone" / "input.yaml").read_text())
+@pytest.mark.parametrize(
+    ("case", "key", "written_hash"),
+    [
+        pytest.param("standalone", KEY, "7cd9dae5f4", id="0.2.0"),
+        pytest.param("standalone", KEY, "ae3c266201", id="0.3.0"),
+        pytest.param(
+            "kserve-gang-with-cache", "model-kserve-qwen3-coder.2", "516e4a5bf8", id="0.8.0, KServe"
+        ),
+        pytest.param("prefill-decode-by-sglang", "model-serving-prefill", "8908b94343", id="0.8.0, SGLang"),
+    ],
+)
+def test_a_workload_of_an_earlier_version_is_recognized(case: str, key: str, written_hash: str) -> None:
+    wire = yaml.safe_load((GOLDEN / case / "input.yaml").read_text())
     metadata = {"name": "qwen", "annotations": {labels.SPEC_HASH: written_hash}}
     written = {"kind": "Deployment", "metadata": metadata, "spec": {"replicas": 1}}
-    said = composed(decode_as(ModelReplica, case["owner"]), {KEY: written}, **case["required"])
-    assert workload(said)["metadata"]["annotations"] == {labels.SPEC_HASH: written_hash}
+    said = composed(decode_as(ModelReplica, wire["owner"]), {key: written}, **wire["required"])
+    assert workload(said, key)["metadata"]["annotations"] == {labels.SPEC_HASH: written_hash}
 
 
 def test_an_edit_gives_pods_of_an_earlier_version_the_fields() -> None:

@@ -1,7 +1,8 @@
 """KServe's controller, as far as Modelplane sees it: a stand-in beside a real API server.
 
 For each LLMInferenceService it makes the Deployments and the Service, with the labels, owners and finalizer
-of the real one, and reports their readiness. Source: KServe v0.20.
+of the real one, and reports their readiness. It makes nothing of one that needs a preset that no chart has.
+Source: KServe v0.20.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from typing import Any
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import DEPLOYMENTS, Resource
-from support.kserve_status import kserve_status
+from support.kserve_status import kserve_status, missing_preset
 
 SERVICES = Resource("serving.kserve.io", "v1alpha2", "LLMInferenceService", "llminferenceservices")
 FINALIZER = "serving.kserve.io/llmisvc-finalizer"
@@ -46,15 +47,21 @@ class KServe:
             return
         if FINALIZER not in finalizers:
             await self._patch(name, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
+        if missing_preset(service["spec"]):
+            await self._report(service, 0)
+            return
         ready = []
         for manifest in _deployments(service):
             await self._client.apply(manifest)
             found = await self._client.get(DEPLOYMENTS, manifest["metadata"]["name"], self._namespace)
             ready.append(int((found or {}).get("status", {}).get("readyReplicas", 0)))
         await self._client.apply(_workload_service(service))
-        status = kserve_status(service, min(ready))
+        await self._report(service, min(ready))
+
+    async def _report(self, service: dict[str, Any], ready: int) -> None:
+        status = kserve_status(service, ready)
         if status != service.get("status"):
-            await self._patch(name, {"status": status}, "status")
+            await self._patch(service["metadata"]["name"], {"status": status}, "status")
 
     async def _patch(self, name: str, body: dict[str, Any], subresource: str = "") -> None:
         await self._client.patch(SERVICES, name, body, self._namespace, subresource=subresource)

@@ -163,6 +163,9 @@ KSERVE_COMPONENT = "kserve.io/component"
 KSERVE_PART = "app.kubernetes.io/part-of"
 """On the pods of an LLMInferenceService: ``llminferenceservice`` (KServe)."""
 
+LLM_D_ENGINE = "llm-d.ai/engine-type"
+"""On pods of other engines than vLLM: whose names of metrics the endpoint picker reads (llm-d)."""
+
 LLM_D_SERVING = "llm-d.ai/inference-serving"
 """On PrefillDecode pods: ``true`` (llm-d)."""
 

@@ -3,6 +3,7 @@
 Written by a ModelDeployment; it can also be written by hand.
 """
 
+import datetime as dt
 from typing import Annotated
 
 from modelplane.api import labels
@@ -142,6 +143,19 @@ class ModelReplicaSpec(Model):
         return self.backend or ServingBackend.MODELPLANE
 
 
+MAX_MESSAGE = 2048
+"""Characters of the message of a failure."""
+
+
+class EngineFailure(Model):
+    """The last failure of an engine of several pods, which are all replaced at each failure."""
+
+    engine: Annotated[str, about("Name of the engine.", max_length=63)]
+    message: Annotated[str, about("The pod that failed first, and how.", max_length=MAX_MESSAGE)]
+    failed_at: Annotated[dt.datetime, about("Time of the failure.")]
+    failures: Annotated[int, about("Failures since the engine last served.", ge=1)]
+
+
 class ModelReplicaStatus(Status):
     """Status of the replica."""
 
@@ -162,6 +176,10 @@ class ModelReplicaStatus(Status):
         ]
         | None
     ) = None
+    engine_failures: Annotated[
+        tuple[EngineFailure, ...],
+        about("The last failure of each engine of several pods that does not serve.", keys=("engine",)),
+    ] = ()
     unhealthy_devices: Annotated[
         tuple[UnhealthyDevice, ...],
         about(

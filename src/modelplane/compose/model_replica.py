@@ -21,14 +21,20 @@ from modelplane.api.mutual_tls import EndpointMutualTLS
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import cluster_namespace, device_health, endpoint_manifests, pods, reachability
+from modelplane.compose import (
+    cluster_namespace,
+    device_health,
+    endpoint_manifests,
+    gang_failures,
+    reachability,
+)
 from modelplane.compose.backends import pod_policy
 from modelplane.compose.backends.devices import claim_template
 from modelplane.compose.backends.disruption import disruption_budget
-from modelplane.compose.backends.endpoint_picker import PICKER_KEY, picker_name
+from modelplane.compose.backends.endpoint_picker import picker_name
 from modelplane.compose.backends.plan import Refused, plan
 from modelplane.compose.backends.references import Copies, copies, reference_requirements
-from modelplane.compose.backends.routes import POOL_KEY, ROUTE_KEY, ingress_objects, picks
+from modelplane.compose.backends.routes import ROUTE_KEY, ingress_objects, picks
 from modelplane.compose.backends.superseded import superseded
 from modelplane.compose.backends.table import (
     backend_of,
@@ -42,13 +48,12 @@ from modelplane.compose.composition import Blocked, Composition, Desired, Keep, 
 from modelplane.compose.conditions import READY, Condition, false, last_said, true
 from modelplane.compose.gateway_keys import REQUIREMENT as KEYS
 from modelplane.compose.gateway_keys import ReplicaLink, link
-from modelplane.compose.readiness import exists, is_behind, is_ready, refusal, when_condition
+from modelplane.compose.readiness import exists, is_behind, is_ready, when_condition
+from modelplane.compose.replica_readiness import PICKER_PODS, readiness
 from modelplane.compose.replica_status import CLUSTER_KEY, announced, eviction_conditions, pods_of, status
 
 ENDPOINT_KEY = "endpoint"
 """Key of the ModelEndpoint."""
-
-_PICKER_PODS = "picker-pods"
 
 
 def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
@@ -73,7 +78,7 @@ def _cache_requirement(replica: ModelReplica) -> Iterator[Requirement]:
 def _pod_requirements(replica: ModelReplica) -> Iterator[Requirement]:
     selected = {pods_of(engine.name): marks_of(replica, engine).pods for engine in replica.spec.engines}
     if picks(replica):
-        selected[_PICKER_PODS] = {labels.WORKLOAD: picker_name(replica)}
+        selected[PICKER_PODS] = {labels.WORKLOAD: picker_name(replica)}
     for key, matched in selected.items():
         yield Requirement(
             key,
@@ -114,7 +119,11 @@ def compose(request: Request[ModelReplica]) -> Composition | Blocked:
             *endpoint,
         ),
         placeholders=() if endpoint else _placeholder(request),
-        status={**status(request, serves=ready.holds), **device_health.status(seen)},
+        status={
+            **status(request, serves=ready.holds),
+            **gang_failures.status(request),
+            **device_health.status(seen),
+        },
         conditions=(
             accepted,
             ready,
@@ -200,7 +209,7 @@ def _drained(request: Request[ModelReplica]) -> Composition:
         withdrawn = true(Type.ANNOUNCED, Reason.DRAINING, f"{request.routed_by} still routes to it")
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
-        status={**status(request), **device_health.kept(request.owner)},
+        status=_kept_status(request),
         conditions=(*said, withdrawn),
         ready=any(each.type == Type.MODEL_READY and each.holds for each in said),
     )
@@ -230,7 +239,7 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
     """Keep every child, and report why; a serving replica keeps its endpoint."""
     owner = request.owner
     if running and not _is_absent(request):
-        ready = _ready(request, running)
+        ready = readiness(request, running)
     else:
         ready = false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, why.message)
     accepted = false(Type.MODEL_ACCEPTED, why.reason, why.message)
@@ -238,10 +247,16 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
         placeholders=() if endpoint else _placeholder(request),
-        status={**status(request), **device_health.kept(owner)},
+        status=_kept_status(request),
         conditions=(accepted, ready, announced(owner, ready.holds, endpoint), *device_health.known(owner)),
         ready=ready.holds,
     )
+
+
+def _kept_status(request: Request[ModelReplica]) -> Object:
+    """Return the status of a replica whose pods are not looked at."""
+    owner = request.owner
+    return {**status(request), **gang_failures.kept(owner), **device_health.kept(owner)}
 
 
 def _is_absent(request: Request[ModelReplica]) -> bool:
@@ -352,7 +367,7 @@ def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -
         waiting = false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, message)
         return (
             false(Type.MODEL_ACCEPTED, Reason.CLUSTER_UNREACHABLE, message),
-            waiting if missing else _ready(request, observed),
+            waiting if missing else readiness(request, observed),
         )
     if missing:
         message = f"{subject('engine', missing, 'is', 'are')} being created on {where}"
@@ -361,39 +376,10 @@ def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -
             false(Type.MODEL_ACCEPTED, Reason.DEPLOYING, message),
             false(Type.MODEL_READY, ready_reason, message),
         )
-    ready = _ready(request, observed)
+    ready = readiness(request, observed)
     behind = [name for name, key in keys.items() if is_behind(desired[key], request.observed[key])]
     if behind and ready.holds:
         # Pods from before the edit may still serve, so services keep sending requests.
         message = f"{subject('engine', behind, 'is', 'are')} being updated on {where}"
         return true(Type.MODEL_ACCEPTED, Reason.UPDATING, message), ready
     return true(Type.MODEL_ACCEPTED, Reason.ACCEPTED, f"every engine is deployed on {where}"), ready
-
-
-def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None]) -> Condition:
-    replica = request.owner
-    where = f'cluster "{replica.spec.cluster_name}"'
-    idle = sorted(name for name, child in workloads.items() if child is None or not is_ready(child))
-    if idle:
-        message = f"{subject('engine', idle, 'is', 'are')} not serving yet on {where}"
-        troubles = [pods.trouble(request.found(pods_of(name))) for name in idle]
-        troubles += [pods.unmade(child) for name in idle if (child := workloads[name]) is not None]
-        return _starting(message, troubles)
-    for key in (POOL_KEY, ROUTE_KEY):
-        child = request.observed.get(key)
-        if child is not None and (why := refusal(child)):
-            return _starting(
-                f'the gateway of {where} refuses {child["kind"]} "{child["metadata"]["name"]}": {why}'
-            )
-    picker = request.observed.get(PICKER_KEY)
-    if not picks(replica) or (picker is not None and is_ready(picker)):
-        return true(Type.MODEL_READY, Reason.SERVING, f"every engine serves on {where}")
-    # Some gateways answer 500 without a picker, whatever the pool says of failure.
-    message = f"no endpoint picker is running on {where}"
-    troubles = [pods.trouble(request.found(_PICKER_PODS))]
-    return _starting(message, [*troubles, pods.unmade(picker) if picker is not None else ""])
-
-
-def _starting(message: str, troubles: Iterable[str] = ()) -> Condition:
-    trouble = next(filter(None, troubles), "")
-    return false(Type.MODEL_READY, Reason.MODEL_STARTING, f"{message}: {trouble}" if trouble else message)

@@ -6,14 +6,21 @@ no controller has observed it.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from modelplane.api.meta import Object
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
+from modelplane.compose.workload_kinds import DEPLOYMENT
 
 _ORDINARY = frozenset({"ContainerCreating", "PodInitializing"})
+_ORDINARY_CONDITIONS = frozenset({"Available", "UpdateInProgress"})
+"""Conditions of Deployments and LeaderWorkerSets that are False while one starts, or while all is well."""
+
+_PROGRESS = "Progressing"
+"""A condition that is False when a Deployment has given up, and when a LeaderWorkerSet has nothing to do."""
+
 _BACK_OFF = "CrashLoopBackOff"
 _ENGINES = frozenset({"engine", "main"})
 """Names of an engine's container: Modelplane's, and KServe's."""
@@ -43,18 +50,44 @@ def trouble(pods: Iterable[Object]) -> str:
     return ""
 
 
+def failure(pod: Object) -> tuple[str, str] | None:
+    """Return how a container of a pod failed, and when; None if none did.
+
+    What ends while its pod is deleted has not failed.
+    """
+    fields = ("lastState",) if pod["metadata"].get("deletionTimestamp") else ("state", "lastState")
+    for container in _containers(pod):
+        for state in (container.get(field, {}) for field in fields):
+            if ended := _ended(container["name"], state):
+                return ended, str(state["terminated"].get("finishedAt", ""))
+    return None
+
+
 def unmade(workload: Object) -> str:
     """Return why a workload has no pods; empty if it does not report a cause."""
     failure = condition_of(workload, "ReplicaFailure")
     if failure.get("status") == "True":
         return str(failure.get("message") or failure.get("reason") or "its pods are rejected")
     ready = condition_of(workload, READY)
-    if ready.get("status") == "False" and ready.get("message"):
-        return f"{ready['reason']}: {ready['message']}" if ready.get("reason") else str(ready["message"])
+    conditions = (ready, *(workload.get("status", {}).get("conditions") or ()))
+    if told := next(filter(None, (_refusal(workload, each) for each in conditions)), ""):
+        return told
     if workload.get("status"):
         return ""
     named = f'{workload["kind"]} "{workload["metadata"]["name"]}"'
     return f"{named} waits for its controller: check that it runs on the cluster"
+
+
+def _refusal(workload: Object, condition: Mapping[str, Any]) -> str:
+    """Return what a condition of a workload reports as false; empty if that is ordinary while it starts."""
+    seen = condition.get("observedGeneration")
+    current = seen is None or seen >= workload["metadata"].get("generation", 0)
+    if condition.get("status") != "False" or condition["type"] in _ORDINARY_CONDITIONS or not current:
+        return ""
+    reason, message = condition.get("reason", ""), condition.get("message", "")
+    if condition["type"] == _PROGRESS and workload.get("kind") != DEPLOYMENT.kind:
+        return ""
+    return ": ".join(filter(None, (reason, message)))
 
 
 def _unscheduled(pod: Object) -> str:
@@ -65,11 +98,15 @@ def _unscheduled(pod: Object) -> str:
 
 
 def _unstarted(pod: Object) -> str:
-    status = pod.get("status", {})
-    for container in (*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())):
+    for container in _containers(pod):
         if problem := _problem(container):
             return problem
     return ""
+
+
+def _containers(pod: Object) -> tuple[Object, ...]:
+    status = pod.get("status", {})
+    return (*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ()))
 
 
 def _problem(container: Object) -> str:

@@ -79,9 +79,13 @@ class Reported:
         """Return True if a child is ready, as observed."""
         if Finished(self.condition).hold(child):
             return True
-        phases = ("primary", "prefill") if "prefill" in child.get("spec", {}) else ("primary",)
+        parts = ("primary", "prefill") if "prefill" in child.get("spec", {}) else ("primary",)
+        return all(self.serves(child, each) for each in parts)
+
+    def serves(self, child: Mapping[str, Any], part: str) -> bool:
+        """Return True if one of its workloads has a ready copy."""
         workloads = child.get("status", {}).get("workloads") or {}
-        return all(int(workloads.get(each, {}).get("readyReplicas", 0)) > 0 for each in phases)
+        return int(workloads.get(part, {}).get("readyReplicas", 0)) > 0
 
     @property
     def query(self) -> str:

@@ -30,6 +30,7 @@ _QUEUES: Final = ("kai.scheduler/queue", "kueue.x-k8s.io/queue-name")
 _OF_PODS: Final = (
     *ACCEPTED_KEYS,
     *_QUEUES,
+    labels.LLM_D_ENGINE,
     labels.LLM_D_ROLE,
     labels.LLM_D_SERVING,
     labels.LWS_ROLE,

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, SYSTEM_NAMESPACE
 from modelplane.compose import copy_access, workload_kinds
+from modelplane.compose.backends.endpoint_picker import EXTENSIONS
 from modelplane.compose.clouds.table import READ_ACCOUNTS
 from modelplane.compose.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
@@ -279,12 +280,9 @@ _READ_ON_CLUSTERS = (
         "Endpoint pickers may.",
         unseen=_ESCALATION,
     ),
-    Rule(
-        "inference.networking.x-k8s.io",
-        ("inferenceobjectives",),
-        ("get", *_READ),
-        "Endpoint pickers may.",
-        unseen=_ESCALATION,
+    *(
+        Rule(group, (resource,), ("get", *_READ), "Endpoint pickers may.", unseen=_ESCALATION)
+        for group, resource in EXTENSIONS
     ),
 )
 

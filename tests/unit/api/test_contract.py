@@ -391,6 +391,7 @@ ADDITIONS = {
     "* spec.podScheduler*": "another scheduler of pods",
     "InferenceCluster spec.drain*": "how many replicas a drain moves at a time",
     "InferenceCluster status.drain*": "progress of a drain",
+    "ModelReplica status.engineFailures*": "failures of gangs, whose pods do not outlive them",
     "ModelReplica status.unhealthyDevices*": "health of devices, as pods report it",
     "InferenceCluster status.unreachableSince": "since when its API server has not answered",
     "InferenceCluster status.gpuPools[].accounting": "for the scheduler",

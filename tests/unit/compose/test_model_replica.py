@@ -291,8 +291,8 @@ def test_a_size_of_block_that_is_no_number_counts_as_the_usual_one() -> None:
     assert _config(member(args=["--block-size=$(SIZE)"])) == _config(member())
 
 
-def _written(edit: str = "v0.23.0", **container: Any) -> ModelReplica:
-    return replica(engine("qwen", member(image=f"vllm/vllm-openai:{edit}", **container)))
+def _written(image: str = "vllm/vllm-openai:v0.23.0", **container: Any) -> ModelReplica:
+    return replica(engine("qwen", member(image=image, **container)))
 
 
 def _workload_of(owner: ModelReplica, observed: dict[str, Any]) -> dict[str, Any]:
@@ -304,11 +304,48 @@ def _workload_of(owner: ModelReplica, observed: dict[str, Any]) -> dict[str, Any
     return {child.key: child.manifest}
 
 
+VLLM = "vllm/vllm-openai"
+CHANGED: dict[Form, str] = {Form.V0_2: VLLM, Form.V0_3: VLLM, Form.V0_8: "lmsysorg/sglang"}
+"""An engine whose pods have more fields since each form."""
+
+
 @pytest.mark.parametrize("form", FORMER)
 def test_what_an_earlier_version_wrote_is_replaced_only_for_an_edit(form: Form) -> None:
+    owner, edited = (_written(f"{CHANGED[form]}:{tag}") for tag in ("v0.23.0", "v0.24.0"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("modelplane.compose.backends.plan.Workload", partial(Workload, form=form))
-        earlier = _workload_of(_written(), {})
-    assert earlier != _workload_of(_written(), {})
-    assert _workload_of(_written(), earlier) == earlier
-    assert _workload_of(_written("v0.24.0"), earlier) == _workload_of(_written("v0.24.0"), {})
+        earlier = _workload_of(owner, {})
+    assert earlier != _workload_of(owner, {})
+    assert _workload_of(owner, earlier) == earlier
+    assert _workload_of(edited, earlier) == _workload_of(edited, {})
+
+
+@pytest.mark.parametrize(
+    ("container", "named"),
+    [
+        pytest.param({"image": "vllm/vllm-openai:v0.23.0"}, None, id="vLLM, the default"),
+        pytest.param({"image": "lmsysorg/sglang:v0.5.12"}, "sglang", id="SGLang by its image"),
+        pytest.param(
+            {"image": "ours:1", "command": ["python3", "-m", "sglang.launch_server"]},
+            "sglang",
+            id="by its module",
+        ),
+        pytest.param(
+            {"image": "ours:1", "command": ["sh", "-c", "exec sglang serve"]}, "sglang", id="in a script"
+        ),
+        pytest.param(
+            {"image": "nvcr.io/nvidia/tensorrt-llm/release:1.2", "args": ["x"]},
+            "trtllm-serve",
+            id="TensorRT-LLM",
+        ),
+        pytest.param(
+            {"image": "ours:1", "command": ["trtllm-serve", "m"]}, "trtllm-serve", id="by its program"
+        ),
+        pytest.param({"image": "ours/not-sglang:1"}, None, id="another image"),
+    ],
+)
+def test_pods_name_the_engine_whose_metrics_the_picker_reads(
+    container: dict[str, Any], named: str | None
+) -> None:
+    [written] = _workload_of(_written(**container), {}).values()
+    assert written["spec"]["template"]["metadata"]["labels"].get("llm-d.ai/engine-type") == named

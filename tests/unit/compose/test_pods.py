@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.pods import trouble
+from modelplane.compose.pods import trouble, unmade
 
 
 def _pod(name: str = "p", **status: Any) -> dict[str, Any]:
@@ -143,3 +143,67 @@ def test_a_pod_on_its_way_out_is_not_trouble() -> None:
     pod = _pod(containerStatuses=_container(terminated={"exitCode": 1}))
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert trouble([pod]) == ""
+
+
+def _workload(kind: str, *conditions: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "metadata": {"name": "w", "generation": 2},
+        "status": {"conditions": list(conditions)},
+    }
+
+
+def _false(type_: str, reason: str = "Why", message: str = "it is so", **more: Any) -> dict[str, Any]:
+    return {"type": type_, "status": "False", "reason": reason, "message": message, **more}
+
+
+@pytest.mark.parametrize(
+    ("workload", "sentence"),
+    [
+        pytest.param(
+            _workload(
+                "LLMInferenceService", _false("PresetsCombined"), {"type": "Ready", "status": "Unknown"}
+            ),
+            "Why: it is so",
+            id="a condition that is no part of Ready",
+        ),
+        pytest.param(
+            _workload(
+                "LLMInferenceService", _false("A", message="first"), _false("Ready", message="the sum")
+            ),
+            "Why: the sum",
+            id="Ready, which sums up the others",
+        ),
+        pytest.param(_workload("X", _false("A", message="")), "Why", id="a reason alone"),
+        pytest.param(_workload("X", _false("A", reason="")), "it is so", id="a message alone"),
+        pytest.param(
+            _workload("LLMInferenceService", _false("A", observedGeneration=1)),
+            "",
+            id="of an earlier generation",
+        ),
+        pytest.param(
+            _workload("Deployment", _false("Available", "MinimumReplicasUnavailable")),
+            "",
+            id="a Deployment that starts",
+        ),
+        pytest.param(
+            _workload("Deployment", _false("Available"), _false("Progressing", "ProgressDeadlineExceeded")),
+            "ProgressDeadlineExceeded: it is so",
+            id="a Deployment that has given up",
+        ),
+        pytest.param(
+            _workload(
+                "LeaderWorkerSet", _false("Available"), _false("Progressing"), _false("UpdateInProgress")
+            ),
+            "",
+            id="a LeaderWorkerSet that starts",
+        ),
+        pytest.param(
+            _workload("LeaderWorkerSet", _false("Available"), _false("Accepted", "Quota")),
+            "Quota: it is so",
+            id="a condition of others on a LeaderWorkerSet",
+        ),
+    ],
+)
+def test_a_workload_without_pods_says_why(workload: dict[str, Any], sentence: str) -> None:
+    assert unmade(workload) == sentence

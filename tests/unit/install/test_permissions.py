@@ -1,9 +1,11 @@
 import pytest
 
 from modelplane.api.namespaces import reserved
+from modelplane.compose.composition import Desired
 from modelplane.compose.kinds import COMPOSED
 from modelplane.install import gateway_permissions, people_permissions, permissions
 from modelplane.install.roles import Role, Rule, account
+from support.replicas import composed, replica
 
 TABLES = {
     **{name: getattr(permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM")},
@@ -38,6 +40,40 @@ def test_on_the_control_plane_secrets_are_read_and_those_of_the_system_written()
     read = {(name, verb) for name in readers for verb in ("list", "watch")}
     published = {("PUBLISHER", verb) for verb in ("create", "patch", "delete")}
     assert verbs == read | {("SYSTEM", "create"), ("SYSTEM", "patch")} | published
+
+
+WATCHED_BY_PICKERS = [
+    (group, resource)
+    for group in ("inference.networking.x-k8s.io", "llm-d.ai")
+    for resource in ("inferenceobjectives", "inferencemodelrewrites")
+]
+"""What llm-d's router 0.10 looks for on a cluster, and watches wherever it exists."""
+
+
+@pytest.mark.parametrize(("group", "resource"), WATCHED_BY_PICKERS)
+def test_a_picker_may_watch_what_it_looks_for_and_the_identity_may_permit_it(
+    group: str, resource: str
+) -> None:
+    needed = {"get", "list", "watch"}
+    serving = {"mode": "Unified", "routing": "EndpointPicker"}
+    [role] = [
+        each
+        for each in composed(replica(serving=serving)).children
+        if isinstance(each, Desired) and each.key == "epp-role"
+    ]
+    granted = {
+        verb
+        for rule in role.manifest["rules"]
+        if group in rule["apiGroups"] and resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    held = {
+        verb
+        for rule in permissions.on_cluster()
+        if rule.group == group and resource in rule.resources
+        for verb in rule.verbs
+    }
+    assert granted == held == needed
 
 
 def test_the_identity_of_the_gateway_reads_the_secrets_of_one_namespace_only():

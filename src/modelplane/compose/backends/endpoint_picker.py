@@ -6,12 +6,14 @@ standby would keep a drain of nodes from ever evicting the active one. A picker 
 within seconds, not minutes.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 import yaml
 
 from modelplane.api import labels
+from modelplane.api.containers import Container
 from modelplane.api.engines import Phase
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
@@ -21,7 +23,7 @@ from modelplane.compose.backends.draining import GRACE_S
 from modelplane.compose.backends.security import RESTRICTED
 from modelplane.compose.backends.workload import head, part_name
 from modelplane.compose.composition import Desired
-from modelplane.compose.engine_flags import flag
+from modelplane.compose.engine_flags import flag, runs
 from modelplane.compose.images import ENDPOINT_PICKER
 from modelplane.compose.readiness import exists, is_ready
 
@@ -33,12 +35,16 @@ PORT = 9002
 
 _HEALTH_PORT = 9003
 _POOL_GROUP = "inference.networking.k8s.io"
-_OBJECTIVES_GROUP = "inference.networking.x-k8s.io"
-READABLE: Final = (
-    ("", "pods"),
-    (_POOL_GROUP, "inferencepools"),
-    (_OBJECTIVES_GROUP, "inferenceobjectives"),
+EXTENSIONS: Final = tuple(
+    (group, resource)
+    for group in ("inference.networking.x-k8s.io", "llm-d.ai")
+    for resource in ("inferencemodelrewrites", "inferenceobjectives")
 )
+"""Groups and kinds that a picker watches if the cluster has them, without which it then never answers.
+
+Source: llm-d's router 0.10, which looks for each kind in both groups.
+"""
+READABLE: Final = (("", "pods"), (_POOL_GROUP, "inferencepools"), *EXTENSIONS)
 """Groups and kinds that a picker reads in its namespace."""
 _FILE = "epp-config.yaml"
 _FOLDER = "/config"
@@ -57,6 +63,25 @@ _SCORERS: Final = (
     WeightedScorer(type=Scorer.PREFIX_CACHE, weight=2),
     WeightedScorer(type=Scorer.QUEUE, weight=1),
 )
+
+
+_ENGINES: Final = (
+    (
+        "sglang",
+        re.compile(r"(?:.*/)?sglang(?:[:@].*)?"),
+        (("-m", "sglang.launch_server"), ("sglang", "serve")),
+    ),
+    ("trtllm-serve", re.compile(r"(?:.*/)?tensorrt-llm(?:/release)?(?:[:@].*)?"), (("trtllm-serve",),)),
+)
+"""Engines with metrics of other names than vLLM's, by their images and programs (llm-d's router)."""
+
+
+def engine_labels(container: Container) -> dict[str, str]:
+    """Return the labels by which a picker knows the metrics of an engine; none for vLLM, the default."""
+    for name, image, programs in _ENGINES:
+        if image.fullmatch(container.image) or any(runs(container, *each) for each in programs):
+            return {labels.LLM_D_ENGINE: name}
+    return {}
 
 
 def pool_name(replica: ModelReplica) -> str:

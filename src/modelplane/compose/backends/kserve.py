@@ -24,9 +24,9 @@ from modelplane.compose.backends.devices import claim_template
 from modelplane.compose.backends.gang import is_gang
 from modelplane.compose.backends.kserve_limits import rejected
 from modelplane.compose.backends.kserve_pods import pod_spec
-from modelplane.compose.backends.parallelism import block, parallelism
+from modelplane.compose.backends.parallelism import block, block_until_0_8, parallelism
 from modelplane.compose.backends.pods import pod_template
-from modelplane.compose.backends.workload import ENGINE_PORT, Marks, Workload, head
+from modelplane.compose.backends.workload import ENGINE_PORT, Form, Marks, Workload, head
 from modelplane.compose.engine_flags import source
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 
@@ -144,12 +144,19 @@ def _side(workload: Workload, claims: Claims) -> dict[str, Any]:
     if worker is not None:
         theirs = pod_template(workload, worker, claims[Role.WORKER])
         part["worker"] = pod_spec(workload, worker, theirs)
-        part["parallelism"] = block(parallelism(leader.template.spec.engine))
+        part["parallelism"] = _parallelism(workload)
         return part
     part["labels"] = own["metadata"]["labels"]
     if annotations := own["metadata"].get("annotations"):
         part["annotations"] = annotations
     return part
+
+
+def _parallelism(workload: Workload) -> dict[str, Any]:
+    found = parallelism(workload.head.template.spec.engine)
+    if workload.form <= Form.V0_8:
+        return block_until_0_8(found)
+    return block(found, sum(member.pods for member in workload.engine.members))
 
 
 KSERVE = Backend(

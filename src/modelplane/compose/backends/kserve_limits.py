@@ -6,13 +6,12 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.api.containers import PodSpec
-from modelplane.api.engines import MemberPods, Role
+from modelplane.api.engines import MemberPods
 from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.rejected import Rejected
 from modelplane.compose.backends.gang import is_gang
 from modelplane.compose.backends.kserve_pods import MOST_OF_VOLUME, NAMES_OF_PRESETS, entrypoint
-from modelplane.compose.backends.parallelism import parallelism
 
 _TEMPLATE: Final = "{{"
 """Begins an expression of Go's templates, which KServe expands in every field of an LLMInferenceService."""
@@ -60,8 +59,6 @@ def _of_engine(engine: _Engine) -> Iterator[Rejected]:
     named = f'engine "{engine.name}"'
     for member in engine.members:
         yield from _of_pods(named, engine, member)
-    if is_gang(engine):
-        yield from _of_gang(named, engine)
 
 
 def _of_pods(named: str, engine: _Engine, member: MemberPods) -> Iterator[Rejected]:
@@ -105,23 +102,6 @@ def _of_author(named: str, spec: PodSpec) -> Iterator[Rejected]:
                 f"{named}: the probes of KServe's presets are by HTTP, and a probe of another kind cannot "
                 f"replace one: use httpGet, {_OTHERWISE}"
             )
-
-
-def _of_gang(named: str, engine: _Engine) -> Iterator[Rejected]:
-    nodes = sum(member.pods for member in engine.members)
-    found = parallelism(_head(engine).template.spec.engine)
-    if found.data > 1 and found.pipeline > 1:
-        yield Rejected(f"{named}: KServe has either data or pipeline parallelism: use one, {_OTHERWISE}")
-    if found.nodes != nodes:
-        yield Rejected(
-            f"{named} has {nodes} nodes, and its flags divide it over {found.nodes}: KServe makes as many "
-            f"pods as --pipeline-parallel-size says, or --data-parallel-size divided by "
-            f"--data-parallel-size-local: make them agree, {_OTHERWISE}"
-        )
-
-
-def _head(engine: _Engine) -> MemberPods:
-    return next(member for member in engine.members if member.role is not Role.WORKER)
 
 
 def _texts(value: object) -> Iterable[str]:

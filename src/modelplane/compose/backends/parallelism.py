@@ -23,13 +23,6 @@ class Parallelism(NamedTuple):
     data_local: int = 0
     expert: bool = False
 
-    @property
-    def nodes(self) -> int:
-        """The number of nodes that KServe makes of it."""
-        if self.data > 1:
-            return max(self.data // max(self.data_local, 1), 1)
-        return max(self.pipeline, 1)
-
 
 def parallelism(container: Container) -> Parallelism:
     """Return the degrees that an engine's flags set (vLLM, SGLang)."""
@@ -42,8 +35,26 @@ def parallelism(container: Container) -> Parallelism:
     )
 
 
-def block(found: Parallelism) -> dict[str, Any]:
-    """Return the ``parallelism`` of an LLMInferenceService, which has either data or pipeline parallelism."""
+def block(found: Parallelism, nodes: int) -> dict[str, Any]:
+    """Return the ``parallelism`` of an LLMInferenceService for a gang of some nodes.
+
+    KServe makes as many pods as data divided by local data, and has a preset for that. It takes the size from
+    a pipeline too, but its charts have no preset for one, without which it makes nothing. The rest only fills
+    arguments of presets, and the engine has its own.
+    """
+    local = max(found.data_local, 1)
+    is_of_flags = found.data > 1 and found.data // local == nodes
+    data, data_local = (found.data, local) if is_of_flags else (nodes, 1)
+    return {
+        **({"tensor": found.tensor} if found.tensor else {}),
+        "data": data,
+        "dataLocal": data_local,
+        **({"expert": True} if found.expert else {}),
+    }
+
+
+def block_until_0_8(found: Parallelism) -> dict[str, Any]:
+    """Return the same as versions up to 0.8 composed it."""
     divided = (
         {"data": found.data, "dataLocal": max(found.data_local, 1)}
         if found.data > 1

@@ -27,6 +27,7 @@ from modelplane.api.variables import EnvVar
 from modelplane.compose import cache_volume, engine_variables
 from modelplane.compose.backends import connectors, prefill_decode
 from modelplane.compose.backends.draining import GRACE_S, UNTIL_0_3, Draining, draining
+from modelplane.compose.backends.endpoint_picker import engine_labels
 from modelplane.compose.backends.placement import node_rules
 from modelplane.compose.backends.references import CONFIG_MAP, SECRET
 from modelplane.compose.backends.security import CONTAINER, POD
@@ -54,6 +55,8 @@ def _metadata(workload: Workload, member: PlacedMember) -> dict[str, Any]:
     own = {labels.WORKLOAD: workload.name}
     if member.role is not Role.WORKER:
         own |= {labels.SERVING: workload.replica.metadata.name, **prefill_decode.pod_labels(workload)}
+        if workload.form > Form.V0_8:
+            own |= engine_labels(member.template.spec.engine)
     if member.role is Role.LEADER:
         own |= workload.marks.leader
     queue = workload.scheduler

@@ -18,6 +18,7 @@ from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMembe
 from modelplane.api.names import child_name
 from modelplane.api.node_pools import NodeTaint
 from modelplane.api.pod_scheduler import PodScheduler
+from modelplane.compose.readiness import condition_of
 
 ENGINE_PORT = 8000
 """Port on which a replica's pods serve HTTP."""
@@ -27,12 +28,16 @@ HEALTH_PATH = "/health"
 
 _HASH_DIGITS = 10
 
+_PRESETS: Final = "PresetsCombined"
+"""The condition of an LLMInferenceService that tells whether KServe has found its presets."""
+
 
 class Form(IntEnum):
     """Versions of Modelplane that added different fields to pods, each the last of its form."""
 
     V0_2 = auto()
     V0_3 = auto()
+    V0_8 = auto()
     LATEST = auto()
 
 
@@ -152,8 +157,10 @@ def is_former(observed: Object, former: Object) -> bool:
     """Return True if a workload was written as an earlier version composed it, and still is to be.
 
     Its pods would be replaced only for the fields that later versions add. The number of its copies may
-    change, which replaces none.
+    change, which replaces none. One that KServe makes no pods of, for want of a preset, has none to replace.
     """
+    if condition_of(observed, _PRESETS).get("status") == "False":
+        return False
     replicas = observed.get("spec", {}).get("replicas", former["spec"]["replicas"])
     written = with_spec_hash({**former, "spec": {**former["spec"], "replicas": replicas}})
     return spec_hash(observed) == spec_hash(written)

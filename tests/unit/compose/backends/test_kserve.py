@@ -1,5 +1,6 @@
 """Engines that KServe runs: what is refused, how the parallelism is read, and when they are ready."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,15 +11,15 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.backends import kserve_limits
 from modelplane.compose.backends.kserve import service_name
 from modelplane.compose.backends.kserve_pods import entrypoint
-from modelplane.compose.backends.parallelism import Parallelism, block, parallelism
+from modelplane.compose.backends.parallelism import Parallelism, parallelism
 from modelplane.compose.backends.superseded import superseded
 from modelplane.compose.backends.table import marks_of, other_backend, workload_key
-from modelplane.compose.backends.workload import Marks
+from modelplane.compose.backends.workload import Form, Marks, Workload
 from modelplane.compose.composition import Desired
 from modelplane.compose.pods import unmade
 from modelplane.compose.readiness import is_behind, is_ready
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
-from support.kserve_status import kserve_status
+from support.kserve_status import kserve_status, missing_preset
 from support.replicas import composed, engine, gang, member, replica
 
 IMAGE = "vllm/vllm-openai:v0.23.0"
@@ -91,13 +92,8 @@ GANG = ("--model=m", "--tensor-parallel-size=8", "--pipeline-parallel-size=2")
         ),
         pytest.param(
             [_with(gang("a"), _container("--model=m", "--tensor-parallel-size=16"))],
-            "has 2 nodes, and its flags divide it over 1",
+            "",
             id="a gang that is tensor parallel alone",
-        ),
-        pytest.param(
-            [_with(gang("a"), _container(*GANG, "--data-parallel-size=2", "--data-parallel-size-local=1"))],
-            "either data or pipeline",
-            id="data and pipeline parallelism",
         ),
         pytest.param(
             [_with(gang("a"), _container(*GANG), labels={"team": "ml"})],
@@ -122,28 +118,100 @@ def test_what_cannot_be_expressed_is_refused(engines: list[dict[str, Any]], why:
 
 
 @pytest.mark.parametrize(
-    ("args", "found", "nodes"),
+    ("args", "found"),
     [
-        pytest.param(("-tp", "8", "-pp", "2"), Parallelism(8, 2), 2, id="short forms"),
+        pytest.param(("-tp", "8", "-pp", "2"), Parallelism(8, 2), id="short forms"),
         pytest.param(
             ("--data-parallel-size=16", "--data-parallel-size-local=8", "--enable-expert-parallel"),
             Parallelism(0, 0, 16, 8, expert=True),
-            2,
             id="experts over two nodes",
         ),
-        pytest.param((), Parallelism(), 1, id="no flag"),
-        pytest.param(("-pp", "9" * 5000), Parallelism(), 1, id="a number that is none"),
-        pytest.param(("-tp=x", "-pp=-2", "-dp=٣"), Parallelism(), 1, id="no numbers"),
+        pytest.param((), Parallelism(), id="no flag"),
+        pytest.param(("-pp", "9" * 5000), Parallelism(), id="a number that is none"),
+        pytest.param(("-tp=x", "-pp=-2", "-dp=٣"), Parallelism(), id="no numbers"),
     ],
 )
-def test_the_parallelism_is_that_of_the_flags(args: tuple[str, ...], found: Parallelism, nodes: int) -> None:
-    assert (parallelism(_read(*args)), found.nodes) == (found, nodes)
+def test_the_parallelism_is_that_of_the_flags(args: tuple[str, ...], found: Parallelism) -> None:
+    assert parallelism(_read(*args)) == found
 
 
-def test_an_llm_inference_service_has_data_or_pipeline_parallelism() -> None:
-    assert block(Parallelism(8, 2)) == {"tensor": 8, "pipeline": 2}
-    experts = {"data": 16, "dataLocal": 8, "expert": True}
-    assert block(Parallelism(0, 0, 16, 8, expert=True)) == experts
+@pytest.mark.parametrize(
+    ("args", "nodes", "written"),
+    [
+        pytest.param(GANG, 2, {"tensor": 8, "data": 2, "dataLocal": 1}, id="a pipeline"),
+        pytest.param(
+            ("--tensor-parallel-size=16",),
+            2,
+            {"tensor": 16, "data": 2, "dataLocal": 1},
+            id="tensors over nodes",
+        ),
+        pytest.param(("--model=m",), 3, {"data": 3, "dataLocal": 1}, id="no flag, as of a script"),
+        pytest.param(
+            ("--data-parallel-size=16", "--data-parallel-size-local=8", "--enable-expert-parallel"),
+            2,
+            {"data": 16, "dataLocal": 8, "expert": True},
+            id="data as the flags divide it",
+        ),
+        pytest.param(
+            (*GANG, "--data-parallel-size=2"),
+            4,
+            {"tensor": 8, "data": 4, "dataLocal": 1},
+            id="data and pipeline",
+        ),
+    ],
+)
+def test_a_gang_has_its_nodes_and_a_preset_that_exists(
+    args: tuple[str, ...], nodes: int, written: dict[str, Any]
+) -> None:
+    worker = {**member("Worker"), "worker": {"nodes": nodes - 1}}
+    for phases in (("",), ("Prefill", "Decode")):
+        engines = [
+            _with(
+                engine(
+                    each.lower() or "a", member("Leader"), dict(worker), **({"phase": each} if each else {})
+                ),
+                _container(*args),
+            )
+            for each in phases
+        ]
+        serving = {"serving": {"mode": "PrefillDecode"}} if len(engines) > 1 else {}
+        spec = _composed_service(_replica(*engines, **serving))["spec"]
+        for part in (spec, spec["prefill"]) if "prefill" in spec else (spec,):
+            assert part["parallelism"] == written
+            assert written["data"] // written["dataLocal"] == nodes, "KServe makes as many pods"
+        assert missing_preset(spec) == ""
+
+
+@pytest.mark.parametrize(
+    ("conditions", "divided"),
+    [
+        pytest.param([], {"tensor": 8, "pipeline": 2}, id="one that runs is not replaced"),
+        pytest.param(
+            [{"type": "PresetsCombined", "status": "False", "reason": "ConfigNotFound"}],
+            {"tensor": 8, "data": 2, "dataLocal": 1},
+            id="one without a preset has no pods to replace",
+        ),
+    ],
+)
+def test_a_pipeline_that_an_earlier_version_wrote(conditions: list[Any], divided: dict[str, Any]) -> None:
+    owner = _replica(_with(gang("a"), _container(*GANG)))
+    with pytest.MonkeyPatch.context() as patched:
+        earlier = partial(Workload, form=Form.V0_8)
+        patched.setattr("modelplane.compose.backends.plan.Workload", earlier)
+        there = _composed_service(owner)
+    assert there["spec"]["parallelism"] == {"tensor": 8, "pipeline": 2}
+    there = {**there, "status": {"conditions": conditions}}
+    said = _composed_service(owner, {workload_key(owner, owner.spec.engines[0]): there})
+    assert said["spec"]["parallelism"] == divided
+
+
+def _composed_service(owner: ModelReplica, observed: dict[str, Any] | None = None) -> dict[str, Any]:
+    [service] = [
+        child.manifest
+        for child in composed(owner, observed or {}).children
+        if isinstance(child, Desired) and child.manifest["kind"] == "LLMInferenceService"
+    ]
+    return dict(service)
 
 
 def test_vllm_has_a_command_because_a_preset_would_replace_that_of_its_image() -> None:
@@ -214,6 +282,29 @@ def test_it_is_ready_with_one_copy_of_each_phase(service: dict[str, Any], ready:
 
 
 @pytest.mark.parametrize(
+    ("primary", "prefill", "idle"),
+    [
+        pytest.param(1, 0, "engine prefill is", id="a decode without its prefill"),
+        pytest.param(0, 1, "engine decode is", id="a prefill without its decode"),
+        pytest.param(0, 0, "engines decode, prefill are", id="neither"),
+    ],
+)
+def test_of_two_engines_that_share_a_workload_the_one_that_does_not_serve_is_named(
+    primary: int, prefill: int, idle: str
+) -> None:
+    engines = [
+        _with(engine(each, phase=each.title()), _container("--model=m")) for each in ("prefill", "decode")
+    ]
+    owner = _replica(*engines, serving={"mode": "PrefillDecode"})
+    counts = {"primary": {"readyReplicas": primary}, "prefill": {"readyReplicas": prefill}}
+    there = {**_composed_service(owner), "status": {"workloads": counts}}
+    said = composed(owner, {workload_key(owner, owner.spec.engines[0]): there})
+    ready = next(each for each in said.conditions if each.type == "ModelReady")
+    assert not ready.holds
+    assert ready.message.startswith(f"{idle} not serving yet")
+
+
+@pytest.mark.parametrize(
     ("model", "uri"),
     [
         pytest.param("Qwen/Qwen3-0.6B", "hf://Qwen/Qwen3-0.6B", id="a repository"),
@@ -240,6 +331,14 @@ def test_what_kserve_reports_is_the_cause_if_no_pod_has_one() -> None:
     ]
     assert unmade(service) == "ConfigNotFound: no preset"
     assert unmade(_service(2)) == ""
+
+
+def test_a_preset_that_is_missing_is_named() -> None:
+    service = _service(0, worker={}, parallelism={"pipeline": 2})
+    assert unmade(service) == (
+        "ConfigNotFound: LLMInferenceServiceConfig.serving.kserve.io "
+        '"kserve-config-llm-worker-pipeline-parallel" not found'
+    )
 
 
 def test_an_edit_that_its_controller_has_not_read_is_behind() -> None:
