@@ -130,6 +130,13 @@ def about(  # noqa: PLR0913  one keyword for each thing a schema can say
     one that is replaced and removed whole, with its defaults. ``any_of`` lists schemas of which one
     must hold, for a value without one type, which CEL cannot see.
     """
+    limits = {
+        "ge": ge,
+        "le": le,
+        "min_length": min_length,
+        "max_length": max_length,
+        "pattern": pattern,
+    }
     extensions: dict[str, Any] = {}
     if keys:
         extensions |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
@@ -143,15 +150,8 @@ def about(  # noqa: PLR0913  one keyword for each thing a schema can say
         extensions["x-kubernetes-validations"] = [rule.schema() for rule in rules]
     if any_of:
         extensions["anyOf"] = list(any_of)
-    return Meta(
-        description=description,
-        ge=ge,
-        le=le,
-        min_length=min_length,
-        max_length=max_length,
-        pattern=pattern,
-        extra_json_schema=extensions or None,
-    )
+    given: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+    return Meta(description=description, extra_json_schema=extensions or None, **given)
 
 
 LabelValue = Annotated[str, about("Value of a label.", max_length=63, pattern=LABEL_VALUE)]
