@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from modelplane.api.containers import Container
 from modelplane.api.model_deployment import ModelDeployment
@@ -15,8 +16,7 @@ from modelplane.offline.engine_commands import EngineCommand, engine_commands
 from modelplane.offline.shape_check import Flags
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True):
     """The length of an engine's context."""
 
     flags: tuple[str, ...]

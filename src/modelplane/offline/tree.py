@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 import yaml
 from yaml import events
 from yaml.error import MarkedYAMLError
@@ -76,8 +77,7 @@ class Node:
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(msgspec.Struct, frozen=True):
     """A duplicate key of a mapping."""
 
     path: Path
@@ -85,8 +85,7 @@ class Duplicate:
     first: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A document of a file."""
 
     node: Node
@@ -158,8 +157,7 @@ class _Open:
     merging: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchored:
+class _Anchored(msgspec.Struct, frozen=True):
     """An anchored value: its number of values and levels."""
 
     node: Node
