@@ -7,7 +7,6 @@ YAML.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -24,8 +23,7 @@ MAX_VALUES: Final = 2_000_000
 """Maximum of values of one document, including those that aliases repeat."""
 
 
-@dataclass(slots=True)
-class Node:
+class Node(msgspec.Struct):
     """A value, and its position."""
 
     value: "Scalar | dict[str, Node] | list[Node]"
@@ -34,7 +32,7 @@ class Node:
     """A scalar as written, without quotes."""
     style: str = ""
     """Style of a scalar: empty for a plain one, else a quote, ``|`` or ``>``."""
-    keys: dict[str, Place] = field(default_factory=dict)
+    keys: dict[str, Place] = msgspec.field(default_factory=dict)
     """Positions of the keys of a mapping."""
 
     def at(self, path: Path) -> "Node | None":
@@ -142,8 +140,7 @@ _KINDS: Final[dict[str, type]] = {
 }
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     """A collection whose end has not been read yet."""
 
     node: Node
@@ -153,7 +150,7 @@ class _Open:
     depth: int = 1
     """Number of levels from it to its innermost value."""
     key: str | None = None
-    merged: list[Node] = field(default_factory=list)
+    merged: list[Node] = msgspec.field(default_factory=list)
     merging: bool = False
 
 
