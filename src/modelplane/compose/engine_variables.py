@@ -126,10 +126,10 @@ def _in_word(
 def conditions(deployment: ModelDeployment) -> "tuple[Condition, ...]":
     """Return the condition that names undefined variables; none if there is none and never was one."""
     # A check of a manifest needs no condition, and the reasons of all kinds take long to import.
-    from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason  # noqa: PLC0415
-    from modelplane.compose.conditions import false, true  # noqa: PLC0415
+    from modelplane.api import reasons  # noqa: PLC0415  see above
+    from modelplane.compose.conditions import false, true  # noqa: PLC0415  see above
 
-    type_ = ModelDeploymentCondition.VARIABLES_DEFINED
+    type_ = reasons.ModelDeploymentCondition.VARIABLES_DEFINED
     found = [
         f'$({each.name}) of container "{each.container}"'
         for engine in deployment.replica_template().engines
@@ -141,7 +141,9 @@ def conditions(deployment: ModelDeployment) -> "tuple[Condition, ...]":
             f"nothing sets {listing(dict.fromkeys(found))}, so the program receives these characters: set "
             "the variable in env, or write $$(NAME) for the characters"
         )
-        return (false(type_, ModelDeploymentReason.UNDEFINED_VARIABLE, message),)
+        return (false(type_, reasons.ModelDeploymentReason.UNDEFINED_VARIABLE, message),)
     if any(each.type == type_ for each in deployment.status.conditions):
-        return (true(type_, ModelDeploymentReason.DEFINED, "every variable of a command line is set"),)
+        return (
+            true(type_, reasons.ModelDeploymentReason.DEFINED, "every variable of a command line is set"),
+        )
     return ()
