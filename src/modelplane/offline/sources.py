@@ -7,12 +7,12 @@ import codecs
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO, Final
 
-import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from modelplane.api.meta import GROUP
 
@@ -35,7 +35,7 @@ class Origin(Enum):
     """Standard input."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class Source(Struct, frozen=True):
     """A text, and the name of its file."""
 
     name: str
@@ -43,7 +43,7 @@ class Source(msgspec.Struct, frozen=True):
     origin: Origin = Origin.NAMED
 
 
-class Unopened(msgspec.Struct, frozen=True):
+class Unopened(Struct, frozen=True):
     """A file or folder that could not be read, with the reason."""
 
     name: str
