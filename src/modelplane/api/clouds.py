@@ -6,8 +6,9 @@ provisioning (``inference_class``), named like the cloud.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Cloud(StrEnum):
@@ -20,8 +21,7 @@ class Cloud(StrEnum):
     VULTR = "Vultr"
 
 
-@dataclass(frozen=True, slots=True)
-class CloudTraits:
+class CloudTraits(msgspec.Struct, frozen=True):
     """Row of a cloud: its offers for clusters, and its demands on their pools."""
 
     cloud: Cloud

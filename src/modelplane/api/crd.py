@@ -108,8 +108,8 @@ class _Writer:
                 return self.value(inner) | self._said(extra or {})
             case inspect.UnionType(members):
                 return self._union([member for member in members if not isinstance(member, inspect.NoneType)])
-            case inspect.StructType(cls):
-                return self._struct(cls)
+            case inspect.StructType():
+                return self._struct(type_)
             case inspect.VarTupleType(item, least, most):
                 limits = {"minItems": least, "maxItems": most}
                 return {"type": "array", **_given(limits), "items": self.value(item)}
@@ -122,10 +122,11 @@ class _Writer:
     def _said(self, extra: Schema) -> Schema:
         return {key: said for key, said in extra.items() if self._with_rules or key != _RULES}
 
-    def _struct(self, cls: type[Struct]) -> Schema:
+    def _struct(self, type_: inspect.StructType) -> Schema:
+        cls = type_.cls
         properties: Schema = {}
         required = []
-        for field in _fields(cls):
+        for field in type_.fields:
             properties[field.encode_name] = self.value(field.type) | _default(field)
             if field.required:
                 required.append(field.encode_name)
@@ -151,7 +152,7 @@ class _Writer:
             kinds = [{"type": form["type"]} for form in forms]
             return {"x-kubernetes-int-or-string": True, "anyOf": kinds, **limits}
         (struct,) = (member for member in members if isinstance(member, inspect.StructType))
-        properties = self._struct(struct.cls)["properties"]
+        properties = self._struct(struct)["properties"]
         return {"x-kubernetes-preserve-unknown-fields": True, "properties": properties}
 
 

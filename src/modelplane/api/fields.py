@@ -5,9 +5,9 @@ list semantics and CEL rules. The CRDs, the reference pages and the decoder are 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -77,8 +77,7 @@ FORMS = {
 """Names for people of the formats that several fields share."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """A CEL rule over one value, and the message if it does not hold."""
 
     expression: str

@@ -4,7 +4,7 @@ The one list of kinds: CRDs, reference pages, decoding and permissions are
 derived from it.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from modelplane.api.aks_cluster import AKSCluster
 from modelplane.api.device_quota import DeviceQuota
@@ -29,8 +29,7 @@ CATEGORY = "modelplane"
 """``kubectl get modelplane`` lists every kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of ``kubectl get``."""
 
     name: str
@@ -38,8 +37,7 @@ class Column:
     type: str = "string"
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """The scale subresource: the paths of replica counts and of their selector."""
 
     spec_replicas: str
@@ -47,8 +45,7 @@ class Scale:
     label_selector: str
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True):
     """One kind of object."""
 
     type: type[Model]

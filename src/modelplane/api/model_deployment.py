@@ -5,9 +5,10 @@ A replica is written either directly under ``spec`` or under ``spec.template.spe
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
+
+import msgspec
 
 from modelplane.api.device_quota import PriorityClassName
 from modelplane.api.devices import NodeSelector
@@ -296,8 +297,7 @@ class ModelDeploymentStatus(Status):
     ) = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaTemplate:
+class ReplicaTemplate(msgspec.Struct, frozen=True):
     """One replica of a deployment, whichever way the deployment was written."""
 
     labels: Mapping[str, str]

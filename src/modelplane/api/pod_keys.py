@@ -5,8 +5,9 @@ add containers, credentials, networks and devices. Their keys cannot be enumerat
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
+
+import msgspec
 
 from modelplane.api.fields import about
 from modelplane.api.meta import Model
@@ -124,8 +125,7 @@ class PodPart(NamedTuple):
 VARIABLE: Final = "variable"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRules:
+class KeyRules(msgspec.Struct, frozen=True):
     """Prefixes that a cluster accepts or refuses, and those of the platform team's own scheduler of pods."""
 
     accept: tuple[str, ...] = ()

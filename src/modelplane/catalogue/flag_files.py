@@ -1,7 +1,7 @@
 """The files of engine flags, read once, and apart from the others because most commands need neither."""
 
 from functools import cache
-from importlib import resources
+from pkgutil import get_data
 
 import msgspec
 
@@ -11,5 +11,6 @@ from modelplane.catalogue.flag_table import FlagTable
 @cache
 def flag_table(engine: str) -> FlagTable:
     """Return the flags of an engine: vllm, sglang or llama.cpp."""
-    folder = resources.files("modelplane.catalogue").joinpath("engine_flags")
-    return msgspec.json.decode(folder.joinpath(f"{engine}.json").read_bytes(), type=FlagTable)
+    # Not by importlib.resources, whose import takes longer than the file.
+    written = get_data("modelplane.catalogue", f"engine_flags/{engine}.json")
+    return msgspec.json.decode(written or b"", type=FlagTable)

@@ -6,8 +6,9 @@ An unknown domain is an empty map, an unknown name an error; both are Kubernetes
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from modelplane.api.listing import listing
 from modelplane.cel import quantity, semver
@@ -19,8 +20,7 @@ from modelplane.cel.semver import Semver
 Value: TypeAlias = str | bool | int | Semver | Quantity
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedValue:
+class ObservedValue(msgspec.Struct, frozen=True):
     """A value that a selector read. `text` is the value as the device publishes it."""
 
     name: str
@@ -103,8 +103,7 @@ class Domains:
         target.texts[key] = text
 
 
-@dataclass(frozen=True, slots=True)
-class Bindings:
+class Bindings(msgspec.Struct, frozen=True):
     """Values of `device.driver`, `device.attributes` and `device.capacity`."""
 
     driver: str

@@ -4,12 +4,12 @@ Keys and values stay as published; a key without a domain belongs to the device'
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Version:
+
+class Version(msgspec.Struct, frozen=True):
     """An attribute value of kind version, as text; a selector that reads it requires semver 2.0.0."""
 
     text: str

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from modelplane.cel import checked, cost, environment, functions, source, values, weight
 from modelplane.cel.bindings import Bindings, Domain, Domains
 from modelplane.cel.checked import Unsupported
@@ -52,8 +54,7 @@ class Frame:
             raise TooMuchWork(f"it takes more than {weight.LIMIT:,} steps to evaluate")
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """A program whose result is known before it runs."""
 
     value: Value
@@ -63,8 +64,7 @@ class Known:
         return self.value
 
 
-@dataclass(slots=True)
-class _Later:
+class _Later(msgspec.Struct):
     """A variable of `cel.bind`, which is evaluated when it is first read."""
 
     program: Program

@@ -5,8 +5,9 @@ them doubles with each. The size is estimated from the text, before the compiler
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from modelplane.cel import source
 
@@ -25,8 +26,7 @@ _TOKENS: Final = re.compile(
 )
 
 
-@dataclass(slots=True)
-class _Level:
+class _Level(msgspec.Struct):
     """An expression in brackets: the size before its last operand, and that operand."""
 
     before: int = 0

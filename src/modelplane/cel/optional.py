@@ -3,14 +3,14 @@
 Only a missing key makes a value absent; any other error stays an error.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from modelplane.cel.errors import EvaluationError
 
 
-@dataclass(frozen=True, slots=True)
-class Optional:
+class Optional(msgspec.Struct, frozen=True):
     """A value that may be absent."""
 
     present: bool

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from modelplane.api.listing import in_order
 from modelplane.cel import bindings, cost
 from modelplane.cel.bindings import Bindings, ObservedValue
@@ -15,13 +17,11 @@ from modelplane.cel.device import PublishedDevice
 from modelplane.cel.errors import EvaluationError, TooCostly, one_line
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(msgspec.Struct, frozen=True):
     """The device is selected."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoMatch:
+class NoMatch(msgspec.Struct, frozen=True):
     """The device is not selected. `failed`: an error on this device, not an expression that is false.
 
     `reads` are the values that were read, in the order in which they were first read.

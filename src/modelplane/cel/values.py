@@ -7,8 +7,9 @@ would take it for a number. Whole numbers of all types are equal as keys, in Pyt
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from modelplane.cel import numbers, optional
 from modelplane.cel.bindings import Domain, Domains
@@ -20,8 +21,7 @@ from modelplane.cel.semver import Semver
 from modelplane.cel.types import QUANTITY, SEMVER, Value
 
 
-@dataclass(frozen=True, slots=True)
-class TypeName:
+class TypeName(msgspec.Struct, frozen=True):
     """A type as a value, such as `int`."""
 
     name: str

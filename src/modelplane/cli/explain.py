@@ -185,10 +185,11 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
 
 def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
     """Return the fleet of the files, or without files that of the API server."""
-    from modelplane.controllers.fleet_resources import needed_to_explain
     from modelplane.offline.fleet import assemble
 
     if fleet:
         (objects,) = load(fleet)
         return assemble(objects)
+    from modelplane.controllers.fleet_resources import needed_to_explain
+
     return assemble(read_fleet(live, needed_to_explain(kind.name)), live=True)

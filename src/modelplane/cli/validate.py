@@ -49,7 +49,6 @@ def validate(
 
     The exit status is 1 if there is an error.
     """
-    from modelplane.checkpoints.at_hand import AtHand
     from modelplane.offline import output as documents
     from modelplane.offline import sources, validation
 
@@ -58,9 +57,14 @@ def validate(
     if not on_live and (live.kubeconfig or live.context or live.home):
         raise click.UsageError("--kubeconfig, --context and --home choose a live fleet: give --live too")
     given = read(paths)
-    found = validation.validate(
-        sources.related(given) if skip_unrelated else given, AtHand(checkpoints).config
-    )
+
+    def config(repo: str, revision: str) -> bytes | None:
+        # Few files need a model's configuration.
+        from modelplane.checkpoints.at_hand import AtHand
+
+        return AtHand(checkpoints).config(repo, revision)
+
+    found = validation.validate(sources.related(given) if skip_unrelated else given, config)
     if on_live:
         found = _with_stored(found, live)
     if output == "json":

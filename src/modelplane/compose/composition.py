@@ -12,22 +12,24 @@ the offline commands build the same ``Request`` and read the same ``Composition`
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from modelplane.api.cluster_origin import KubeconfigSecret
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Model, Object
-from modelplane.autoscaling.state import State
-from modelplane.canary.state import Observed
 from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
-from modelplane.failover import Watched
-from modelplane.gateway.budgets import KeyBudgets
-from modelplane.gateway.endpoint_share import EndpointShare
-from modelplane.gateway.mutual_tls import Link
-from modelplane.gateway.table import Route
-from modelplane.gateway.tier_budgets import TierBudgets
-from modelplane.gateway.tokens import GatewayKeys
+
+if TYPE_CHECKING:
+    from modelplane.autoscaling.state import State
+    from modelplane.canary.state import Observed
+    from modelplane.failover import Watched
+    from modelplane.gateway.budgets import KeyBudgets
+    from modelplane.gateway.endpoint_share import EndpointShare
+    from modelplane.gateway.mutual_tls import Link
+    from modelplane.gateway.table import Route
+    from modelplane.gateway.tier_budgets import TierBudgets
+    from modelplane.gateway.tokens import GatewayKeys
 
 Readiness = Callable[[Object], bool]
 """Returns True if a child, as observed, is ready."""
@@ -132,7 +134,7 @@ class Request(Generic[Owner]):
     """The reason for which the owner, a ModelKey, is not, or not wholly, in force; None if unknown."""
     gateway_pods: Mapping[str, Object] = field(default_factory=dict)
     """Manifests of the pods of Envoy, by key, where the InferenceGateway composes them: under Crossplane."""
-    gateway_keys: GatewayKeys | None = None
+    gateway_keys: "GatewayKeys | None" = None
     """Keys of the gateway, where the InferenceGateway composes their Secret: under Crossplane.
 
     None also while they are not known.
@@ -145,15 +147,15 @@ class Request(Generic[Owner]):
     """False if the caller cannot know which ModelKeys the gateway has: Crossplane."""
     key_refused: frozenset[str] = frozenset()
     """Hashes of the owner, a ModelKey, that belong to a key of another namespace."""
-    key_budgets: KeyBudgets | None = None
+    key_budgets: "KeyBudgets | None" = None
     """The state of the budgets of the owner, a ModelKey; None where nothing counts what keys use."""
-    tier_budgets: TierBudgets | None = None
+    tier_budgets: "TierBudgets | None" = None
     """The state of the budgets of the owner, a ModelService; None where nothing counts requests."""
-    endpoint_share: EndpointShare | None = None
+    endpoint_share: "EndpointShare | None" = None
     """The endpoints that the owner, a ModelService, may route to; None where nothing bounds a namespace."""
-    autoscaling: State | None = None
+    autoscaling: "State | None" = None
     """Last decision for the owner, an InferenceAutoscaler; None where nothing scales."""
-    canary: Observed | None = None
+    canary: "Observed | None" = None
     """Last decision on the canary of the owner, a ModelDeployment; None where nothing counts answers."""
     now: datetime | None = None
     """Time of the request; None offline."""
@@ -178,12 +180,12 @@ class Request(Generic[Owner]):
 
     None where nothing asks it: under Crossplane, offline, and a gateway that no serving stack made.
     """
-    mutual_tls: Link | Unknown | None = None
+    mutual_tls: "Link | Unknown | None" = None
     """Mutual TLS to the cluster of the owner, an InferenceCluster or ServingStack.
 
     None where nothing issues certificates: under Crossplane, and offline.
     """
-    watched: Watched | None = None
+    watched: "Watched | None" = None
     """Failover as it concerns the owner, an InferenceCluster or ModelDeployment.
 
     None where nothing watches clusters: under Crossplane, and for clusters while no deployment has failover.
@@ -285,7 +287,7 @@ class Composition:
     """Owners whose composition depends on this one, to be composed now. Crossplane asks for them in time."""
     again_in_s: float | None = None
     """Seconds after which to compose again, although nothing has changed; None if there is no need."""
-    routes: tuple[Route, ...] = ()
+    routes: "tuple[Route, ...]" = ()
     """Routes of the owner on the fleet's gateway, if Modelplane configures that itself: Envoy.
 
     The Crossplane function ignores them: another process composes those of its gateway. While the owner is

@@ -6,7 +6,7 @@ other name remains as it is written, and the program receives those characters.
 
 import re
 from collections.abc import Collection, Iterator
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -16,11 +16,12 @@ from modelplane.api.engines import Phase, Role
 from modelplane.api.listing import listing
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
 from modelplane.api.variables import EnvVar
 from modelplane.compose.backends import connectors
-from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.engine_flags import script
+
+if TYPE_CHECKING:
+    from modelplane.compose.conditions import Condition
 
 SERVED_MODEL_NAME: Final = "MODELPLANE_SERVED_MODEL_NAME"
 LEADER_ADDRESS: Final = "MODELPLANE_LEADER_ADDRESS"
@@ -122,9 +123,13 @@ def _in_word(
             yield path, name
 
 
-def conditions(deployment: ModelDeployment) -> tuple[Condition, ...]:
+def conditions(deployment: ModelDeployment) -> "tuple[Condition, ...]":
     """Return the condition that names undefined variables; none if there is none and never was one."""
-    type_ = ModelDeploymentCondition.VARIABLES_DEFINED
+    # A check of a manifest needs no condition, and the reasons of all kinds take long to import.
+    from modelplane.api import reasons  # noqa: PLC0415  see above
+    from modelplane.compose.conditions import false, true  # noqa: PLC0415  see above
+
+    type_ = reasons.ModelDeploymentCondition.VARIABLES_DEFINED
     found = [
         f'$({each.name}) of container "{each.container}"'
         for engine in deployment.replica_template().engines
@@ -136,7 +141,9 @@ def conditions(deployment: ModelDeployment) -> tuple[Condition, ...]:
             f"nothing sets {listing(dict.fromkeys(found))}, so the program receives these characters: set "
             "the variable in env, or write $$(NAME) for the characters"
         )
-        return (false(type_, ModelDeploymentReason.UNDEFINED_VARIABLE, message),)
+        return (false(type_, reasons.ModelDeploymentReason.UNDEFINED_VARIABLE, message),)
     if any(each.type == type_ for each in deployment.status.conditions):
-        return (true(type_, ModelDeploymentReason.DEFINED, "every variable of a command line is set"),)
+        return (
+            true(type_, reasons.ModelDeploymentReason.DEFINED, "every variable of a command line is set"),
+        )
     return ()

@@ -6,9 +6,9 @@ names both. A client that may use one of them only gets that one.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.decode import InvalidObject, decode_as
@@ -26,12 +26,11 @@ from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
 
 
-@dataclass(slots=True)
-class AmbiguousAliases:
+class AmbiguousAliases(msgspec.Struct):
     """Names of ModelServices, and aliases, of the objects read so far."""
 
-    _gateways: list[tuple[Manifest, InferenceGatewaySpec]] = field(default_factory=list)
-    _named: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _gateways: list[tuple[Manifest, InferenceGatewaySpec]] = msgspec.field(default_factory=list)
+    _named: defaultdict[str, set[str]] = msgspec.field(default_factory=lambda: defaultdict(set))
     """Services by name, as NAMESPACE/SERVICE."""
 
     def read(self, manifest: Manifest) -> None:

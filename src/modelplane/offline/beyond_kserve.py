@@ -5,9 +5,9 @@ it selects. It may still be placed on another cluster.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.decode import InvalidObject, decode_as
@@ -18,13 +18,12 @@ from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
 
 
-@dataclass(slots=True)
-class BeyondKServe:
+class BeyondKServe(msgspec.Struct):
     """The deployments, and the clusters with the backend KServe, of the objects read so far."""
 
-    _clusters: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _clusters: dict[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
     """Their labels, by name."""
-    _deployments: list[tuple[Manifest, ReplicaTemplate]] = field(default_factory=list)
+    _deployments: list[tuple[Manifest, ReplicaTemplate]] = msgspec.field(default_factory=list)
 
     def read(self, manifest: Manifest) -> None:
         """Remember a cluster with the backend KServe, or a deployment."""

@@ -1,9 +1,10 @@
 """Warnings about an engine whose context is longer than its model's, compared with its ``config.json``."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Final
+
+import msgspec
 
 from modelplane.api.containers import Container
 from modelplane.api.model_deployment import ModelDeployment
@@ -13,17 +14,12 @@ from modelplane.offline.diagnostics import Path, shown
 from modelplane.offline.engine_advice import flags
 from modelplane.offline.engine_commands import EngineCommand, engine_commands
 from modelplane.offline.shape_check import Flags
-from modelplane.sizing import context
-from modelplane.sizing.architecture import Architecture, architecture
-from modelplane.sizing.unsizable import Unsizable
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True):
     """The length of an engine's context."""
 
     flags: tuple[str, ...]
-    longest: Callable[[Architecture], int]
     changes: tuple[str, ...]
     """Flags whose value, in JSON, changes the configuration."""
     allowed_by: str
@@ -35,7 +31,6 @@ class _Rule:
 _RULES: Final[Mapping[str, _Rule]] = {
     "vllm": _Rule(
         ("--max-model-len",),
-        context.vllm,
         ("--hf-overrides", "--rope-scaling"),
         "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
         "vLLM does not start",
@@ -43,7 +38,6 @@ _RULES: Final[Mapping[str, _Rule]] = {
     ),
     "sglang": _Rule(
         ("--context-length",),
-        context.sglang,
         ("--json-model-override-args",),
         "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
         "SGLang does not start",
@@ -51,7 +45,6 @@ _RULES: Final[Mapping[str, _Rule]] = {
     ),
     "llama.cpp": _Rule(
         ("-c", "--ctx-size"),
-        context.llama_cpp,
         (),
         "",
         "answers get worse beyond it",
@@ -94,7 +87,7 @@ def _compared(
         return
     repo, revision = _model(container, given, cached)
     config = configs(repo, revision) if repo else None
-    longest = _longest(config, rule, given) if config else 0
+    longest = _longest(config, command.engine.table, given) if config else 0
     if command.engine.table == "llama.cpp" and not given.find("-kvu", "--kv-unified"):
         # It is divided among the sequences.
         wanted //= given.number("-np", "--parallel") or wanted
@@ -135,14 +128,18 @@ def _model(container: Container, given: Flags, cached: Repo | None) -> Repo:
     return named.partition(":")[0], (revision.value or "") if revision else ""
 
 
-def _longest(config: bytes, rule: _Rule, given: Flags) -> int:
+def _longest(config: bytes, table: str, given: Flags) -> int:
     """Return the longest context of a model with an engine's changes; 0 if it cannot be told."""
+    from modelplane.sizing import context  # noqa: PLC0415  few configurations are at hand
+    from modelplane.sizing.architecture import architecture  # noqa: PLC0415  see above
+    from modelplane.sizing.unsizable import Unsizable  # noqa: PLC0415  see above
+
     try:
-        for name in rule.changes:
+        for name in _RULES[table].changes:
             if changed := given.find(name):
                 value = changed.value or ""
                 wanted = f'{{"rope_parameters": {value}}}' if name == "--rope-scaling" else value
                 config = context.overridden(config, wanted)
-        return rule.longest(architecture(config))
+        return context.LONGEST[table](architecture(config))
     except Unsizable:
         return 0

@@ -5,9 +5,9 @@ not known. A model is that of an engine's command line, else of the ModelCache a
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.decode import InvalidObject, decode_as
@@ -23,13 +23,12 @@ Repo = tuple[str, str]
 """A repository of the hub, and its revision; empty for the default one."""
 
 
-@dataclass(slots=True)
-class ContextLengths:
+class ContextLengths(msgspec.Struct):
     """The deployments and caches of the objects read so far."""
 
     configs: Configs
-    _deployments: list[tuple[Manifest, ModelDeployment]] = field(default_factory=list)
-    _caches: dict[tuple[str, str], Repo] = field(default_factory=dict)
+    _deployments: list[tuple[Manifest, ModelDeployment]] = msgspec.field(default_factory=list)
+    _caches: dict[tuple[str, str], Repo] = msgspec.field(default_factory=dict)
 
     def read(self, manifest: Manifest) -> None:
         """Remember a deployment, or a cache of a repository of the hub."""

@@ -5,7 +5,6 @@ remedy. A parser's error describes the parser's state; the message here describe
 exact position is unknown, the problem has that of the whole value.
 """
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -123,6 +122,8 @@ def nearest(name: str, known: Iterable[str], least: float = 0.7) -> str:
     by_form = {_form(each): each for each in known}
     if (form := _form(name)) in by_form:
         return by_form[form]
+    import difflib  # noqa: PLC0415  most names are known
+
     found = difflib.get_close_matches(form, by_form, n=1, cutoff=least)
     return by_form[found[0]] if found else ""
 

@@ -6,8 +6,9 @@ the tag of its official image; any other image may contain a version of its own.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from modelplane.api.containers import Container
 from modelplane.catalogue.flag_table import SWITCHES, Release
@@ -15,8 +16,7 @@ from modelplane.compose.engine_flags import begins_with, written_words
 from modelplane.offline.diagnostics import Path
 
 
-@dataclass(frozen=True, slots=True)
-class KnownEngine:
+class KnownEngine(msgspec.Struct, frozen=True):
     """An engine with a table of flags."""
 
     table: str
@@ -75,8 +75,7 @@ ENGINES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(msgspec.Struct, frozen=True):
     """One flag as its author gave it."""
 
     written: str
@@ -88,8 +87,7 @@ class Given:
     """The word of the container, such as ``args[2]``."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineCommand:
+class EngineCommand(msgspec.Struct, frozen=True):
     """One start of an engine."""
 
     engine: KnownEngine

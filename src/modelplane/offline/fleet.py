@@ -5,7 +5,7 @@ cluster without a status is assumed ready, with a gateway, every capability and 
 their classes declare; a replica without a status has no endpoint.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -35,11 +35,11 @@ from modelplane.compose import (
     fleet,
     inference_cluster,
     model_deployment,
+    priorities,
     workload_kinds,
 )
-from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.conditions import READY, Condition
-from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import is_true
 from modelplane.compose.standby import standby
 from modelplane.offline.edits import edits
@@ -149,7 +149,7 @@ def _publish_quotas(store: Store, quotas: Iterable[Object]) -> None:
     """Add the values of PriorityClasses to the DeviceQuotas that allow them; known ones stay."""
     for quota in quotas:
         try:
-            composition = device_quota.compose(_request(quota, store, {}))
+            composition = device_quota.compose(_request(quota, DeviceQuota, device_quota.requirements, store))
         except InvalidObject:
             continue  # the placement of its namespaces says so
         if isinstance(composition, Composition):
@@ -191,7 +191,8 @@ def _of(store: Store, type_: type[Model]) -> tuple[Object, ...]:
 def _published(cluster: Object, store: Store) -> Object:
     """Return a cluster with the status that it would publish if it existed and were ready."""
     try:
-        composition = inference_cluster.compose(_request(cluster, store, {}))
+        request = _request(cluster, InferenceCluster, inference_cluster.requirements, store)
+        composition = inference_cluster.compose(request)
     except InvalidObject as error:
         raise Unplannable(f"{error}: correct it") from error
     status = {**composition.status, **_ASSUMED}
@@ -212,11 +213,19 @@ def plain(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _request(owner: Object, store: Store, observed: Mapping[str, Object]) -> Request[Any]:
-    composer = COMPOSERS[owner["kind"]]
-    decoded = decode_as(composer.type, owner)
-    required = {each.key: store.find(each) for each in composer.required(decoded, store.find)}
-    return Request(decoded, observed, required, canary=UNDECIDED, watched=failover.reported(decoded))
+def _request(
+    owner: Object, type_: type[Model], requirements: Callable[[Any], tuple[Requirement, ...]], store: Store
+) -> Request[Any]:
+    # Not by the table of composers, which imports the compositions of all kinds.
+    decoded = decode_as(type_, owner)
+    required = {each.key: store.find(each) for each in requirements(decoded)}
+    return Request(decoded, {}, required, canary=UNDECIDED, watched=failover.reported(decoded))
+
+
+def _deployment_request(deployment: Object, store: Store, observed: Mapping[str, Object]) -> Request[Any]:
+    request = _request(deployment, ModelDeployment, model_deployment.requirements, store)
+    further = {each.key: store.find(each) for each in priorities.further(store.find)}
+    return replace(request, observed=observed, required={**request.required, **further})
 
 
 def place(files: Files, deployment: Object) -> Placed:
@@ -226,7 +235,7 @@ def place(files: Files, deployment: Object) -> Placed:
         raise Unplannable(f'ModelDeployment "{deployment["metadata"]["name"]}": {rejected.message}')
     try:
         observed = _children(deployment, store)
-        decided = standby(_request(deployment, store, observed))
+        decided = standby(_deployment_request(deployment, store, observed))
         placement = model_deployment.place(decided.request)
         composition = decided.joined(model_deployment.placed(decided.request, placement))
     except (InvalidObject, SelectorError) as error:
@@ -269,7 +278,7 @@ def _reported(deployment: Object, composition: Composition) -> Object:
 def other_places(files: Files, deployment: Object) -> scheduler.Alternatives:
     """Return where one more replica of a deployment would fit. Raises ``Unplannable``."""
     try:
-        request = _request(deployment, files.store, _children(deployment, files.store))
+        request = _deployment_request(deployment, files.store, _children(deployment, files.store))
         return scheduler.alternatives(*model_deployment.situation(request))
     except (InvalidObject, SelectorError) as error:
         raise Unplannable(f"{error}: correct it") from error

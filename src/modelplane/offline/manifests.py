@@ -4,9 +4,10 @@ One rule: every command reads objects in the same way, so that the others accept
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+
+import msgspec
 
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import GROUP
@@ -29,8 +30,7 @@ MOST_PER_OBJECT: Final = 100
 """Maximum of problems reported for one object; more have one cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True):
     """An object of a file."""
 
     name: ObjectName

@@ -1,7 +1,8 @@
 """Selectors that ask for the nominal memory of a card, which publishes less."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from modelplane import cel
 from modelplane.api.listing import in_order
@@ -9,8 +10,7 @@ from modelplane.catalogue.cards import CARDS, MI_PER_GI, Card
 from modelplane.cel import AttributeValue, Match, PublishedDevice, SelectorError, Version
 
 
-@dataclass(frozen=True, slots=True)
-class _Device:
+class _Device(msgspec.Struct, frozen=True):
     """A card with a size of memory."""
 
     driver: str

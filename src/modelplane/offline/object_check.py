@@ -9,8 +9,9 @@ scheduler.
 import functools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from modelplane.api.crd import schema
 from modelplane.api.kinds import Kind
@@ -35,8 +36,7 @@ of the object.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One problem of an object."""
 
     path: Path

@@ -6,9 +6,9 @@ cluster is warned of, because the InferenceCluster may accept it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.decode import InvalidObject, decode_as
@@ -19,13 +19,12 @@ from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
 
 
-@dataclass(slots=True)
-class RefusedPods:
+class RefusedPods(msgspec.Struct):
     """The deployments and the clusters of the objects read so far."""
 
-    _clusters: dict[str, tuple[Mapping[str, str], KeyRules]] = field(default_factory=dict)
+    _clusters: dict[str, tuple[Mapping[str, str], KeyRules]] = msgspec.field(default_factory=dict)
     """Their labels, and the keys that they accept, by name."""
-    _deployments: list[tuple[Manifest, ReplicaTemplate]] = field(default_factory=list)
+    _deployments: list[tuple[Manifest, ReplicaTemplate]] = msgspec.field(default_factory=list)
 
     def read(self, manifest: Manifest) -> None:
         """Remember a cluster or a deployment."""

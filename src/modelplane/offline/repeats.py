@@ -6,9 +6,9 @@ duplicates in different files.
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from modelplane.offline.diagnostics import ObjectName, Problem
@@ -23,13 +23,12 @@ class _First(NamedTuple):
     content: bytes
 
 
-@dataclass(slots=True)
-class Repeats:
+class Repeats(msgspec.Struct):
     """Objects read so far."""
 
     alternatives: bool
     """True if different files may have different objects of one name."""
-    _known: dict[tuple[str, ObjectName], _First] = field(default_factory=dict)
+    _known: dict[tuple[str, ObjectName], _First] = msgspec.field(default_factory=dict)
 
     def problems(self, manifest: Manifest) -> Iterator[Problem]:
         """Reject an object of our kinds that replaces an earlier one."""

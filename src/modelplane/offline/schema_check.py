@@ -5,10 +5,10 @@ One rule: a library decides about validity; this module only writes the remedy.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import jsonschema_rs
+import msgspec
 from jsonschema_rs import ValidationError, ValidationErrorKind
 
 from modelplane.api import fields
@@ -27,8 +27,7 @@ _CHECKED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(msgspec.Struct, frozen=True):
     """A value that its schema does not allow."""
 
     path: Path

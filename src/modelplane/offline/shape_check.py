@@ -1,8 +1,9 @@
 """Warnings about flags that disagree with the shape of the engine: devices, nodes and port."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from modelplane.api.devices import DeviceRequest
 from modelplane.api.engines import Phase, Role
@@ -29,8 +30,7 @@ _WITHIN_TENSOR: Final = ("--enable-dp-attention", "--attn-dp-size")
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
-@dataclass(frozen=True, slots=True)
-class Flags:
+class Flags(msgspec.Struct, frozen=True):
     """The flags of one command, by the names that the engine's parser reads."""
 
     given: Mapping[str, Given]

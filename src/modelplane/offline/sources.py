@@ -7,10 +7,12 @@ import codecs
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from modelplane.api.meta import GROUP
 
@@ -33,8 +35,7 @@ class Origin(Enum):
     """Standard input."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A text, and the name of its file."""
 
     name: str
@@ -42,8 +43,7 @@ class Source:
     origin: Origin = Origin.NAMED
 
 
-@dataclass(frozen=True, slots=True)
-class Unopened:
+class Unopened(Struct, frozen=True):
     """A file or folder that could not be read, with the reason."""
 
     name: str

@@ -7,9 +7,9 @@ YAML.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 import yaml
 from yaml import events
 from yaml.error import MarkedYAMLError
@@ -23,8 +23,7 @@ MAX_VALUES: Final = 2_000_000
 """Maximum of values of one document, including those that aliases repeat."""
 
 
-@dataclass(slots=True)
-class Node:
+class Node(msgspec.Struct):
     """A value, and its position."""
 
     value: "Scalar | dict[str, Node] | list[Node]"
@@ -33,7 +32,7 @@ class Node:
     """A scalar as written, without quotes."""
     style: str = ""
     """Style of a scalar: empty for a plain one, else a quote, ``|`` or ``>``."""
-    keys: dict[str, Place] = field(default_factory=dict)
+    keys: dict[str, Place] = msgspec.field(default_factory=dict)
     """Positions of the keys of a mapping."""
 
     def at(self, path: Path) -> "Node | None":
@@ -76,8 +75,7 @@ class Node:
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(msgspec.Struct, frozen=True):
     """A duplicate key of a mapping."""
 
     path: Path
@@ -85,8 +83,7 @@ class Duplicate:
     first: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A document of a file."""
 
     node: Node
@@ -143,8 +140,7 @@ _KINDS: Final[dict[str, type]] = {
 }
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     """A collection whose end has not been read yet."""
 
     node: Node
@@ -154,12 +150,11 @@ class _Open:
     depth: int = 1
     """Number of levels from it to its innermost value."""
     key: str | None = None
-    merged: list[Node] = field(default_factory=list)
+    merged: list[Node] = msgspec.field(default_factory=list)
     merging: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchored:
+class _Anchored(msgspec.Struct, frozen=True):
     """An anchored value: its number of values and levels."""
 
     node: Node

@@ -4,7 +4,7 @@ An engine refuses to start with a longer one, unless a variable allows it. llama
 worse beyond what the model was trained for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -65,3 +65,11 @@ def _merged(whole: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         if key.endswith("_config") and isinstance(value, dict) and isinstance(before := whole.get(key), dict):
             found[key] = _merged(before, value)
     return found
+
+
+LONGEST: Final[Mapping[str, Callable[[Architecture], int]]] = {
+    "vllm": vllm,
+    "sglang": sglang,
+    "llama.cpp": llama_cpp,
+}
+"""The longest context, by the engine's table of flags."""

@@ -2,6 +2,8 @@
 
 import pytest
 
+from modelplane.compose import device_quota, inference_cluster, model_deployment, priorities
+from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.offline.fleet import Unplannable, assemble, place, snapshot
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
@@ -140,3 +142,20 @@ def test_a_deployment_that_a_server_keeps_in_a_reserved_namespace_is_not_placed(
         'ModelDeployment "qwen": namespace "kube-system" is reserved for system components: '
         "use a namespace of your own"
     )
+
+
+NO_FURTHER = Composer.__dataclass_fields__["further"].default
+
+
+@pytest.mark.parametrize(
+    ("kind", "requirements", "further"),
+    [
+        ("DeviceQuota", device_quota.requirements, NO_FURTHER),
+        ("InferenceCluster", inference_cluster.requirements, NO_FURTHER),
+        ("ModelDeployment", model_deployment.requirements, priorities.further),
+    ],
+)
+def test_the_files_answer_what_the_composer_of_a_kind_requires(kind, requirements, further):
+    composer = COMPOSERS[kind]
+    assert composer.requirements is requirements
+    assert composer.further is further

@@ -4,8 +4,9 @@ An overload is selected by the types of all arguments; without a match there is 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.moments import Duration, Timestamp
@@ -36,8 +37,7 @@ TYPES: Final[dict[str, type]] = {
 ANY: Final = "~A"
 
 
-@dataclass(frozen=True, slots=True)
-class Overload:
+class Overload(msgspec.Struct, frozen=True):
     """A declaration and its meaning.
 
     Types are written as the CEL compiler reads them: `int`, `list<~A>`, `optional<list<string>>`. An overload

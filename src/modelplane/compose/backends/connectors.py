@@ -6,8 +6,9 @@ of the routing sidecar, llm-d-router v0.9.0 (``pkg/sidecar/proxy/options.go``).
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from modelplane.api.containers import Container
 from modelplane.api.engines import Connector, Phase
@@ -23,8 +24,7 @@ def _vllm(connector: str, role: str) -> tuple[str, ...]:
     return (f"--kv-transfer-config={config}",)
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectorRow:
+class ConnectorRow(msgspec.Struct, frozen=True):
     """Additions of a connector to the pods of the two engines."""
 
     sidecar: str
@@ -33,7 +33,7 @@ class ConnectorRow:
     """Arguments of a prefill engine."""
     decode: tuple[str, ...]
     """Arguments of a decode engine."""
-    variables: tuple[Mapping[str, Any], ...] = field(default=())
+    variables: tuple[Mapping[str, Any], ...] = ()
     """Environment of both engines."""
     port_setting: str = ""
     """The flag or variable of a prefill engine with the port that the routing sidecar asks."""

@@ -45,8 +45,7 @@ FORMER: Final = tuple(form for form in reversed(Form) if form is not Form.LATEST
 """The forms of earlier versions, the newest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(msgspec.Struct, frozen=True):
     """Labels by which the pods of an engine are found."""
 
     pods: Mapping[str, str]
