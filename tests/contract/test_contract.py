@@ -66,7 +66,7 @@ def test_a_record_has_every_part(before):
     }
     assert "exit 1" in said["calls/wrong/modelcaches.txt"]
     assert "modelcache-ml-team-weights-124df" in said["calls/golden/model_cache/partial.txt"]
-    assert "kind: CustomResourceDefinition" in said["calls/install/0.txt"]
+    assert "kind: CustomResourceDefinition" in said["calls/install/3.txt"]
     assert "sha256:" in said["calls/package/configuration.txt"]
     assert "--front-door" in said["commands/render.txt"]
     assert "--home" in said["commands/supervise.txt"]

@@ -4,6 +4,7 @@ import pytest
 
 from support.crossplane.fleet import Fleet
 from support.crossplane.function_process import FunctionProcess
+from support.crossplane.in_process import by_its_own_clock
 from support.crossplane.manifests import (
     DEPLOYMENT,
     SERVICE,
@@ -69,7 +70,8 @@ def test_two_deployments_that_do_not_see_each_other_settle(function: FunctionPro
     assert sum(ready) <= 1
 
 
-def test_a_cluster_that_goes_away_and_comes_back_is_left_alone(fleet: Fleet) -> None:
+def test_a_cluster_that_goes_away_and_comes_back_is_left_alone() -> None:
+    fleet = prepared(by_its_own_clock())  # what has been away for hours is seldom asked about
     fleet.provider.poll_s = 60.0
     serving(with_clusters(fleet, "a", "b"), replicas=3)
     before, replicas = far(fleet, "Deployment"), fleet.named("ModelReplica")

@@ -74,7 +74,9 @@ def existing(
     "held",
     [
         pytest.param(existing("NamespaceNotLabeled"), id="the namespace is another's"),
-        pytest.param(existing("NamespaceNotLabeled", created=JUST_NOW), id="so from the start"),
+        pytest.param(
+            existing("NamespaceNotLabeled", created=JUST_NOW), id="the namespace is another's from the start"
+        ),
         pytest.param(existing("NamespaceTerminating"), id="the namespace is being deleted"),
         pytest.param(existing("Deploying", synced="False"), id="each write has failed for half an hour"),
     ],

@@ -21,5 +21,6 @@ def reasons(
 ) -> tuple[Documented, ...]:
     """Return the rows of one condition; ``alarming`` are the reasons that need an operator."""
     return tuple(
-        Documented(kind, type_, holds, reason, meaning, reason in alarming) for holds, reason, meaning in rows
+        Documented(kind, type_, holds, reason, meaning, reason in alarming and not holds)
+        for holds, reason, meaning in rows
     )

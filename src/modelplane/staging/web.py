@@ -127,12 +127,15 @@ def until(connection: socket.socket, seconds: float) -> Iterator[None]:
     timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
+    ended = TimeoutError(f"timed out: the answer did not begin within {seconds:.0f} s")
     try:
         yield
+    except (OSError, http.client.HTTPException) as error:
+        raise (ended if late.is_set() else error) from None
     finally:
         timer.cancel()
     if late.is_set():
-        raise TimeoutError(f"the answer did not begin within {seconds:.0f} s")
+        raise ended
 
 
 def opener(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:

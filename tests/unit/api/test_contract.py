@@ -284,6 +284,7 @@ ADDITIONS = {
     "InferenceGateway spec.rateLimitService*": "limits that are exact over several gateways",
     "InferenceGateway spec.tls*": "certificates of the gateway",
     "InferenceGateway status.url": "one URL for all models",
+    "InferenceGateway status.clusterGateways": "addresses that only endpoints of replicas lead to",
     "* status.observedGeneration": "tools that wait for an edit read it",
     "ModelService spec.aliases": "one URL for all models",
     "ModelService spec.hold*": "requests that wait for a replica",

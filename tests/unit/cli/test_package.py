@@ -110,7 +110,7 @@ def test_inspect_shows_a_function_with_how_it_runs(run, tmp_path):
 def test_inspect_shows_what_a_configuration_needs_and_holds(run, tmp_path):
     run("build", "configuration", "--version", "1.2.3")
     output = run("inspect", str(tmp_path / "modelplane-configuration-1.2.3.xpkg")).output
-    assert "  needs       Function ghcr.io/modelplane/function >=v1.2.3, <v2.0.0\n" in output
+    assert "  needs       Function ghcr.io/modelplane/function >=v1.2.3, <v1.3.0\n" in output
     assert "  Composition modelservices.modelplane.ai\n" in output
     assert "  runs" not in output
 

@@ -54,6 +54,7 @@ def test_the_endpoint_of_a_replica_that_does_not_serve_is_not_ready() -> None:
 
 
 def test_only_an_endpoint_with_a_credential_reads_a_secret_and_only_one_of_its_namespace() -> None:
-    assert [each.kind for each in requirements(endpoint(model="gpt-5"))] == ["InferenceGateway"]
-    _, secret = requirements(endpoint(credential={"secretRef": {"name": "openai"}}))
+    usual = ["InferenceGateway", "ModelReplica"]
+    assert [each.kind for each in requirements(endpoint(model="gpt-5"))] == usual
+    *_, secret = requirements(endpoint(credential={"secretRef": {"name": "openai"}}))
     assert (secret.kind, secret.namespace, secret.name, secret.labels) == ("Secret", "ml", "openai", {})

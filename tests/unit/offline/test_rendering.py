@@ -230,7 +230,7 @@ def test_what_envoy_is_told_is_shown():
     assert next(as_documents(found, owner)) == (
         '# ModelService "ml-team/qwen": 0 children\n'
         '# looked at: InferenceGateway "default" (1 found), ModelEndpoint (2 found), '
-        "ModelDeployment (0 found)\n"
+        'ModelDeployment (0 found), Secret "modelplane-gateway-keys" (0 found), ModelReplica (0 found)\n'
         "# told to the gateway (Envoy): /ml-team/qwen/ to 2 endpoints\n"
         "#   ml-team/outside: weight 1, https://api.example.com:443/openai/v1/, v1 not repeated, "
         "Host api.example.com\n"

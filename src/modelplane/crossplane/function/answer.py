@@ -208,7 +208,7 @@ def _report(owner: Object, observation: Observation, composition: Composition, n
     state = pace.State(
         is_ready,
         is_leaving=bool(owner["spec"].get("draining")),
-        awaits=row.lane is Lane.DECISIONS and not composition.unsatisfied,
+        awaits=(row.lane is Lane.DECISIONS and not composition.unsatisfied) or pace.overflows(composition),
         is_failing=bool(observation.problems),
         is_news={*conditions} != {*_repeated(owner)},
     )

@@ -57,6 +57,9 @@ _SKEW_S = 1.0
 _DEAF_S = 360.0
 """Time for which Crossplane drops events once it has begun to: five minutes and one reconcile."""
 
+_MOST_CHILDREN = 9
+"""Children whose changes until all are ready fit into the bucket, with those of their owner's own status."""
+
 _SOON_S = 2
 _PER_SECOND = 20
 """Replicas of a deployment on its way to Ready for each second of its time to live: each is applied again."""
@@ -119,6 +122,11 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
         return ordinary
     within = int(min(max(ordinary, 2 * since), longest))
     return within - within * _share(str(owner["metadata"].get("uid", ""))) // 500
+
+
+def overflows(composition: Composition) -> bool:
+    """Return True if the changes of the children that start take more tokens than a bucket has."""
+    return len(composition.children) > _MOST_CHILDREN
 
 
 def _starting(owner: Object) -> int:
