@@ -98,5 +98,7 @@ async def test_what_the_examples_render_is_admitted(identity):
 
 
 def test_a_case_has_each_kind_that_is_written():
-    written = {row.kind for row in workload_kinds.rows(Place.CLUSTERS)}
+    # Its definition is not published with a schema; test_cluster_identity.py writes one that is composed.
+    apart = {workload_kinds.NIC_CLUSTER_POLICY.kind}
+    written = {row.kind for row in workload_kinds.rows(Place.CLUSTERS)} - apart
     assert {manifest["kind"] for case in CASES for manifest in _golden(case)} == written

@@ -125,7 +125,9 @@ async def test_the_log_of_a_container_is_followed_to_its_end(agent: Agent, tmp_p
         "while not pathlib.Path('/told/end').exists(): time.sleep(0.05)\nprint('last')"
     )
     talking = container(source, volumeMounts=[{"name": "told", "mountPath": "/told"}])
-    volume = {"name": "told", "hostPath": {"path": str(tmp_path)}}
+    told = tmp_path / "told"  # the folder above has the program of the container engine
+    told.mkdir()
+    volume = {"name": "told", "hostPath": {"path": str(told)}}
     await agent.create(pod("talking", talking, restartPolicy="Never", volumes=[volume]))
     await agent.pod("talking", is_running)
 
@@ -148,7 +150,7 @@ async def test_the_log_of_a_container_is_followed_to_its_end(agent: Agent, tmp_p
     assert following.stdout is not None
     async with asyncio.timeout(PATIENCE_S):
         assert await following.stdout.readline() == b"line 4\n"
-        (tmp_path / "end").touch()
+        (told / "end").touch()
         assert await following.stdout.read() == b"last\n"
         assert await following.wait() == 0
     assert agent.kubectl("logs", "talking", "--tail=2") == "line 4\nlast\n"

@@ -39,6 +39,8 @@ from support.patience import PATIENCE_S
 from support.service_accounts import kubeconfig
 from support.shells import Shell, shell
 
+INSTALL = "modelplane install --image registry.example/modelplane:1"
+
 pytestmark = pytest.mark.kubernetes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "01-first-answer"
@@ -68,7 +70,7 @@ def cluster(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def installed(cluster: Shell) -> str:
     """What kubectl said to the manifests."""
-    return cluster.run("modelplane install | kubectl apply --validate=strict -f -")
+    return cluster.run(f"{INSTALL} | kubectl apply --validate=strict -f -")
 
 
 @pytest.fixture(scope="module")
@@ -165,10 +167,10 @@ async def _open_the_way(cluster: Shell) -> None:
 
 
 def test_the_manifests_are_applied_as_they_are_written(cluster: Shell, installed: str) -> None:
-    written = list(yaml.safe_load_all(cluster.run("modelplane install")))
+    written = list(yaml.safe_load_all(cluster.run(INSTALL)))
     assert [line.rpartition(" ")[2] for line in installed.splitlines()] == ["created"] * len(written)
     before = _versions(cluster)
-    cluster.run("modelplane install | kubectl apply --validate=strict -f -")
+    cluster.run(f"{INSTALL} | kubectl apply --validate=strict -f -")
     assert _versions(cluster) == before
 
 
@@ -216,7 +218,7 @@ def _versions(cluster: Shell) -> dict[str, str]:
     }
 
 
-APPLY = "modelplane install --apply --timeout 1"
+APPLY = f"{INSTALL} --apply --timeout 1"
 
 
 @pytest.mark.usefixtures("fleet")
@@ -259,7 +261,7 @@ def test_an_upgrade_removes_what_only_the_version_before_had(cluster: Shell) -> 
     cluster.run(
         f"kubectl create sa old {shlex.join(SYSTEM)}; kubectl label sa old {shlex.join(SYSTEM)} {labels}"
     )
-    tried = cluster.run("modelplane install --apply --upgrade --dry-run server")
+    tried = cluster.run(f"{INSTALL} --apply --upgrade --dry-run server")
     assert f"kinds: {len(COMPOSED)} unchanged" in tried
     assert "everything else: 1 changed" in tried
     assert "removed ServiceAccount modelplane-system/old, of version 0.0.1" in tried
@@ -333,7 +335,7 @@ def test_what_crossplane_owns_is_left_to_it(cluster: Shell) -> None:
     patch = shlex.quote(json.dumps({"metadata": {"ownerReferences": [reference]}}))
     definition = Path(__file__).parents[2] / "package" / "crds" / "modelplane.ai_modelservices.yaml"
     cluster.run(f"kubectl apply -f {definition}; kubectl patch crd {name} --type=merge -p {patch}")
-    said = cluster.run("modelplane install --apply", check=False)
+    said = cluster.run(f"{INSTALL} --apply", check=False)
     assert said == (
         f"Error: the controllers must not run: Crossplane owns CustomResourceDefinition {name}: "
         "see docs/how-to/move-to-crossplane.md\n"

@@ -21,6 +21,8 @@ from support.patience import PATIENCE_S
 from support.shells import Shell, shell
 from support.third_party_crds import definitions
 
+INSTALL = "modelplane install --image registry.example/modelplane:1"
+
 pytestmark = pytest.mark.kubernetes
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +72,7 @@ def fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         here.run("kubectl apply --server-side -f foreign.yaml; kubectl create namespace crossplane-system")
         for name in ("crossplane", "provider-kubernetes-7f3a", "another"):
             here.run(f"kubectl create deployment {name} -n crossplane-system --image=example/{name}")
-        here.run("modelplane install | kubectl apply -f -")
+        here.run(f"{INSTALL} | kubectl apply -f -")
         here.run(
             "kubectl wait crd --all --for=condition=Established --timeout=180s; kubectl apply -f fleet.yaml"
         )
@@ -229,7 +231,7 @@ def test_and_back_every_object_stays_and_crossplane_has_none(fleet: Shell) -> No
         "kubectl get objects.kubernetes.m.crossplane.io,clusterusages.protection.crossplane.io -A -o name"
     )
     assert children.split() == ["object.kubernetes.m.crossplane.io/somebody-elses"]
-    installed = fleet.run("modelplane install --apply --timeout 1", check=False)
+    installed = fleet.run(f"{INSTALL} --apply --timeout 1", check=False)
     assert f"kinds: {len(COMPOSED)} changed" in installed
     assert "replicas are available" in installed, "it waits for pods, which no node runs here"
     assert uids(fleet) == before

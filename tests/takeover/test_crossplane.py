@@ -39,14 +39,17 @@ PASSING = {"resourceVersion", "managedFields", "generation", "observedGeneration
 PASSING |= {"message", "lastTransitionTime", "users"}
 """Fields that may differ between versions: texts with the time of their change, and counters."""
 ADDED = {SPEC_HASH, SERVED_MODEL, "watch", "celQuery", "managementPolicies", "llmInferenceService", *MADE}
+ADDED |= {"modelplane.ai/owner-uid", "modelplane.ai/owner-namespace", "modelplane.ai/owner-name"}
+ADDED |= {"modelplane.ai/owner-kind", "modelplane.ai/child", "clusterGateways"}
 """Annotations, labels of namespaces, and fields by which an object is observed, of one version only."""
 
-NEW_CONDITIONS: frozenset[str] = frozenset()
-"""Types of conditions of the later version only."""
+NEW_TYPES = frozenset({"RequestHeaderModifier"})
+"""Types of conditions, and of filters of routes, that differ: the later version sends and removes tokens."""
 
-OF_ONE_VERSION = ("-crossplane-llminferenceservice-", "-disruption-qwen-")
-"""In the names of Objects of one version only: the later one observes a definition on each cluster by them,
-and the earlier one composes a budget for an engine of one pod, which forbids no eviction."""
+OF_ONE_VERSION = ("-crossplane-llminferenceservice-", "-disruption-qwen-", "modelplane-gateway-keys")
+"""In the names of objects of one version only: the later one observes a definition on each cluster by them
+and has a key for tokens, and the earlier one composes a budget for an engine of one pod, which forbids no
+eviction."""
 
 
 class Functions:
@@ -148,11 +151,11 @@ def lasting(value: Any, passing: Collection[str]) -> Any:
 
 
 def _is_new(value: Any) -> bool:
-    """Return True for a condition that only the later version has, and for what names an object of it."""
+    """Return True for a condition or a filter of the later version only, and for what names an object of it."""
     if not isinstance(value, Mapping):
         return False
     name = str(value.get("name", ""))
-    return value.get("type") in NEW_CONDITIONS or any(part in name for part in OF_ONE_VERSION)
+    return value.get("type") in NEW_TYPES or any(part in name for part in OF_ONE_VERSION)
 
 
 def test_who_takes_over_changes_nothing_and_neither_does_the_way_back(

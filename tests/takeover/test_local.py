@@ -88,7 +88,11 @@ NEW_KINDS = {
 }
 """Definitions that the last release did not install."""
 
-NEW_OBJECTS = {("Secret", "modelplane-gateway-keys")}
+NEW_OBJECTS = {
+    ("Secret", "modelplane-gateway-keys"),
+    ("ValidatingAdmissionPolicy", "modelplane-workloads"),
+    ("ValidatingAdmissionPolicyBinding", "modelplane-workloads"),
+}
 """Objects that the last release did not have."""
 
 NEW_FILES: frozenset[str] = frozenset()
