@@ -135,7 +135,8 @@ def _cluster_gateways(request: Request[InferenceGateway]) -> dict[str, list[str]
         found = set(request.owner.status.cluster_gateways)
     else:
         # Decoding each cluster would cost more than all the rest.
-        found = {each["status"]["gateway"].get("address", "") for each in request.found(CLUSTERS.key)}
+        gateways = (each.get("status", {}).get("gateway", {}) for each in request.found(CLUSTERS.key))
+        found = {gateway.get("address", "") for gateway in gateways}
     return {"clusterGateways": sorted(found - {""})} if found - {""} else {}
 
 
