@@ -6,6 +6,7 @@ identity may write is the same as for the controllers.
 
 import copy
 import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from support.service_accounts import kubeconfig
 
 pytestmark = pytest.mark.kubernetes
 
-TEAM, OTHERS = "ml-team", "monitoring"
+TEAM, OTHERS, PROBED = "ml-team", "monitoring", "probed"
 RULES = Path(__file__).with_name("identity_rules_crossplane.txt")
 NAMESPACES = {TEAM: "a labeled one", "modelplane-system": "the system's", OTHERS: "an unlabeled one"}
 DEFINITION = "widgets.example.com"
@@ -78,6 +79,7 @@ async def administrator(own_control_plane: ControlPlane) -> AsyncIterator[Client
             *inference_cluster.manifests(crossplane=True),
             namespace(TEAM, labels=MADE),
             namespace(OTHERS),
+            namespace(PROBED),
             definition(),
         ):
             await client.apply(manifest)
@@ -97,7 +99,9 @@ async def provider(
         async def acts() -> bool:
             # One of each policy: an API server takes a moment to act by a new one.
             probes = (deployment(OTHERS), deployment(TEAM, hostPID=True), namespace("kube-probe"))
-            changes = (namespace(OTHERS, labels=OURS), definition(singular="gadget"))
+            # A new change each time, of a namespace of no case: one that is too early is carried out.
+            labels = {"probe": str(time.monotonic_ns())}
+            changes = (namespace(PROBED, labels=labels), definition(singular="gadget"))
             return all([await refusal(client, each) for each in (*probes, *changes)])
 
         await eventually(acts)
