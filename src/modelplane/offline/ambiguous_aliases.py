@@ -6,12 +6,10 @@ names both. A client that may use one of them only gets that one.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import (
     DEFAULT_NAME,
     EVERY_NAMESPACE,
@@ -35,11 +33,8 @@ class AmbiguousAliases(msgspec.Struct):
 
     def read(self, manifest: Manifest) -> None:
         """Remember an object that names a service."""
-        if manifest.kind is None or manifest.kind.type not in (InferenceGateway, ModelService):
-            return
-        try:
-            decoded: Any = decode_as(manifest.kind.type, manifest.node.plain())
-        except InvalidObject:
+        decoded = manifest.decoded(InferenceGateway, ModelService)
+        if decoded is None:
             return
         if isinstance(decoded, ModelService):
             namespace, name = decoded.metadata.namespace or "default", decoded.metadata.name

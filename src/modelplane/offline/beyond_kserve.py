@@ -5,12 +5,10 @@ it selects. It may still be placed on another cluster.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import ModelDeployment, ReplicaTemplate
 from modelplane.api.serving_backend import ServingBackend
@@ -27,11 +25,8 @@ class BeyondKServe(msgspec.Struct):
 
     def read(self, manifest: Manifest) -> None:
         """Remember a cluster with the backend KServe, or a deployment."""
-        if manifest.kind is None or manifest.kind.type not in (InferenceCluster, ModelDeployment):
-            return
-        try:
-            decoded: Any = decode_as(manifest.kind.type, manifest.node.plain())
-        except InvalidObject:
+        decoded = manifest.decoded(InferenceCluster, ModelDeployment)
+        if decoded is None:
             return
         if isinstance(decoded, ModelDeployment):
             self._deployments.append((manifest, decoded.replica_template()))

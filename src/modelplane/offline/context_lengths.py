@@ -5,12 +5,10 @@ not known. A model is that of an engine's command line, else of the ModelCache a
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.offline.diagnostics import Problem, Severity
@@ -32,11 +30,8 @@ class ContextLengths(msgspec.Struct):
 
     def read(self, manifest: Manifest) -> None:
         """Remember a deployment, or a cache of a repository of the hub."""
-        if manifest.kind is None or manifest.kind.type not in (ModelCache, ModelDeployment):
-            return
-        try:
-            decoded: Any = decode_as(manifest.kind.type, manifest.node.plain())
-        except InvalidObject:
+        decoded = manifest.decoded(ModelCache, ModelDeployment)
+        if decoded is None:
             return
         if isinstance(decoded, ModelDeployment):
             self._deployments.append((manifest, decoded))

@@ -5,10 +5,11 @@ One rule: every command reads objects in the same way, so that the others accept
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import GROUP
 from modelplane.offline import diagnostics
@@ -48,6 +49,15 @@ class Manifest(msgspec.Struct, frozen=True):
     def where(self) -> str:
         """File and line, as its name in messages."""
         return f"{self.source.name}:{self.place.line}"
+
+    def decoded(self, *types: type) -> Any:
+        """Return the object, if it is valid and of one of these types; None otherwise."""
+        if self.kind is None or self.kind.type not in types:
+            return None
+        try:
+            return decode_as(self.kind.type, self.node.plain())
+        except InvalidObject:
+            return None
 
     def problem(self, path: Path, message: str) -> Problem:
         """Return a problem with one of its fields."""

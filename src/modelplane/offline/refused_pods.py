@@ -6,12 +6,10 @@ cluster is warned of, because the InferenceCluster may accept it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import ModelDeployment, ReplicaTemplate
 from modelplane.api.pod_keys import DEFAULT_RULES, TEAMS_DOMAIN, VARIABLE, KeyRules, PodPart, refused
@@ -28,11 +26,8 @@ class RefusedPods(msgspec.Struct):
 
     def read(self, manifest: Manifest) -> None:
         """Remember a cluster or a deployment."""
-        if manifest.kind is None or manifest.kind.type not in (InferenceCluster, ModelDeployment):
-            return
-        try:
-            decoded: Any = decode_as(manifest.kind.type, manifest.node.plain())
-        except InvalidObject:
+        decoded = manifest.decoded(InferenceCluster, ModelDeployment)
+        if decoded is None:
             return
         if isinstance(decoded, ModelDeployment):
             self._deployments.append((manifest, decoded.replica_template()))
