@@ -124,7 +124,7 @@ class UsedBudget(Model):
 
 
 class SeenHash(Model):
-    """When a hash was first seen in the key."""
+    """Time at which a hash was first seen in the key."""
 
     sha256: Annotated[str, about("The hash.", min_length=64, max_length=64, pattern="^[0-9a-f]{64}$")]
     first_seen: Annotated[dt.datetime, about("Time at which the hash was first seen in the key."), _MOMENT]

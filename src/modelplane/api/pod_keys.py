@@ -118,7 +118,7 @@ class PodPart(NamedTuple):
     key: str
 
     def __str__(self) -> str:
-        """What it is, and its key, as messages name them."""
+        """The kind of the entry and its key, as messages name them."""
         return f'{self.what} "{self.key}"'
 
 

@@ -176,7 +176,7 @@ class Request(Generic[Owner]):
     observes_capacity: bool = False
     """True if the caller watches the nodes and devices of clusters: the controllers."""
     gateway_answer: str | None = None
-    """Why the gateway of the owner, an InferenceCluster, answers no request; empty if it answers.
+    """Cause for which the gateway of the owner, an InferenceCluster, does not answer; empty if it answers.
 
     None where nothing asks it: under Crossplane, offline, and a gateway that no serving stack made.
     """

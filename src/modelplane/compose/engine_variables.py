@@ -52,7 +52,7 @@ class Undefined(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What the program receives, and the remedies."""
+        """The literal text that the program receives, and the remedies."""
         reference = f"$({self.name})"
         return (
             f"nothing sets the variable of {reference}, so the program receives these characters: set it in "

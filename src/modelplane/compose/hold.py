@@ -38,7 +38,7 @@ class LeftOut:
 
     @property
     def problem(self) -> str:
-        """Why endpoints get no requests; empty if none is left out."""
+        """The cause for which endpoints get no requests; empty if none is left out."""
         if rule := self.admitted.rule:
             return self.admitted.problem or str(rule)
         return tier_budgets.SPENT if self.closed else ""

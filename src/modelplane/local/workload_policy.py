@@ -1,4 +1,4 @@
-"""Who may write the workloads of this machine that have Modelplane's label.
+"""Admission policy for workloads of this machine that have Modelplane's label.
 
 The node agent runs some programs only for pods that the controllers composed, and knows those by the label of
 their workload (see ``composed`` of the node agent). A role cannot limit a label, so the API server checks it.

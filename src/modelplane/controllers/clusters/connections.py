@@ -46,7 +46,7 @@ class Clusters:
         self._accesses: dict[str, Access] = {}
         self._problems: dict[str, str] = {}
         self._without: dict[str, float] = {}
-        """When each cluster without a connection was first found without one, on the event loop's clock."""
+        """Time at which each cluster was first found without a connection, on the event loop's clock."""
         self._expiring: dict[str, str] = {}
         self._installers: dict[str, str] = {}
         self._turn = asyncio.Semaphore(_OPENED_AT_A_TIME)

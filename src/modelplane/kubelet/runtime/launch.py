@@ -182,7 +182,7 @@ async def _make_model(machine: Machine, words: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Walls:
-    """What is between a command and the machine."""
+    """Protection of the machine from the command of a pod."""
 
     prefix: tuple[str, ...] = ()
     """Words before a command that mount a pod's volumes for it."""
