@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from modelplane.host import addresses
-from modelplane.local import binary
-from modelplane.local.home import Home
-from support.fleets import Fleet
+from support.fleets import Fleet, fleet_of_processes
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
@@ -25,18 +23,8 @@ REMEDY = "start a container runtime (docker, podman or nerdctl), or allow comman
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """A fleet without containers and host commands, and a tenant of one namespace."""
-    made = binary.find_or_build(lambda _progress: None)
-    started = Fleet(Home(tmp_path_factory.mktemp("attacked")), made)
-    try:
-        started.modelplane("up", "--container-engine=none")
-        started.kubectl("create", "namespace", "tenant")
-        started.kubectl(
-            "create", "rolebinding", "-n", "tenant", "tenant", "--clusterrole=edit", "--user=tenant"
-        )
+    with fleet_of_processes(tmp_path_factory.mktemp("attacked")) as started:
         yield started
-    finally:
-        started.modelplane("down")
 
 
 def create(fleet: Fleet, folder: Path, name: str, container: dict[str, Any], **spec: Any) -> None:

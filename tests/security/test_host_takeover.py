@@ -18,9 +18,7 @@ from modelplane.compose.cache_volume import MARKER
 from modelplane.compose.hydration_program import PROGRAM, SOURCES_PROGRAM
 from modelplane.compose.hydration_requirements import REQUIREMENTS
 from modelplane.compose.images import ENDPOINT_PICKER, HYDRATION
-from modelplane.local import binary
-from modelplane.local.home import Home
-from support.fleets import Fleet
+from support.fleets import Fleet, fleet_of_processes
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
@@ -52,18 +50,8 @@ SOURCES = {
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """A fleet without containers and host commands, and a tenant of one namespace."""
-    made = binary.find_or_build(lambda _progress: None)
-    started = Fleet(Home(tmp_path_factory.mktemp("attacked")), made)
-    try:
-        started.modelplane("up", "--container-engine=none")
-        started.kubectl("create", "namespace", "tenant")
-        started.kubectl(
-            "create", "rolebinding", "-n", "tenant", "tenant", "--clusterrole=edit", "--user=tenant"
-        )
+    with fleet_of_processes(tmp_path_factory.mktemp("attacked")) as started:
         yield started
-    finally:
-        started.modelplane("down")
 
 
 def engine(*mounts: Mapping[str, Any], name: str = "engine", **fields: Any) -> dict[str, Any]:

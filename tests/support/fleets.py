@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.local import lifecycle, setup
+from modelplane.local import binary, lifecycle, setup
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
 from support.patience import PATIENCE_S
@@ -75,3 +75,18 @@ class Fleet(ControlPlane):
     def kubectl(self, *arguments: str, check: bool = True) -> str:
         """Run kubectl against the fleet and return what it prints."""
         return self.modelplane("kubectl", *arguments, check=check)
+
+
+@contextmanager
+def fleet_of_processes(folder: Path) -> Iterator[Fleet]:
+    """Run a fleet without containers and host commands, with a tenant of one namespace."""
+    fleet = Fleet(Home(folder), binary.find_or_build(lambda _progress: None))
+    try:
+        fleet.modelplane("up", "--container-engine=none")
+        fleet.kubectl("create", "namespace", "tenant")
+        fleet.kubectl(
+            "create", "rolebinding", "-n", "tenant", "tenant", "--clusterrole=edit", "--user=tenant"
+        )
+        yield fleet
+    finally:
+        fleet.modelplane("down")
