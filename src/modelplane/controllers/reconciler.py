@@ -247,7 +247,8 @@ class Reconciler:
             named = informer.get(requirement.name, requirement.namespace)
             return () if named is None else (named,)
         found = informer.in_namespace(requirement.namespace) if requirement.namespace else tuple(informer)
-        return tuple(filter(requirement.matches, found)) if requirement.labels else found
+        is_narrow = requirement.labels or requirement.with_status
+        return tuple(filter(requirement.matches, found)) if is_narrow else found
 
     def _observed(self, owner: Object, clusters: Collection[str]) -> dict[str, Object]:
         """Return the owner's children on the control plane, and on the clusters that it now looks at."""

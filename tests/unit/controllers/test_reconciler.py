@@ -8,6 +8,7 @@ import pytest
 
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Blocked, Composition, Requirement
+from modelplane.compose.inference_gateway import CLUSTERS
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
@@ -204,6 +205,16 @@ async def test_a_deployment_with_all_it_asked_for_looks_up_only_for_its_own_clus
         await bench.reconciler.reconcile(DEPLOYMENT)
         found = [each["metadata"]["name"] for each in fleet if [*bench.interests.triggered_by(each, "")]]
         assert found == woken
+
+
+async def test_objects_without_the_required_status_are_not_found(client: Client, clusters: Clusters) -> None:
+    bench = Bench(client, clusters)
+    new, young, serving = (_cluster(name) for name in ("new", "young", "serving"))
+    del new["status"]
+    young["status"] = {}
+    for cluster in (new, young, serving):
+        bench.informers["InferenceCluster"].remember(cluster)
+    assert bench.reconciler._find(CLUSTERS) == (serving,)
 
 
 async def test_what_was_written_is_told_at_once(plane: Any, client: Client, clusters: Clusters) -> None:
