@@ -205,10 +205,11 @@ def _report(owner: Object, observation: Observation, composition: Composition, n
     row = COMPOSERS[str(owner["kind"])]
     written = {name: value for name, value in composition.status.items() if name not in row.only_controllers}
     conditions = [*_explained(composition.conditions, observation)]
+    awaits = not composition.unsatisfied if row.lane is Lane.DECISIONS else pace.overflows(composition)
     state = pace.State(
         is_ready,
         is_leaving=bool(owner["spec"].get("draining")),
-        awaits=(row.lane is Lane.DECISIONS and not composition.unsatisfied) or pace.overflows(composition),
+        awaits=awaits,
         is_failing=bool(observation.problems),
         is_news={*conditions} != {*_repeated(owner)},
     )

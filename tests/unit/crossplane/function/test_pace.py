@@ -178,6 +178,11 @@ class TestTimesToLive:
         waiting = {**owner(said("Ready", "False", 1)), "spec": {"replicas": replicas}}
         assert pace.seconds(waiting, pace.State(False, awaits=True), NOW) == seconds
 
+    @pytest.mark.parametrize(("children", "overflows"), [(9, False), (10, True)])
+    def test_changes_of_many_children_overflow_a_bucket(self, children: int, overflows: bool) -> None:
+        desired = tuple(Desired(str(key), {}, lambda _: True) for key in range(children))
+        assert pace.overflows(Composition(children=desired)) is overflows
+
     def test_one_that_leaves_is_looked_at_soon(self) -> None:
         assert (
             pace.seconds(self.ready(3600, kind="ModelReplica"), pace.State(True, is_leaving=True), NOW) == 2
