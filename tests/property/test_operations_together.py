@@ -339,6 +339,7 @@ class World:
 @given(st.integers(0, 2**32))
 @example(1114)  # one that cannot be seen was removed before one that is known not to serve
 @example(1250)  # two replicas were marked as surge, where one was asked for
+@example(6939)  # a replica that is no longer withdrawn was written twice, and did not count as serving
 @example(40718)  # a replica that leaves is being updated, and was counted on
 def test_all_operations_at_once_take_nothing_that_serves_and_end_as_asked(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - not for secrets

@@ -318,8 +318,9 @@ def _children(
         manifest = encode(wanted[key])
         if canary_replicas.is_withdrawn(wanted[key], trial):
             manifest["spec"]["draining"] = True
-        elif is_draining(request.observed.get(key)):
-            # Written although it is the default, because Crossplane or a controller may have set it.
+        elif "draining" in request.observed.get(key, {}).get("spec", {}):
+            # Written although it is the default: without it one that drained would still drain, and one that
+            # has it as false would be a new generation, which no cluster has reported on.
             manifest["spec"]["draining"] = False
         yield Desired(key, manifest, when_condition(READY))
     staying = {replica.metadata.name for replica in wanted.values()}
