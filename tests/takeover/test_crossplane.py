@@ -151,7 +151,7 @@ def lasting(value: Any, passing: Collection[str]) -> Any:
 
 
 def _is_new(value: Any) -> bool:
-    """Return True for a condition or a filter of the later version only, and for what names an object of it."""
+    """Return True for what the later version alone writes: a condition, a filter, a name of either."""
     if not isinstance(value, Mapping):
         return False
     name = str(value.get("name", ""))
