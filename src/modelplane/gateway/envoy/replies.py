@@ -7,7 +7,7 @@ reference, "Error codes"); an SDK shows the message to its user.
 import json
 from typing import Any
 
-from modelplane.gateway.envoy import rate_limits
+from modelplane.gateway.envoy import rate_limits, retries
 from modelplane.gateway.envoy.module import ERRORS
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.envoy.upstream_addresses import DENIED, DENIED_TO_OTHERS
@@ -71,6 +71,7 @@ def own_errors(listener: Listener) -> dict[str, Any]:
             _overloaded(),
             _destination_refused(),
             *([] if rate_limits.service_of(listener) is None else [_not_counted()]),
+            *([] if listener.front else [_broken_again()]),
             _mapper({"and_filter": {"filters": [own, failed]}}, "server_error"),
             _mapper(own, "invalid_request_error"),
         ]
@@ -99,6 +100,21 @@ def _destination_refused() -> dict[str, Any]:
         "body_format_override": {
             "json_format": _error(message, "invalid_request_error", "destination_refused")
         },
+    }
+
+
+def _broken_again() -> dict[str, Any]:
+    """Return the reply of a cluster's gateway that has no other replica asked."""
+    message = (
+        "a model server broke the connection after it had read this request, which was sent before: it is "
+        "not sent to another server, because it may crash that one too: see kubectl get modelreplicas"
+    )
+    # The connection ended, or the server ended the stream: it was there, and had the request.
+    was_read = {"response_flag_filter": {"flags": ["UC", "UR"]}}
+    return {
+        "filter": {"and_filter": {"filters": [was_read, _expression(retries.SENT_BEFORE)]}},
+        "status_code": 502,
+        "body_format_override": {"json_format": _error(message, "server_error", "model_server_failed")},
     }
 
 

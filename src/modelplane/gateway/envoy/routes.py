@@ -18,12 +18,12 @@ from modelplane.gateway.envoy import (
     paths,
     priority_groups,
     replies,
+    retries,
     rewrite,
     tokens,
     upstream_addresses,
 )
 from modelplane.gateway.envoy.clusters import cluster_name
-from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Listener, Route
 from modelplane.gateway.tiers import Shares, attempts
 
@@ -36,7 +36,6 @@ _BOUND = "modelplane.regions"
 _BY_MODEL = "/v1/"
 """Prefix of the paths that the module routes by the model in the body."""
 
-_RETRIES = 2
 _RETRIED_IN_TIERS = [429, 503]
 _RETRIED_BYTES = 1 << 20
 
@@ -175,7 +174,7 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
     is_ordered = route.settings.balancing is not None
     if groups := attempts(route.backends, is_ordered=is_ordered):
         return _with_tiers(matched, listener, route, groups)
-    action = {**_clusters(listener, route), "timeout": "0s", "retry_policy": _retry_policy(route)}
+    action = {**_clusters(listener, route), "timeout": "0s", "retry_policy": retries.policy(listener, route)}
     return {**matched, **_picked(listener, route), "route": action}
 
 
@@ -202,10 +201,10 @@ def _with_tiers(
 ) -> dict[str, Any]:
     """Return the route that asks tier after tier, at most once each backend."""
     matched["metadata"]["filter_metadata"] |= priority_groups.names(listener, route.backends)
-    retries = {"retriable_status_codes": _RETRIED_IN_TIERS, "num_retries": len(groups) - 1}
+    tiers = {"retriable_status_codes": _RETRIED_IN_TIERS, "num_retries": len(groups) - 1}
     # Each attempt is at another backend, which need not recover first.
     waits = {"base_interval": "0.001s", "max_interval": "0.01s"}
-    policy = {**_retry_policy(route), **retries, "retry_back_off": waits}
+    policy = {**retries.policy(listener, route), **tiers, "retry_back_off": waits}
     specifier = priority_groups.specifier(listener, groups)
     if route.settings.balancing is not None:
         specifier = priority_groups.ordered(specifier, listener, route.backends)
@@ -222,25 +221,3 @@ def clusters_of(route: Mapping[str, Any]) -> Iterator[str]:
         yield cluster["name"]
     yield from priority_groups.clusters(action)
     yield from endpoint_pickers.clusters_of(route)
-
-
-def _retry_policy(route: Route) -> dict[str, Any]:
-    """Return the retries: before the first byte of an answer, and on a 503 if there is another backend."""
-    conditions = ["connect-failure", "refused-stream", "reset"]
-    elsewhere = len(route.backends) > 1 or len(route.backends[0].hosts) > 1
-    return {
-        # The next gateway answers 503 for a replica that is gone.
-        "retry_on": ",".join([*conditions, "retriable-status-codes"] if elsewhere else conditions),
-        "retriable_status_codes": [503] if elsewhere else [],
-        "num_retries": _RETRIES,
-        "refresh_cluster_on_retry": len(route.backends) > 1,
-        "retry_host_predicate": [
-            {
-                "name": "envoy.retry_host_predicates.previous_hosts",
-                "typed_config": {
-                    "@type": f"{ENVOY}extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
-                },
-            }
-        ],
-        "host_selection_retry_max_attempts": 5,
-    }

@@ -7,6 +7,7 @@ of this name from elsewhere is removed before.
 from collections.abc import Mapping
 from typing import Any
 
+from modelplane.gateway.envoy import retries
 from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
 from modelplane.gateway.table import Backend, Listener, Route
 from modelplane.gateway.tokens import HEADERS
@@ -24,6 +25,7 @@ def below_router(listener: Listener) -> list[dict[str, Any]]:
         value = f"%CLUSTER_METADATA({TOKENS}:{header})%"
         sent = {"header": {"key": header, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
         mutations.append({"append": sent})
+    mutations.append(retries.numbered())
     return [
         {
             "name": TOKENS,

@@ -69,9 +69,29 @@ def test_a_route_with_tiers_asks_another_backend_at_each_attempt() -> None:
     assert policy["retry_on"].split(",") == [
         "connect-failure",
         "refused-stream",
-        "reset",
+        "reset-before-request",
         "retriable-status-codes",
     ]
+
+
+REPLICAS = tuple(replace(each, tokens=()) for each in (A, B))
+
+
+@pytest.mark.parametrize(
+    ("backends", "front", "is_sent"),
+    [
+        pytest.param(REPLICAS, Front(), True, id="of replicas whose clusters are lost"),
+        pytest.param((*REPLICAS, OUTSIDE), Front(), False, id="not of one that may be an engine itself"),
+        pytest.param(REPLICAS, None, False, id="not of an engine behind the gateway of its cluster"),
+    ],
+)
+def test_what_a_server_has_read_is_sent_again(
+    backends: tuple[Backend, ...], front: Front | None, is_sent: bool
+) -> None:
+    routes = (Route("ml/qwen", "/ml/qwen/", backends, "none"),)
+    (host,) = route_configuration(Listener("one", "127.0.0.1", 80, routes, front=front))["virtual_hosts"]
+    [route] = [each["route"] for each in host["routes"] if "route" in each]
+    assert ("reset" in route["retry_policy"]["retry_on"].split(",")) is is_sent
 
 
 def test_a_route_names_its_only_backend_and_gives_several_their_weights() -> None:

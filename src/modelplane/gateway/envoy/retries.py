@@ -1,0 +1,56 @@
+"""What is sent again, and how often: a request that no server has read whole, and else once.
+
+A prompt that crashes an engine would crash each engine that it is sent to. So the gateway of a cluster sends
+again only what its engine cannot have read, and tells an engine that broke off a first attempt (503, which
+the fleet's gateway sends to another replica) from one that broke off a later one (502, which ends it).
+"""
+
+from typing import Any
+
+from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.gateway.table import Listener, Route
+
+ATTEMPT = "modelplane-attempt"
+"""Header by which the gateway of a cluster knows how often the fleet's gateway has sent a request."""
+
+SENT_BEFORE = f"'{ATTEMPT}' in request.headers && request.headers['{ATTEMPT}'] != '1'"
+"""Expression that holds for a request that was sent before."""
+
+_RETRIES = 2
+_UNREAD = ("connect-failure", "refused-stream", "reset-before-request")
+
+
+def policy(listener: Listener, route: Route) -> dict[str, Any]:
+    """Return the retries of a route: before the first byte of an answer, and on a 503 if there is another."""
+    elsewhere = len(route.backends) > 1 or len(route.backends[0].hosts) > 1
+    # The next gateway answers 503 for a replica that is gone.
+    conditions = (*_UNREAD, *(["reset"] if _are_gateways(listener, route) else []))
+    return {
+        "retry_on": ",".join([*conditions, "retriable-status-codes"] if elsewhere else conditions),
+        "retriable_status_codes": [503] if elsewhere else [],
+        "num_retries": _RETRIES,
+        "refresh_cluster_on_retry": len(route.backends) > 1,
+        "retry_host_predicate": [
+            {
+                "name": "envoy.retry_host_predicates.previous_hosts",
+                "typed_config": {
+                    "@type": f"{ENVOY}extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
+                },
+            }
+        ],
+        "host_selection_retry_max_attempts": 5,
+    }
+
+
+def _are_gateways(listener: Listener, route: Route) -> bool:
+    """Return True if every backend is a replica behind the gateway of its cluster.
+
+    No request crashes a gateway: a connection that it breaks is a cluster that is lost.
+    """
+    return listener.front is not None and all(each.tokens is not None for each in route.backends)
+
+
+def numbered() -> dict[str, Any]:
+    """Return the change of headers that numbers the attempts of the fleet's gateway."""
+    header = {"key": ATTEMPT, "value": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%"}
+    return {"append": {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}}
