@@ -3,14 +3,16 @@
 A cluster that refuses is not tried again in the same pass, in which free nodes only decrease. So the clusters
 wait in a heap, and only those that are tried cost time. The first rank of a cluster counts the devices that a
 place there strands at the least, whatever the selectors accept. When its turn comes, its rank is that of the
-least cost that a place there can have, and at last the true one.
+least cost that a place there can have, and at last the true one. Of the clusters with the same first rank,
+only the next one by name is in the heap, because most of a large fleet are not tried at all.
 """
 
 import heapq
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, TypeAlias
 
 from modelplane.scheduler.cost import Cost, least_stranded
@@ -45,25 +47,32 @@ class ClusterQueue:
         self._offers: dict[str, Offer] = {}
         self._refused: list[Refused] = []
         self._full: list[Cluster] = []
-        clusters = state.clusters
-        first = {
-            node: self._first_rank(0, node) for node in {each.smallest_node for each in clusters.values()}
-        }
+        self._ranks: dict[tuple[int, Cost], Rank] = {}
+        self._first: dict[int, Cost] = {}
         self._heap = [
-            (first[each.smallest_node], name) for name, each in clusters.items() if name not in self._load
-        ]
-        self._heap += [
-            (self._first_rank(load, clusters[name].smallest_node), name)
+            (self._first_rank(load, state.clusters[name].smallest_node), name)
             for name, load in self._load.items()
-            if name in clusters
+            if name in state.clusters
         ]
         heapq.heapify(self._heap)
+        self._tried = set(self._load)
+        self._untried: defaultdict[int, list[str]] = defaultdict(list)
+        for name, each in state.clusters.items():
+            self._untried[each.smallest_node].append(name)
+        for smallest_node, names in self._untried.items():
+            if self._load:
+                names[:] = (name for name in names if name not in self._load)
+            heapq.heapify(names)
+            self._follow(smallest_node)
 
     def best(self) -> tuple[Cluster, Offer] | None:
         """Return the first cluster and its place for a replica; None if no cluster has one."""
         while self._heap:
             before, name = self._heap[0]
             cluster = self._state.clusters[name]
+            if name not in self._tried:
+                self._tried.add(name)
+                self._follow(cluster.smallest_node)
             if name not in self._offers and self._state.ledger.full(cluster):
                 self._full.append(cluster)
                 heapq.heappop(self._heap)
@@ -99,7 +108,17 @@ class ClusterQueue:
 
     def next(self, most: int) -> list[Cluster]:
         """Return the clusters that would be tried first, as far as their ranks are known."""
-        return [self._state.clusters[name] for _, name in heapq.nsmallest(most, self._heap)]
+        untried = (
+            (self._first_rank(0, smallest_node), name)
+            for smallest_node, names in self._untried.items()
+            for name in names
+        )
+        return [self._state.clusters[name] for _, name in heapq.nsmallest(most, chain(self._heap, untried))]
+
+    def _follow(self, smallest_node: int) -> None:
+        """Put the next of the clusters with such nodes into the heap."""
+        if names := self._untried[smallest_node]:
+            heapq.heappush(self._heap, (self._first_rank(0, smallest_node), heapq.heappop(names)))
 
     def _improved(self, cluster: Cluster, before: Rank) -> tuple[Rank, Offer | Rejected | Misfit | None]:
         """Return a truer rank of a cluster, and its offer once the rank is the true one."""
@@ -116,11 +135,19 @@ class ClusterQueue:
         return self._rank(name, offer.cost), offer
 
     def _first_rank(self, load: int, smallest_node: int) -> Rank:
-        deployment = self._state.deployment
-        least = Cost(least_stranded(smallest_node, deployment.engines))
-        return between_clusters(deployment.policy, load, least)
+        least = self._first.get(smallest_node)
+        if least is None:
+            engines = self._state.deployment.engines
+            least = self._first[smallest_node] = Cost(least_stranded(smallest_node, engines))
+        return self._ranked(load, least)
 
     def _rank(self, name: str, cost: Cost | None) -> Rank:
-        if cost is None:
-            return _LAST
-        return between_clusters(self._state.deployment.policy, self._load[name], cost)
+        return _LAST if cost is None else self._ranked(self._load[name], cost)
+
+    def _ranked(self, load: int, cost: Cost) -> Rank:
+        """Return a rank, the same object for the same rank, because such are compared sooner."""
+        rank = self._ranks.get((load, cost))
+        if rank is None:
+            policy = self._state.deployment.policy
+            rank = self._ranks[load, cost] = between_clusters(policy, load, cost)
+        return rank

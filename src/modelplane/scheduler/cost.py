@@ -6,10 +6,9 @@ are stranded. In a pool that counts devices, a pod pays for what it claims and s
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import chain
 from operator import mul
-from typing import Final
+from typing import Final, NamedTuple
 
 from modelplane.api.devices import Claim
 from modelplane.api.node_pools import Accounting
@@ -17,8 +16,7 @@ from modelplane.scheduler.demand import Load
 from modelplane.scheduler.types import Cluster, Engine, Pool
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(NamedTuple):
     """Cost of a replica.
 
     `price` is for an hour, in billionths of the currency. `unpriced` is the number of parts of the replica
@@ -29,11 +27,13 @@ class Cost:
     unpriced: int = 0
     price: int = 0
 
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.stranded + other.stranded, self.unpriced + other.unpriced, self.price + other.price)
-
 
 NOTHING: Final = Cost()
+
+
+def total(costs: Iterable[Cost]) -> Cost:
+    """Return the sum of costs."""
+    return Cost(*map(sum, zip(*costs, strict=True)))
 
 
 def currency_of(clusters: Iterable[Cluster], wanted: str) -> str:
@@ -52,12 +52,12 @@ def cost_of(pool: Pool, load: Load, currency: str) -> Cost:
             claimed[entry] += need * pods * load.copies
     if pool.accounting is Accounting.DEVICES:
         return _priced(pool, claimed, currency)
-    stranded = sum(
-        max(device.count * load.nodes - taken, 0)
-        for device, taken in zip(pool.devices, claimed, strict=True)
-        if device.claim is Claim.DRA
-    )
-    return cost_of_nodes(pool, load.nodes, currency) + Cost(stranded)
+    whole = cost_of_nodes(pool, load.nodes, currency)
+    stranded = 0
+    for device, taken in zip(pool.devices, claimed, strict=True):
+        if device.claim is Claim.DRA:
+            stranded += max(device.count * load.nodes - taken, 0)
+    return Cost(stranded, whole.unpriced, whole.price)
 
 
 def least_stranded(smallest_node: int, engines: Iterable[Engine]) -> int:

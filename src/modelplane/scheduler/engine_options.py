@@ -7,6 +7,8 @@ Different engines may use different pools. Free capacity plays no part here.
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import attrgetter
+from typing import Final
 
 from modelplane.scheduler import amounts
 from modelplane.scheduler.demand import Group, Load
@@ -19,6 +21,9 @@ from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Deployment, Device, Engine, Member, Pool, ResolvedRequest
 from modelplane.scheduler.verdict import Reason, Rejected
+
+_DEVICES: Final = attrgetter("devices")
+_OPENNESS: Final = attrgetter("cordon", "spot", "blocked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +81,12 @@ class OptionFinder:
 
     def kinds(self, pools: Sequence[Pool]) -> tuple[Hashable, ...]:
         """Return the properties that distinguish pools, without name and free capacity."""
+        hardware = map(self._hardware, map(_DEVICES, pools))
         if not self._largest:
-            return tuple(
-                (self._hardware(pool.devices), pool.cordon, pool.spot, pool.blocked) for pool in pools
-            )
+            return tuple(zip(hardware, map(_OPENNESS, pools), strict=True))
         # Fabrics join pools for gangs only, and only a gang can have more pods than a pool has nodes.
-        return tuple(
-            (
-                self._hardware(pool.devices),
-                pool.cordon,
-                pool.spot,
-                pool.blocked,
-                pool.fabric,
-                min(pool.nodes, self._largest),
-            )
-            for pool in pools
-        )
+        joined = [(pool.fabric, min(pool.nodes, self._largest)) for pool in pools]
+        return tuple(zip(hardware, map(_OPENNESS, pools), joined, strict=True))
 
     def _hardware_signature(self, devices: Sequence[Device]) -> Hashable:
         """Return a value that is equal for pools whose nodes carry the same devices."""

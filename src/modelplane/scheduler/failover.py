@@ -38,6 +38,8 @@ def surplus(state: CycleState, kept: Sequence[Replica]) -> list[Replica]:
     """
     known = [replica for replica in kept if is_known(state, replica)]
     too_many = len(known) - state.deployment.replicas
+    if too_many <= 0:
+        return []
     returning = {name for name, cluster in state.clusters.items() if cluster.returning}
     if any(replica.cluster in returning for replica in known):
         serving = sum(replica.ready for replica in known)

@@ -14,17 +14,19 @@ class IdentityMap(Generic[Key, Value]):
     """A value for each object, equal objects apart."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[Key, Value]] = {}
+        self._values: dict[int, Value] = {}
+        # The objects are kept, so that their ids are not used again while they are keys.
+        self._keys: list[Key] = []
 
     def get(self, key: Key) -> Value | None:
         """Return the value of an object, or None if it has none."""
-        entry = self._entries.get(id(key))
-        return None if entry is None else entry[1]
+        return self._values.get(id(key))
 
     def setdefault(self, key: Key, default: Value) -> Value:
         """Return the value of an object, after setting the default if it has none."""
-        # The object is kept beside its value, so that its id is not used again while it is a key.
-        return self._entries.setdefault(id(key), (key, default))[1]
+        if id(key) not in self._values:
+            self._keys.append(key)
+        return self._values.setdefault(id(key), default)
 
 
 def numbering(value_of: Callable[[Key], Hashable]) -> Callable[[Key], int]:

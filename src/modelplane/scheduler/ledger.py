@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from modelplane.api.node_pools import Accounting
 from modelplane.scheduler.capacity import DeviceCapacity, FreeCapacity, NodeCapacity
-from modelplane.scheduler.cost import NOTHING, Cost, cost_of, cost_of_nodes
+from modelplane.scheduler.cost import Cost, cost_of, cost_of_nodes, total
 from modelplane.scheduler.demand import Demand, Group, Load
 from modelplane.scheduler.filters.devices import demand
 from modelplane.scheduler.identity_map import IdentityMap
@@ -77,7 +77,9 @@ class Ledger:
 
         An overcommitted pool leaves it what it has.
         """
-        account = self._sum(cluster) or _Account()
+        account = self._sum(cluster)
+        if account is None:
+            return [self._capacity(pool, 0, _NONE, without) for pool in cluster.pools]
         return [
             self._capacity(pool, account.nodes[pool.name], account.groups.get(pool.name, _NONE), without)
             for pool in cluster.pools
@@ -127,7 +129,7 @@ class Ledger:
             else:
                 groups = self._groups(engines, pool)
                 costs += (cost_of(pool, Load(group, copies), currency) for group, copies in groups.items())
-        return sum(costs, NOTHING)
+        return total(costs)
 
     def devices(self, cluster: Cluster, engines: Sequence[PlacedEngine]) -> Counter[DeviceKey]:
         """Return the devices that placed engines take: all those of whole nodes, or those claimed."""

@@ -7,24 +7,26 @@ published order, an engine in one pool before one that is in two.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from math import prod
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from modelplane.api.placement import PlacementPolicy
 from modelplane.scheduler import misfit
 from modelplane.scheduler.best_fit import Amounts, best_fit
 from modelplane.scheduler.capacity import FreeCapacity
-from modelplane.scheduler.cost import NOTHING, Cost, cost_of
+from modelplane.scheduler.cost import Cost, cost_of, total
 from modelplane.scheduler.engine_options import EngineOptions, Option, OptionFinder
 from modelplane.scheduler.engine_search import EngineSearch
 from modelplane.scheduler.first_fit import first_fit
+from modelplane.scheduler.identity_map import IdentityMap
 from modelplane.scheduler.market import Market
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.policy import within_cluster
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
-from modelplane.scheduler.types import Cluster, Deployment, Engine, PlacedEngine, PlacedMember
+from modelplane.scheduler.types import Cluster, Deployment, Engine, PlacedEngine, PlacedMember, Pool
 
 _MOST_WAYS: Final = 256
 """Choices of options of one cluster up to which all are compared."""
@@ -49,6 +51,20 @@ class Way:
     amounts: Amounts
 
 
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """The options of a new replica on clusters whose pools are alike, free capacity apart.
+
+    `options` is None if some engine has none. `costs` are by the identity of the option, `amounts` those that
+    the policy compares, in order of the options. No place has a lower cost than `least`.
+    """
+
+    options: Sequence[Sequence[Option]] | None
+    costs: Mapping[int, Cost]
+    amounts: Sequence[Sequence[Amounts]]
+    least: Cost | None
+
+
 class Placer:
     """Places replicas of one deployment. `currency` is that in which prices are compared.
 
@@ -70,9 +86,11 @@ class Placer:
         self._finder = OptionFinder(deployment, selection, budget, self.market)
         self.selection = selection
         self._budget = budget
-        self._least: dict[object, Cost | None] = {}
-        self._offered: dict[tuple[object, ...], Cost] = {}
-        self._amounts: dict[object, list[list[Amounts]]] = {}
+        # What of a pool decides on the cost of an option.
+        paid = ("accounting", "currency", "prices") if currency else ("accounting",)
+        self._pays = attrgetter(*paid)
+        self._kinds: dict[object, _Kind] = {}
+        self._kind_of: IdentityMap[Sequence[Pool], _Kind] = IdentityMap()
 
     def place(
         self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None = None
@@ -86,49 +104,31 @@ class Placer:
 
         It is found without regard to free capacity, once for all clusters that are alike.
         """
-        key = self._hardware(cluster)
-        if key not in self._least:
-            self._least[key] = self._find_least(cluster)
-        return self._least[key]
-
-    def _find_least(self, cluster: Cluster) -> Cost | None:
-        options = self._options(cluster, None)
-        if isinstance(options, Misfit):
-            return None
-        policy = self._policy or PlacementPolicy.SPREAD
-        costs = ((self._cost(cluster, each) for each in wanted) for wanted in options)
-        return sum((min(each, key=partial(within_cluster, policy)) for each in costs), NOTHING)
+        return self._kind(cluster).least
 
     def offer(self, cluster: Cluster, capacities: Sequence[FreeCapacity]) -> Offer | Misfit:
         """Return the place of a new replica, and its cost."""
         chosen = self._choose(cluster, capacities, None)
-        if isinstance(chosen, Misfit):
-            return chosen
-        key = self._hardware(cluster), *map(id, chosen)
-        cost = self._offered.get(key)
-        if cost is None:
-            cost = self._offered[key] = sum((self._cost(cluster, option) for option in chosen), NOTHING)
-        return Offer(self._placed(cluster, chosen), cost)
+        return chosen if isinstance(chosen, Misfit) else self._offer(cluster, chosen)
 
     def ways(self, cluster: Cluster) -> tuple[Way, ...]:
         """Return the choices of options that nothing pins, the cheapest first; none if there are too many.
 
         The deployment has a policy. Free capacity plays no part.
         """
-        options = self._options(cluster, None)
-        if self._policy is None or isinstance(options, Misfit) or prod(map(len, options)) > _MOST_WAYS:
+        kind = self._kind(cluster)
+        options = kind.options
+        if self._policy is None or options is None or prod(map(len, options)) > _MOST_WAYS:
             return ()
-        costs = self._costs(cluster, options, self._policy)
         ways = (
-            Way(tuple(each), tuple(map(sum, zip(*cost, strict=True))))
-            for each, cost in zip(product(*options), product(*costs), strict=True)
+            Way(tuple(each), tuple(map(sum, zip(*amounts, strict=True))))
+            for each, amounts in zip(product(*options), product(*kind.amounts), strict=True)
         )
         return tuple(sorted(ways, key=lambda way: way.amounts))
 
     def offer_of(self, cluster: Cluster, way: Way) -> Offer:
         """Return the place of a replica that is placed in one of the ways."""
-        cost = sum((self._cost(cluster, option) for option in way.options), NOTHING)
-        return Offer(self._placed(cluster, way.options), cost)
+        return self._offer(cluster, way.options)
 
     def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | Misfit:
         """Place every engine in its pinned pools, regardless of capacity."""
@@ -146,33 +146,44 @@ class Placer:
         chosen = first_fit(options, capacities) or self._search(options, cluster, capacities, pins)
         if pins is not None or self._policy is None or isinstance(chosen, Misfit):
             return chosen
-        costs = self._costs(cluster, options, self._policy)
-        return best_fit(options, costs, capacities, self._budget) or chosen
+        return best_fit(options, self._kind(cluster).amounts, capacities, self._budget) or chosen
 
-    def _costs(
-        self, cluster: Cluster, options: Sequence[Sequence[Option]], policy: PlacementPolicy
-    ) -> list[list[Amounts]]:
-        """Return the costs of the options that nothing pins, found once for all clusters that are alike."""
-        key = self._hardware(cluster)
-        if key not in self._amounts:
-            self._amounts[key] = [
-                [within_cluster(policy, self._cost(cluster, each)) for each in wanted] for wanted in options
-            ]
-        return self._amounts[key]
+    def _offer(self, cluster: Cluster, chosen: Sequence[Option]) -> Offer:
+        costs = self._kind(cluster).costs
+        return Offer(self._placed(cluster, chosen), total(costs[id(option)] for option in chosen))
 
-    def _hardware(self, cluster: Cluster) -> object:
-        """Return what decides on the options that nothing pins and their costs, free capacity apart."""
-        # Clusters with equal options share one object, which the finder keeps.
-        options = id(self._found(cluster, None))
-        if not self._currency:
-            return options, tuple(each.accounting for each in cluster.pools)
-        return options, tuple((each.accounting, each.currency, each.prices) for each in cluster.pools)
+    def _kind(self, cluster: Cluster) -> _Kind:
+        kind = self._kind_of.get(cluster.pools)
+        if kind is None:
+            key = self._finder.kinds(cluster.pools), tuple(map(self._pays, cluster.pools))
+            kind = self._kinds.get(key)
+            if kind is None:
+                kind = self._kinds[key] = self._find_kind(cluster)
+            self._kind_of.setdefault(cluster.pools, kind)
+        return kind
+
+    def _find_kind(self, cluster: Cluster) -> _Kind:
+        options = [each.options for each in self._finder.options(cluster.pools, moving=True)]
+        if not all(options):
+            return _Kind(None, {}, (), None)
+        policy = self._policy or PlacementPolicy.SPREAD
+        costs = [[self._cost(cluster, each) for each in wanted] for wanted in options]
+        return _Kind(
+            options,
+            {id(option): cost for option, cost in zip(chain(*options), chain(*costs), strict=True)},
+            [[within_cluster(policy, cost) for cost in each] for each in costs],
+            total(min(each, key=partial(within_cluster, policy)) for each in costs),
+        )
 
     def _cost(self, cluster: Cluster, option: Option) -> Cost:
-        costs = (cost_of(cluster.pools[pool], load, self._currency) for pool, load in option.loads)
-        return sum(costs, NOTHING)
+        if len(option.loads) == 1:
+            ((pool, load),) = option.loads
+            return cost_of(cluster.pools[pool], load, self._currency)
+        return total(cost_of(cluster.pools[pool], load, self._currency) for pool, load in option.loads)
 
-    def _options(self, cluster: Cluster, pins: Pins | None) -> list[Sequence[Option]] | Misfit:
+    def _options(self, cluster: Cluster, pins: Pins | None) -> Sequence[Sequence[Option]] | Misfit:
+        if pins is None and (known := self._kind(cluster).options) is not None:
+            return known
         options: list[Sequence[Option]] = []
         for engine, found in zip(self._engines, self._found(cluster, pins), strict=True):
             pin = (pins or {}).get(engine.name)
