@@ -144,6 +144,30 @@ def test_no_volume_covers_what_the_programs_of_the_machine_read(fleet: Fleet, tm
     delete(fleet)
 
 
+HOST_PATHS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "written-etc": ({"path": "/etc"}, at("/data")),
+    "written-home": ({"path": str(Path.home())}, at("/data")),
+    "written-by-subpath": ({"path": "/etc"}, at("/data", subPath="ssl")),
+    "made": ({"path": "/etc/cron.d/of-a-test", "type": "FileOrCreate"}, at("/data", readOnly=True)),
+    "sockets": ({"path": "/run"}, at("/data", readOnly=True)),
+    "settings": ({"path": "/proc/sys/kernel"}, at("/data", readOnly=True)),
+    "through-proc": ({"path": "/proc/self/root/run"}, at("/data", readOnly=True)),
+}
+"""Volumes that are paths of the machine: who writes to them, or connects there, takes the machine over."""
+
+
+def test_no_volume_is_a_path_of_the_machine_that_acts_on_it(fleet: Fleet, tmp_path: Path) -> None:
+    for name, (path, mount) in HOST_PATHS.items():
+        volumes = [{"name": "v", "hostPath": path}]
+        apply(fleet, tmp_path, pod(name, engine(mount), volumes=volumes))
+    for name in HOST_PATHS:
+        said = message(fleet, name)
+        assert said.startswith('volume "v" '), name
+        assert "use another path" in said
+    assert not Path("/etc/cron.d/of-a-test").exists()
+    delete(fleet)
+
+
 def test_volumes_at_paths_for_volumes_and_at_new_ones_are_mounted(fleet: Fleet, tmp_path: Path) -> None:
     mounts = [at(path) for path in ("/data", "/mnt", "/models", "/cache", "/dev/shm", "/new-of-a-test/deep")]
     apply(fleet, tmp_path, pod("fine", engine(*mounts, at("/data/below", subPath="below"))))

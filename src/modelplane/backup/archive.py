@@ -10,9 +10,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import msgspec
+
+if TYPE_CHECKING:
+    from modelplane.backup.sealing import Seal
 
 FORMAT: Final = 1
 """The version of the file that this one writes, and the newest that it reads."""
@@ -48,7 +51,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A Secret or ConfigMap that the fleet needs, which is not Modelplane's."""
+    """An object whose content is secret: a Secret or ConfigMap that the fleet needs, or a ModelKey."""
 
     kind: str
     namespace: str
@@ -143,6 +146,8 @@ class Reader:
         self._file = file
         self.digest = ""
         """The checksum, once the end was read."""
+        self.seal: Seal | None = None
+        """The key of the encrypted contents; None without it."""
 
     def lines(self) -> Iterator[tuple[int, Line]]:
         """Yield every line but the end, with its place. Raises ``Damaged``, at the latest at the end."""
@@ -175,6 +180,13 @@ class Reader:
         """Return the line at a place."""
         self._file.seek(place)
         return _line(self._file.readline(MOST_BYTES + 1), place)
+
+    def object_at(self, place: int) -> dict[str, Any] | None:
+        """Return the object at a place, decrypted; None if there is none. Raises ``Refused``."""
+        line = self.at(place)
+        if self.seal is not None and line.reference is not None and line.reference.sealed:
+            return self.seal.unseal(line.reference)
+        return line.object
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from modelplane.api.listing import listing
-from modelplane.backup.archive import Damaged, Reader
+from modelplane.backup.archive import Damaged, Reader, Reference
 from modelplane.backup.contents import Content, contents
 from modelplane.backup.objects import Entry, Identity, entry_of, is_restored
 from modelplane.backup.planning import Plan
@@ -17,6 +17,7 @@ from modelplane.kube.resources import NAMESPACES, Object
 async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Identity]:
     """Return which objects of a backup are there already. Raises ``Refused`` if it must not be restored."""
     entries = {each.identity: each for each in plan.entries}
+    named = {each.reference for each in plan.references}
     there: set[Identity] = set()
     others: list[str] = []
     differing: list[str] = []
@@ -25,7 +26,9 @@ async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Ident
             resource, key = content.resource, key_of(live)
             entry = entries.get((resource.api_version, resource.kind, key.namespace, key.name))
             if entry is None:
-                others += [f'{resource.kind} "{key}"'] if resource != NAMESPACES else []
+                of_file = Reference(kind=resource.kind, namespace=key.namespace, name=key.name) in named
+                is_other = resource != NAMESPACES and not of_file
+                others += [f'{resource.kind} "{key}"'] if is_other else []
             elif is_restored(item_of(reader, entry), live):
                 there.add(entry.identity)
             else:
@@ -66,7 +69,7 @@ async def _live(client: Client, content: Content) -> AsyncIterator[Object]:
 
 def item_of(reader: Reader, entry: Entry) -> Object:
     """Return the object of an entry. Raises ``Damaged`` if it is another one by now."""
-    item = reader.at(entry.place).object
+    item = reader.object_at(entry.place)
     if item is None or entry_of(item, entry.place) != entry:
         raise Damaged("it was changed while it was read")
     return item

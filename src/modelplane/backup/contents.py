@@ -10,6 +10,7 @@ from typing import Any
 
 from modelplane.api import labels
 from modelplane.api.meta import GATEWAY_NAMESPACE
+from modelplane.api.model_key import ModelKey
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers.fleet_resources import of_row, resource_of_kind
@@ -31,6 +32,8 @@ class Content:
     has_status: bool = False
     keeps_bytes: bool = False
     """True if the API server keeps the bytes of a part as they were sent, and compares them later."""
+    is_secret: bool = False
+    """True if who reads an object could use what it has, so that a file has only its name or encrypts it."""
     optional: bool = False
     """True if an API server may lack the kind although Modelplane is installed there."""
 
@@ -47,7 +50,10 @@ def contents() -> tuple[Content, ...]:
     """Return every kind, those that others need first. Read it at run time, as the table of children."""
     return (
         Content(NAMESPACES),
-        *(Content(resource_of_kind(kind.type), has_status=True) for kind in COMPOSED),
+        *(
+            Content(resource_of_kind(kind.type), has_status=True, is_secret=kind.type is ModelKey)
+            for kind in COMPOSED
+        ),
         *(
             Content(
                 of_row(row),
@@ -61,6 +67,11 @@ def contents() -> tuple[Content, ...]:
         # What keys have used of their budgets.
         Content(CONFIG_MAPS, ledger_objects.SELECTOR, GATEWAY_NAMESPACE),
     )
+
+
+def secret_kinds() -> dict[str, Resource]:
+    """Return the kinds whose objects a file has encrypted or by name only."""
+    return {each.resource.kind: each.resource for each in contents() if each.is_secret}
 
 
 def content_of(item: Mapping[str, Any]) -> Content | None:

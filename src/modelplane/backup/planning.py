@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from modelplane import __version__
 from modelplane.backup.archive import FORMAT, Damaged, Header, Reader, Reference
+from modelplane.backup.contents import secret_kinds
 from modelplane.backup.objects import Entry, Identity, entry_of
 from modelplane.backup.ordering import Group, groups
 from modelplane.backup.references import CONFIG_MAP, SECRET, can_exist
@@ -38,32 +39,34 @@ class Plan:
         return tuple(each for group in self.groups for each in group.entries)
 
 
-def read(reader: Reader, passphrase: bytes | None) -> tuple[Plan, Seal | None]:
-    """Return what a file has, and its key. Raises ``Damaged`` and ``Refused``."""
+def read(reader: Reader, passphrase: bytes | None) -> Plan:
+    """Return the contents of a file, and give its reader the key. Raises ``Damaged`` and ``Refused``."""
     header: Header | None = None
-    seal: Seal | None = None
+    kinds = {*_KINDS, *secret_kinds()}
     entries: dict[Identity, Entry] = {}
     references: list[Sealed] = []
     for place, line in reader.lines():
         if line.header is not None:
             header = line.header
             _check_version(header)
-            seal = _key_of(header, passphrase)
-        if line.object is not None:
-            entry = entry_of(line.object, place)
+            reader.seal = _key_of(header, passphrase)
+        item = line.object
+        if (found := line.reference) is not None:
+            if found.kind not in kinds or not can_exist(found.namespace, found.name):
+                raise Damaged(f"the line at byte {place:,} is no line of a backup")
+            content = reader.seal.unseal(found) if found.sealed and reader.seal is not None else None
+            item = content if found.kind not in _KINDS else None
+            if item is None:
+                named = Reference(kind=found.kind, namespace=found.namespace, name=found.name)
+                references.append(Sealed(named, place, bool(found.sealed)))
+        if item is not None:
+            entry = entry_of(item, place)
             if entry.identity in entries:
                 raise Damaged(f"it has {entry} twice")
             entries[entry.identity] = entry
-        if (found := line.reference) is not None:
-            if found.kind not in _KINDS or not can_exist(found.namespace, found.name):
-                raise Damaged(f"the line at byte {place:,} is no line of a backup")
-            if found.sealed and seal is not None:
-                seal.unseal(found)
-            named = Reference(kind=found.kind, namespace=found.namespace, name=found.name)
-            references.append(Sealed(named, place, bool(found.sealed)))
     if header is None or len({each.uid for each in entries.values()}) < len(entries):
         raise Damaged("two of its objects have one uid")
-    return Plan(header, groups(entries.values()), tuple(references)), seal
+    return Plan(header, groups(entries.values()), tuple(references))
 
 
 def _check_version(header: Header) -> None:

@@ -15,12 +15,12 @@ from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.backup import planning
 from modelplane.backup.archive import Reader
 from modelplane.backup.comparing import compare, item_of
+from modelplane.backup.contents import secret_kinds
 from modelplane.backup.fleets import MANAGER, installed
 from modelplane.backup.hold import Hold
 from modelplane.backup.objects import Entry, is_restored, managers, manifest, owners_of, record
 from modelplane.backup.planning import Plan
-from modelplane.backup.references import SECRET
-from modelplane.backup.sealing import Seal
+from modelplane.backup.references import CONFIG_MAP, SECRET
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.ownership import contains
@@ -43,7 +43,7 @@ class Restored:
 
     plan: Plan
     missing: tuple[str, ...] = ()
-    """Secrets and ConfigMaps that the fleet needs and that are not there."""
+    """Secrets, ConfigMaps and ModelKeys of the fleet that are not there."""
     differing: tuple[str, ...] = ()
     """Secrets and ConfigMaps that were there with another content, and were kept."""
 
@@ -83,7 +83,7 @@ class Restorer:
         Raises ``Refused`` and ``Damaged`` mostly before an object is written. After any failure, the
         controllers act again, or the report says that they stand by and how to continue.
         """
-        plan, seal = planning.read(self._reader, self._passphrase)
+        plan = planning.read(self._reader, self._passphrase)
         await installed(self._client)
         hold = Hold(self._client, self._reader.digest, sleep=self._sleep)
         async with hold.explained(self._report):
@@ -92,25 +92,25 @@ class Restorer:
             if dry_run:
                 for entry in plan.entries:
                     self._report(f"{'keep' if entry.identity in there else 'create'} {entry}")
-                return Restored(plan, await self._missing(plan, seal))
+                return Restored(plan, await self._missing(plan, unwritten=True))
             await self._prepare()
             if former := await hold.take():
                 self._report(f"controllers stand by: the Lease was taken from {former}")
             # Controllers may have written until now.
             await compare(self._client, self._reader, plan)
             hold.must_complete = True
-            differing = await self._write(plan, seal)
+            differing = await self._write(plan)
             await hold.give_back()
-        return Restored(plan, await self._missing(plan, None), differing)
+        return Restored(plan, await self._missing(plan), differing)
 
-    async def _write(self, plan: Plan, seal: Seal | None) -> tuple[str, ...]:
+    async def _write(self, plan: Plan) -> tuple[str, ...]:
         """Write everything; return the Secrets and ConfigMaps that differ there."""
         for group in plan.groups:
             if group.is_younger:
                 await self._sleep(_YOUNGER_S)
             await _together(self._object, group.entries)
         self._report(f"objects: {len(plan.entries):,} restored")
-        return await self._contents(plan, seal)
+        return await self._contents(plan)
 
     async def _prepare(self) -> None:
         """Install the kinds if they are not there, and the system's namespace."""
@@ -180,9 +180,9 @@ class Restorer:
         resource, namespace = entry.content.resource, entry.namespace or None
         return await self._client.patch(resource, entry.name, body, namespace, subresource=subresource)
 
-    async def _contents(self, plan: Plan, seal: Seal | None) -> tuple[str, ...]:
+    async def _contents(self, plan: Plan) -> tuple[str, ...]:
         """Create the Secrets and ConfigMaps whose contents the file has; return those that differ there."""
-        if seal is None:
+        if (seal := self._reader.seal) is None:
             return ()
         differing = []
         for each in plan.references:
@@ -204,15 +204,16 @@ class Restorer:
                 differing += [str(reference)] if not contains(live, content) else []
         return tuple(differing)
 
-    async def _missing(self, plan: Plan, seal: Seal | None) -> tuple[str, ...]:
-        """Return the references that are not there and that this restore does not write."""
-        wanted = [each.reference for each in plan.references if not (seal and each.has_content)]
+    async def _missing(self, plan: Plan, *, unwritten: bool = False) -> tuple[str, ...]:
+        """Return the references that are not there; with ``unwritten``, without those that it would write."""
+        written = unwritten and self._reader.seal is not None
+        wanted = [each.reference for each in plan.references if not (written and each.has_content)]
         found = [await self._client.get(_resource(each.kind), each.name, each.namespace) for each in wanted]
         return tuple(str(each) for each, item in zip(wanted, found, strict=True) if item is None)
 
 
 def _resource(kind: str) -> Resource:
-    return resources.SECRETS if kind == SECRET else resources.CONFIG_MAPS
+    return {SECRET: resources.SECRETS, CONFIG_MAP: resources.CONFIG_MAPS, **secret_kinds()}[kind]
 
 
 async def _together(do: Callable[[Entry], Awaitable[None]], entries: Iterable[Entry]) -> None:

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from modelplane import __version__
 from modelplane.api.listing import number_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
@@ -53,6 +55,7 @@ class Saver:
         self._page = page
         self._used: set[str] = {SYSTEM_NAMESPACE}
         self._named: set[Named] = set()
+        self._saved = 0
 
     async def save(self, path: Path, passphrase: bytes | None) -> Saved:
         """Write a backup; with a passphrase, with the contents of the Secrets and ConfigMaps that it names.
@@ -77,22 +80,29 @@ class Saver:
             )
             # Last the namespaces: only those of the others are saved.
             for content in sorted(contents(), key=lambda each: each.resource == NAMESPACES):
-                await self._save(content, version, file)
+                await self._save(content, version, file, seal)
             await self._refer(seal, file)
             digest = file.finish()
-        return Saved(file.objects, file.references, seal is not None, digest)
+        return Saved(self._saved, file.references, seal is not None, digest)
 
-    async def _save(self, content: Content, version: str, file: Writer) -> None:
-        before = file.objects
+    async def _save(self, content: Content, version: str, file: Writer, seal: Seal | None) -> None:
+        count = 0
         async for item in self._objects(content, version):
             if content.resource != NAMESPACES:
                 self._used.add(key_of(item).namespace)
             elif not (key_of(item).name in self._used or is_ours(item)):
                 continue
             self._named |= named_by(item)
-            file.add(item)
-        if file.objects > before:
-            self._report(number_of(file.objects - before, content.resource.kind))
+            count += 1
+            if content.is_secret:
+                file.refer(_reference(Named(content.resource.kind, *key_of(item)), seal, item))
+            else:
+                file.add(item)
+        if count:
+            how = "" if not content.is_secret else ", encrypted" if seal is not None else ", the names only"
+            self._report(f"{number_of(count, content.resource.kind)}{how}")
+        if not content.is_secret or seal is not None:
+            self._saved += count
 
     async def _objects(self, content: Content, version: str) -> AsyncIterator[Object]:
         try:
@@ -125,11 +135,7 @@ class Saver:
         )
         named = self._named | {Named(SECRET, *key_of(each)) for each in found.items}
         for each in sorted(named):
-            reference = Reference(kind=each.kind, namespace=each.namespace, name=each.name)
-            if seal is not None and (content := await self._content(each)):
-                sealed = seal.seal(reference, content)
-                reference = Reference(kind=each.kind, namespace=each.namespace, name=each.name, sealed=sealed)
-            file.refer(reference)
+            file.refer(_reference(each, seal, await self._content(each) if seal is not None else None))
         if named:
             how = ", with the encrypted contents" if seal is not None else ""
             self._report(f"{number_of(len(named), 'name')} of Secrets and ConfigMaps{how}")
@@ -142,3 +148,9 @@ class Saver:
         content = {key: item[key] for key in _PARTS if key in item}
         metadata = {key: item["metadata"][key] for key in _METADATA if key in item["metadata"]}
         return {**content, "metadata": metadata}
+
+
+def _reference(named: Named, seal: Seal | None, content: Object | None) -> Reference:
+    """Return a reference, with its encrypted content if there is a key and a content."""
+    plain = Reference(kind=named.kind, namespace=named.namespace, name=named.name)
+    return msgspec.structs.replace(plain, sealed=seal.seal(plain, content)) if seal and content else plain

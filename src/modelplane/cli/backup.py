@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option(
     "--passphrase-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with a passphrase: save also the contents of Secrets, encrypted. By default only names.",
+    help="File with a passphrase: also save Secrets and ModelKeys, encrypted. Default: only their names.",
 )
 @live_options
 def backup(file: Path, *, passphrase_file: Path | None, live: Live) -> None:

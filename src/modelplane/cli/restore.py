@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option(
     "--passphrase-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the passphrase of the backup: restore also the contents of Secrets.",
+    help="File with the passphrase of the backup: also restore Secrets and ModelKeys.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing.")
 @click.option(

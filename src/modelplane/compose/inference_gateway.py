@@ -130,13 +130,17 @@ def _keys(request: Request[InferenceGateway]) -> tuple[Desired | Keep, ...]:
 
 
 def _cluster_gateways(request: Request[InferenceGateway]) -> dict[str, list[str]]:
-    """Return the addresses of the clusters' gateways, as a field of the status; the known ones in doubt."""
-    if request.unknown(CLUSTERS.key):
-        found = set(request.owner.status.cluster_gateways)
-    else:
+    """Return the addresses of the clusters' gateways, as a field of the status; the known ones in doubt.
+
+    A cluster that reports no address now may have reported one that its replicas' endpoints still lead to.
+    """
+    found: set[str] = set()
+    if not request.unknown(CLUSTERS.key):
         # Decoding each cluster would cost more than all the rest.
         gateways = (each.get("status", {}).get("gateway", {}) for each in request.found(CLUSTERS.key))
         found = {gateway.get("address", "") for gateway in gateways}
+    if request.unknown(CLUSTERS.key) or "" in found:
+        found |= set(request.owner.status.cluster_gateways)
     return {"clusterGateways": sorted(found - {""})} if found - {""} else {}
 
 

@@ -171,6 +171,10 @@ class Destinations:
         wanted = _address(host) or host
         return any(wanted == known and of in (0, port) for known, of in _clusters(self.clusters))
 
+    def may_be_gateway_of_cluster(self, host: str, port: int) -> bool:
+        """Return True for the gateway of a cluster, and for every host while no such gateway is known."""
+        return not self.clusters or self._is_gateway_of_cluster(host, port)
+
     def _is_gateway(self, host: str, port: int) -> bool:
         service, _, rest = host.partition(".")
         if service.startswith(_OWN_SERVICES) and rest.split(".", 2)[0] == SYSTEM_NAMESPACE:

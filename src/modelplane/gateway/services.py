@@ -103,7 +103,11 @@ def _problems(parts: SplitResult, host: str, version: int) -> Iterator[tuple[boo
 def target_of(endpoint: ModelEndpoint, destinations: Destinations) -> Target | Rejected:
     """Return the destination of an endpoint, or why the gateway must not use it."""
     target = parse_url(endpoint.spec.url)
-    is_of_replica = _is_of_replica(endpoint, destinations.replicas)
+    is_of_replica = (
+        isinstance(target, Target)
+        and _is_of_replica(endpoint, destinations.replicas)
+        and destinations.may_be_gateway_of_cluster(target.host, target.port)
+    )
     if isinstance(target, Target) and (
         why := destinations.refusal(target.host, target.port, of_replica=is_of_replica)
     ):

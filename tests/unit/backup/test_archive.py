@@ -40,7 +40,7 @@ def write(
 
 def read(path: Path) -> planning.Plan:
     with opened(path) as reader:
-        return planning.read(reader, None)[0]
+        return planning.read(reader, None)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.backup import comparing, hold, restoring
-from modelplane.backup.archive import Damaged, Reader, opened
+from modelplane.backup.archive import NAME, Damaged, Header, Reader, opened, written
 from modelplane.backup.comparing import item_of
 from modelplane.backup.objects import Entry
 from modelplane.backup.restoring import Restored, Restorer
@@ -115,6 +115,66 @@ async def test_contents_of_secrets_are_restored_with_the_passphrase(
     assert target.writes == []
     assert (await restore(target, file, PASSPHRASE)).missing == ()
     assert target.get("Secret", "east-kubeconfig")["data"] == {"kubeconfig": "c2VjcmV0"}
+
+
+HASH = "0123456789abcdef" * 4
+
+
+def put_key(server: StoringServer) -> None:
+    """Store a ModelKey, with its hash wherever an API server has it."""
+    fields = [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:hashes": {f'k:{{"sha256":"{HASH}"}}': {}}}}}]
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps({"sha256": HASH})}
+    metadata = {"managedFields": fields, "annotations": annotations}
+    spec = {"hashes": [{"sha256": HASH}]}
+    status = {"hashes": [{"sha256": HASH, "firstSeen": "2026-01-01T00:00:00Z"}]}
+    server.put(item("ModelKey", "app", "old-key", spec=spec, status=status, metadata=metadata))
+
+
+@pytest.mark.parametrize("passphrase", [None, PASSPHRASE])
+async def test_a_file_never_shows_the_hash_of_a_key(
+    source: StoringServer, tmp_path: Path, passphrase: bytes | None
+) -> None:
+    put_key(source)
+    await save(source, tmp_path / "fleet", passphrase)
+    assert HASH.encode() not in (tmp_path / "fleet").read_bytes()
+    assert b'"ModelKey"' in (tmp_path / "fleet").read_bytes()
+
+
+async def test_keys_are_restored_whole_with_the_passphrase(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    put_key(source)
+    assert "1 ModelKey, encrypted" in await save(source, tmp_path / "fleet", PASSPHRASE)
+    restored = await restore(target, tmp_path / "fleet", PASSPHRASE)
+    assert restored.missing == ()
+    assert 'ModelKey "ml/app"' in {str(each) for each in restored.plan.entries}
+    before, after = (server.get("ModelKey", "app") for server in (source, target))
+    assert (after["spec"], after["status"]) == (before["spec"], before["status"])
+    assert (await restore(target, tmp_path / "fleet", PASSPHRASE)).missing == (), "and once more"
+
+
+async def test_without_the_passphrase_keys_are_named_and_may_be_there(
+    source: StoringServer, target: StoringServer, tmp_path: Path
+) -> None:
+    put_key(source)
+    assert "1 ModelKey, the names only" in await save(source, tmp_path / "fleet")
+    assert 'ModelKey "ml/app"' in (await restore(target, tmp_path / "fleet", dry_run=True)).missing
+    put_key(target)
+    assert 'ModelKey "ml/app"' not in (await restore(target, tmp_path / "fleet")).missing
+
+
+async def test_a_key_in_a_file_of_an_earlier_version_is_restored(
+    target: StoringServer, tmp_path: Path
+) -> None:
+    key = item("ModelKey", "app", "old-key", spec={"hashes": [{"sha256": HASH}]})
+    with written(tmp_path / "fleet") as file:
+        file.begin(
+            Header(name=NAME, format=1, modelplane="0.8.0", time="2026-01-01T00:00:00Z", resource_version="1")
+        )
+        file.add(key)
+        file.finish()
+    await restore(target, tmp_path / "fleet")
+    assert target.get("ModelKey", "app")["spec"] == key["spec"]
 
 
 async def test_a_secret_that_is_there_stays_as_it_is(
@@ -282,7 +342,7 @@ async def test_the_older_of_two_that_claim_the_same_is_the_older_one_again(
         metadata = {"creationTimestamp": f"{created}T00:00:00Z"}
         spec = {"hashes": [{"sha256": each} for each in hashes]}
         source.put(item("ModelKey", name, f"old-{name}", spec=spec, metadata=metadata))
-    await save(source, tmp_path / "fleet")
+    await save(source, tmp_path / "fleet", PASSPHRASE)
     slept: list[int] = []
 
     class Clock(Slept):
@@ -291,7 +351,7 @@ async def test_the_older_of_two_that_claim_the_same_is_the_older_one_again(
             slept.append(len([path for path in target.objects if "/modelkeys/" in path]))
 
     clock = Clock()
-    await restore(target, tmp_path / "fleet", sleep=clock)
+    await restore(target, tmp_path / "fleet", PASSPHRASE, sleep=clock)
     order = [path.rpartition("/")[2] for path in target.objects if "/modelkeys/" in path]
     assert order == ["owner", "alone", "a-thief", "b-thief"]
     assert slept == [2, 3]
@@ -306,9 +366,9 @@ async def test_many_objects_of_one_claim_cost_a_restore_few_turns(
         spec = {"hashes": [{"sha256": "one"}]}
         name = "owner" if not number else f"a-thief-{number:02}"
         source.put(item("ModelKey", name, f"old-{number}", spec=spec, metadata=metadata))
-    await save(source, tmp_path / "fleet")
+    await save(source, tmp_path / "fleet", PASSPHRASE)
     slept = Slept()
-    await restore(target, tmp_path / "fleet", sleep=slept)
+    await restore(target, tmp_path / "fleet", PASSPHRASE, sleep=slept)
     order = [path.rpartition("/")[2] for path in target.objects if "/modelkeys/" in path]
     assert order[:7] == ["owner", *(f"a-thief-{number:02}" for number in range(1, 7))]
     assert len(order) == 40

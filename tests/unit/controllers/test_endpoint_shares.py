@@ -145,3 +145,27 @@ async def test_no_order_of_changes_leads_beyond_the_maximum(seed: int) -> None:
         for each in now.keys() & before.keys():
             assert now[each] >= min(before[each], bench.selected[each])
         before = now
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_whatever_comes_in_which_order_all_that_is_free_is_used_in_the_end(seed: int) -> None:
+    """A service keeps a part that it got early, so the last endpoints can be of two services."""
+    chance = random.Random(seed)  # noqa: S311 - an order, not a secret
+    bench = Bench()
+    names = [f"s-{at}" for at in range(6)]
+    waiting, endpoints = list(names), 0
+    while waiting or endpoints < 4:
+        if waiting and (endpoints == 4 or chance.random() < 0.4):
+            bench.selected[waiting[0]] = endpoints
+            bench.changed(waiting.pop(0))
+        else:
+            endpoints += 1
+            bench.selected = dict.fromkeys(bench.selected, endpoints)
+            bench.changed(*bench.selected)
+        if chance.random() < 0.5:
+            await bench.routes.update()
+    for number in (4, 3, 2):
+        routed = await bench.update(**dict.fromkeys(names, number))
+        assert sum(routed.values()) == min(MOST, number * len(names))
+        assert max(routed.values()) <= number
+    assert routed["s-0"] == 2, "what became free went to the oldest first"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from modelplane.api.labels import DRAINING, NOT_SERVING, SERVED_MODEL
-from modelplane.api.meta import ObjectMeta
+from modelplane.api.meta import API_VERSION, ObjectMeta, OwnerReference
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_service import (
     EndpointEntry,
@@ -332,3 +332,30 @@ def test_mutual_tls_leads_to_replicas_of_the_own_namespace_only(
     found = target_of(ModelEndpoint(metadata=ObjectMeta(name="e", namespace="ml"), spec=spec), Destinations())
     message = found.message if isinstance(found, Rejected) else ""
     assert (refused in message, bool(message)) == (True, bool(refused))
+
+
+@pytest.mark.parametrize(
+    ("url", "clusters", "is_of_replica"),
+    [
+        pytest.param("http://10.1.2.3/", ("10.1.2.3",), True, id="the gateway of a cluster"),
+        pytest.param("http://GPU.example.com./", ("gpu.example.com",), True, id="by its name"),
+        pytest.param("http://10.1.2.3:9090/", ("10.1.2.3",), True, id="on another port, as for everyone"),
+        pytest.param("http://10.1.2.3/", (), True, id="before a gateway of a cluster is known"),
+        pytest.param("http://rebound.example/", ("10.1.2.3",), False, id="a name that may resolve anywhere"),
+        pytest.param("http://203.0.113.9/", ("10.1.2.3",), False, id="another server"),
+    ],
+)
+def test_only_the_gateway_of_a_cluster_has_the_rights_of_a_replica(
+    url: str, clusters: tuple[str, ...], *, is_of_replica: bool
+) -> None:
+    """Teams write endpoints, also those of their replicas, and Envoy lets replicas lead to every address."""
+    replica = OwnerReference(
+        api_version=API_VERSION, kind="ModelReplica", name="chat-1", uid="u", controller=True
+    )
+    edited = ModelEndpoint(
+        metadata=ObjectMeta(name="chat-1", namespace="ml", owner_references=(replica,)),
+        spec=ModelEndpointSpec(url=url, rewrite_path="/ml/chat-1/"),
+    )
+    found = target_of(edited, Destinations(clusters=clusters, refuses_internal=True))
+    assert isinstance(found, Target)
+    assert found.is_of_replica is is_of_replica

@@ -1,4 +1,4 @@
-"""Mount paths that a pod may choose if it runs as a process of this machine.
+"""Paths of this machine that a pod may name: those of its mounts as a process, and those of hostPath volumes.
 
 Such a process runs programs and libraries of the machine. A volume over them, or at a path that they search,
 would run the code of whoever fills the volume. So a mount path is below one of the directories that are for
@@ -27,6 +27,13 @@ _OF_THE_MACHINE = frozenset(
 
 So do those that begin with ``lib``.
 """
+
+_ACTING = frozenset({"dev", "proc", "run", "sys"})
+"""Directories of the root whose files are devices, sockets and settings, which act also if only read."""
+
+_TEMPORARY = "tmp"
+_SHARED_LEVELS = 3
+"""The root, /tmp and its entries, among them sockets of the desktop and of agents for keys."""
 
 _REMEDY = (
     "use a new path, or one below /data, /mnt, /models or /cache, start a container runtime (docker, podman "
@@ -63,6 +70,23 @@ def problem(path: str, private: frozenset[Path]) -> str:
         if each != Path("/dev/shm") and (why := _problem(each, private)):  # noqa: S108 - a mount path
             return why
     return ""
+
+
+def host_path_problem(place: Path, private: frozenset[Path], *, read_only: bool) -> str:
+    """Return why a pod must not have a path of this machine, without links, as a volume; empty if it may.
+
+    ``private`` directories may only be read.
+    """
+    first = place.parts[1].casefold() if place.parts[1:] else ""
+    is_shared = first == _TEMPORARY and len(place.parts) <= _SHARED_LEVELS
+    if not first or first in _ACTING or is_shared or place.is_socket():
+        return "that reaches programs of this machine"
+    if read_only:
+        return ""
+    if any(place.is_relative_to(each) or each.is_relative_to(place) for each in private):
+        return "that is a place of the fleet, of its programs or of the user who started it"
+    is_of_system = first in _OF_THE_MACHINE - {_TEMPORARY} or first.startswith("lib")
+    return "that is a place of the system" if is_of_system else ""
 
 
 def _problem(place: Path, private: frozenset[Path]) -> str:

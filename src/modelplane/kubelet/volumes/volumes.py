@@ -27,7 +27,7 @@ from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime.environment import Sources, expand
-from modelplane.kubelet.volumes import mount_namespace, volume_files
+from modelplane.kubelet.volumes import mount_namespace, mount_paths, volume_files
 from modelplane.kubelet.volumes.mounts import SHARED_MEMORY, Mount
 from modelplane.kubelet.volumes.storage_class import STORAGE_CLASS
 from modelplane.kubelet.volumes.volume_files import File
@@ -104,6 +104,8 @@ class _Volume:
     read_only: bool = False
     of_machine: bool = False
     """True for a path that somebody else made."""
+    of_pod: bool = False
+    """True for a path of the machine that the author of the pod chose."""
     real: Path | None = None
     """The path without links as it was checked; None if it was not."""
     in_memory: bool = False
@@ -143,6 +145,8 @@ async def mounts_of(
         real = path if below else found.real or path.resolve()
         if found.of_machine and not read_only:
             _check_writable(machine, real, volume["name"])
+        if found.of_pod:
+            _check_host_path(machine, real, volume["name"], read_only=read_only)
         in_memory = found.in_memory and not below
         size = _size_bytes(volume) if in_memory else 0
         mounts.append(Mount(path, target, read_only, in_memory, size, real))
@@ -205,10 +209,11 @@ def _host_path(machine: Machine, name: str, body: Mapping[str, Any]) -> _Volume:
     real = _checked(machine, path, name)
     what, is_one = _TYPES[kind]
     if kind in _MAKERS and not path.exists():
+        _check_host_path(machine, path.resolve(), name, read_only=False)
         _MAKERS[kind](path)
     if not is_one(path):
         raise VolumeNotReady(f'volume "{name}" needs the {what} "{path}" of this machine: make it')
-    return _Volume(path, of_machine=True, real=real)
+    return _Volume(path, of_machine=True, of_pod=True, real=real)
 
 
 def _checked(machine: Machine, path: Path, name: str) -> Path | None:
@@ -229,6 +234,18 @@ def _check_writable(machine: Machine, path: Path, name: str) -> None:
         raise VolumeNotReady(
             f'volume "{name}" would let the pod write to "{path}", where programs of this machine are: set '
             "readOnly in its volumeMount, or use another path"
+        )
+
+
+def _check_host_path(machine: Machine, path: Path, name: str, *, read_only: bool) -> None:
+    """Refuse a path that gives the author of a pod this machine: whoever creates pods need not own it."""
+    if machine.host_commands:
+        return
+    if why := mount_paths.host_path_problem(path, machine.closed, read_only=read_only):
+        instead = "" if read_only else "set readOnly in its volumeMount, "
+        raise VolumeNotReady(
+            f'volume "{name}" must not be "{path}" of this machine: {why}: {instead}use another path, or '
+            "allow commands on this machine itself with --host-commands"
         )
 
 

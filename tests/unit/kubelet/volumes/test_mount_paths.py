@@ -78,6 +78,36 @@ def test_places_of_the_machine_are_refused(path: str, why: str) -> None:
     assert found == why or path in {"/lib", "/lib64", "/bin", "/sbin", "/root", "/home"}
 
 
+@pytest.mark.parametrize(
+    ("path", "writes", "reads"),
+    [
+        pytest.param("/data/models", True, True, id="below data"),
+        pytest.param("/mnt", True, True, id="mnt"),
+        pytest.param("/srv/models", True, True, id="a directory for data"),
+        pytest.param("/scratch", True, True, id="a directory of nobody"),
+        pytest.param("/tmp/one/two", True, True, id="far below tmp"),
+        pytest.param("/people/me/models", False, True, id="below the home"),
+        pytest.param("/people", False, True, id="above the home"),
+        pytest.param("/fleets/one", False, True, id="the fleet"),
+        pytest.param("/srv/tools/bin", False, True, id="programs"),
+        pytest.param("/ETC", False, True, id="etc in another case"),
+        pytest.param("/lib32", False, True, id="libraries"),
+        pytest.param("/", False, False, id="the whole machine"),
+        pytest.param("/tmp", False, False, id="tmp, with the sockets of everyone"),
+        pytest.param("/tmp/.X11-unix", False, False, id="sockets of the desktop"),
+        pytest.param("/Run/user/1000", False, False, id="sockets of a user"),
+    ],
+)
+def test_a_path_of_the_machine_is_a_volume_where_nothing_of_it_looks(
+    path: str, *, writes: bool, reads: bool
+) -> None:
+    found = {
+        read_only: mount_paths.host_path_problem(Path(path), CLOSED, read_only=read_only)
+        for read_only in (False, True)
+    }
+    assert {False: not found[False], True: not found[True]} == {False: writes, True: reads}
+
+
 def test_a_path_that_the_machine_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mount_paths, "_OF_THE_MACHINE", frozenset())
     (tmp_path / "there").mkdir()

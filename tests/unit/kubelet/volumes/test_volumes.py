@@ -36,11 +36,14 @@ def mounted(
     volume: dict[str, Any],
     *objects: Object,
     sources: Sources | None = None,
+    host_commands: bool = False,
     **mount: Any,
 ) -> Mount:
     """Return how a container gets one volume."""
     client = cast("Client", Objects(*objects))
-    machine = Machine(client, AgentDirectory(folder / "agent"), (), Recorder(client, "local"))
+    machine = Machine(
+        client, AgentDirectory(folder / "agent"), (), Recorder(client, "local"), host_commands=host_commands
+    )
     container = {"name": "engine", "volumeMounts": [{"name": "v", "mountPath": "/x"} | mount]}
     pod = {
         "metadata": {"name": "qwen-0", "namespace": "ml-team", "uid": "u-1"},
@@ -91,7 +94,7 @@ def test_a_path_of_the_host_is_what_its_type_says(tmp_path: Path, kind: str, acc
         path = tmp_path / name
         make(path)
         try:
-            mount = mounted(tmp_path, {"hostPath": {"path": str(path), "type": kind}})
+            mount = mounted(tmp_path, {"hostPath": {"path": str(path), "type": kind}}, host_commands=True)
         except VolumeNotReady:
             continue
         assert mount == Mount(path, "/x", read_only=False)
@@ -267,6 +270,74 @@ def test_the_programs_of_the_machine_are_a_volume_that_can_only_be_read(tmp_path
         mounted(tmp_path, volume)
     assert "where programs of this machine are: set readOnly in its volumeMount" in str(caught.value)
     assert mounted(tmp_path, volume, readOnly=True).read_only
+
+
+HOME = Path("~").expanduser()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("/etc", id="etc"),
+        pytest.param("/etc/ssl", id="below etc"),
+        pytest.param("/var", id="var"),
+        pytest.param("/opt", id="opt"),
+        pytest.param("/proc/self/root/etc", id="etc, through proc"),
+        pytest.param(str(HOME), id="the home"),
+        pytest.param(f"{HOME}/new-of-a-test", id="below the home"),
+    ],
+)
+def test_places_of_the_machine_are_volumes_that_can_only_be_read(tmp_path: Path, path: str) -> None:
+    volume = {"hostPath": {"path": path}}
+    if "new" in path:
+        volume["hostPath"]["type"] = "DirectoryOrCreate"
+    with pytest.raises(VolumeNotReady, match="set readOnly in its volumeMount"):
+        mounted(tmp_path, volume)
+    assert not Path(f"{HOME}/new-of-a-test").exists(), "nothing is made there either"
+    if Path(path).exists():
+        assert mounted(tmp_path, volume, readOnly=True).read_only
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["written", "only read"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("/run", id="run, with the sockets of the system"),
+        pytest.param("/var/run", id="run, through a link"),
+        pytest.param("/proc", id="proc, with the settings of the kernel"),
+        pytest.param("/proc/self/root/run", id="run, through proc"),
+        pytest.param("/sys", id="sys"),
+        pytest.param("/dev", id="dev"),
+        pytest.param("/dev/null", id="a device"),
+        pytest.param("/tmp/../dev", id="dev, by dots"),
+    ],
+)
+def test_what_acts_on_the_machine_is_no_volume(tmp_path: Path, path: str, *, read_only: bool) -> None:
+    with pytest.raises(VolumeNotReady, match="that reaches programs of this machine"):
+        mounted(tmp_path, {"hostPath": {"path": path}}, readOnly=read_only)
+
+
+@pytest.mark.parametrize("kind", ["", "Socket"])
+def test_a_socket_of_the_machine_is_no_volume(tmp_path: Path, kind: str) -> None:
+    """Who connects to a socket acts, also through a mount that can only be read."""
+    there = tmp_path / "there"
+    there.mkdir()
+    _socket(there / "docker.sock")
+    (there / "link").symlink_to("docker.sock")
+    for name in ("docker.sock", "link"):
+        volume = {"hostPath": {"path": str(there / name), "type": kind}}
+        with pytest.raises(VolumeNotReady, match="that reaches programs of this machine"):
+            mounted(tmp_path, volume, readOnly=True)
+    with pytest.raises(VolumeNotReady, match="that reaches programs of this machine"):
+        mounted(tmp_path, {"hostPath": {"path": str(there)}}, subPath="docker.sock", readOnly=True)
+
+
+@pytest.mark.parametrize("kind", ["DirectoryOrCreate", "FileOrCreate"])
+def test_nothing_is_made_in_a_place_of_the_machine(tmp_path: Path, kind: str) -> None:
+    volume = {"hostPath": {"path": "/etc/new-of-a-test", "type": kind}}
+    with pytest.raises(VolumeNotReady, match="that is a place of the system"):
+        mounted(tmp_path, volume, readOnly=True)
+    assert not Path("/etc/new-of-a-test").exists()
 
 
 def test_a_link_is_followed_once_when_a_volume_is_checked(tmp_path: Path) -> None:

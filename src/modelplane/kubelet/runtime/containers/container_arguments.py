@@ -259,7 +259,8 @@ def _mount(mount: Mount, memory_bytes: int) -> tuple[str, ...]:
     if mount.in_memory:
         size = (f"tmpfs-size={mount.size_bytes}",) if mount.size_bytes else ()
         return ("--mount", _fields("type=tmpfs", f"target={mount.target}", *size))
-    fields = ("type=bind", f"source={mount.source}", f"target={mount.target}")
+    # Not a link, which could lead elsewhere since it was checked.
+    fields = ("type=bind", f"source={mount.real or mount.source}", f"target={mount.target}")
     return ("--mount", _fields(*fields, *(("readonly",) if mount.read_only else ())))
 
 

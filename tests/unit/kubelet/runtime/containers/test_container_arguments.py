@@ -125,6 +125,11 @@ def test_the_options_of_a_container(
             id="a folder to read",
         ),
         pytest.param(
+            Mount(Path("/link"), "/m", read_only=True, real=Path("/models")),
+            ("--mount", "type=bind,source=/models,target=/m,readonly"),
+            id="the folder that a link led to when it was checked",
+        ),
+        pytest.param(
             Mount(Path('/a,"b'), "/m", read_only=False),
             ("--mount", 'type=bind,"source=/a,""b",target=/m'),
             id="a name with the separator in it",
