@@ -76,6 +76,7 @@ def test_pods_of_an_earlier_version_are_not_replaced_for_it(shape: Any, key: str
             "kserve-gang-with-cache", "model-kserve-qwen3-coder.2", "516e4a5bf8", id="0.8.0, KServe"
         ),
         pytest.param("prefill-decode-by-sglang", "model-serving-prefill", "8908b94343", id="0.8.0, SGLang"),
+        pytest.param("prefill-decode-by-sglang", "model-serving-decode", "dc5b56952f", id="0.8.0, decode"),
         pytest.param("gang-with-cache", "model-gang-qwen3-coder", "6dfcccf379", id="0.8.0, a gang"),
     ],
 )
