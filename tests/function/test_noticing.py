@@ -9,9 +9,11 @@ from collections import defaultdict
 import pytest
 
 from modelplane.api.clouds import Cloud
+from modelplane.compose.kinds import COMPOSERS
 from support.crossplane.api import Event
 from support.crossplane.cloud_site import LONG_S, Site
 from support.crossplane.in_process import by_its_own_clock
+from support.crossplane.manifests import DEPLOYMENT, model_deployment
 from support.crossplane.objects import Key, condition, controller_of
 from support.crossplane.scenarios import prepared, with_clusters
 
@@ -86,6 +88,24 @@ def test_each_step_to_a_serving_cluster_is_noticed_soon(cloud: Cloud, is_deaf: b
     assert ready_at - stack_ready_at <= SOON_S
     site.fleet.run_for(SOON_S)
     assert watched.late(until=ready_at) == []
+
+
+def test_a_young_fleet_is_seldom_asked_about() -> None:
+    """A hundred clusters and ten replicas in one run, from fifteen seconds after they are Ready."""
+    minutes, fleet = 8, prepared(by_its_own_clock())
+    fleet.api.request_s = 0.01
+    with_clusters(fleet, *(f"c{number:03}" for number in range(100)), nodes=1)
+    fleet.apply(model_deployment(replicas=10))
+    fleet.run_until_ready("ModelDeployment", DEPLOYMENT)
+    fleet.run_for(15)
+    looks = []
+    for _ in range(minutes):
+        before = sum(len(fleet.calls(kind)) for kind in COMPOSERS)
+        fleet.run_for(60)
+        # The first of two calls tells what is required.
+        looks.append((sum(len(fleet.calls(kind)) for kind in COMPOSERS) - before) / 2)
+    assert sum(looks) <= 40 * minutes, looks
+    assert max(looks) <= 60, "clusters that were registered together drift apart"
 
 
 def test_a_young_fleet_of_clusters_is_seldom_asked_about() -> None:

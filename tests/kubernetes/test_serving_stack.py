@@ -45,27 +45,33 @@ CHARTS = {
     "node-feature-discovery": "node-feature-discovery",
     "dra-driver": "dra-driver-nvidia-gpu",
 }
-LIMITS = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "backendtrafficpolicies.gateway.envoyproxy.io"},
-    "spec": {
-        "group": "gateway.envoyproxy.io",
-        "names": {"kind": "BackendTrafficPolicy", "plural": "backendtrafficpolicies"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                },
-            }
-        ],
-    },
-}
-"""A definition of Envoy Gateway's chart."""
+POLICIES = [
+    {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.gateway.envoyproxy.io"},
+        "spec": {
+            "group": "gateway.envoyproxy.io",
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [
+                {
+                    "name": "v1alpha1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                    },
+                }
+            ],
+        },
+    }
+    for kind, plural in (
+        ("BackendTrafficPolicy", "backendtrafficpolicies"),
+        ("ClientTrafficPolicy", "clienttrafficpolicies"),
+    )
+]
+"""Definitions of Envoy Gateway's chart."""
 TIME = "2026-01-01T00:00:00Z"
 CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
 SETTINGS = """\
@@ -80,7 +86,7 @@ def repository(kubernetes_binary: Path, tmp_path: Path) -> Iterator[str]:
     """The address of a repository with charts of the stack's names; Envoy Gateway's has the definitions."""
     definitions = {
         f"crds/{each['metadata']['name']}.yaml": yaml.safe_dump(each)
-        for each in (*cluster_objects.gateway_api(), LIMITS)
+        for each in (*cluster_objects.gateway_api(), *POLICIES)
     }
     packed = []
     for name in CHARTS.values():

@@ -14,8 +14,8 @@ import pytest
 from modelplane.compose import copy_access
 from modelplane.compose.cluster_namespace import MADE
 from modelplane.compose.serving_stack import nic_policy
-from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER, LIMITS
-from modelplane.compose.serving_stack.gateway import limits as gateway_limits
+from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER
+from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS, policies
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.copy_access import CopyAccess
 from modelplane.gateway.http_routes import GATEWAY_NAME
@@ -499,9 +499,14 @@ def answer(name: str = ANSWER, **spec: Any) -> dict[str, Any]:
     return item(f"{GATEWAY_API.partition('/')[0]}/v1", "HTTPRoute", name, "modelplane-system", spec=made)
 
 
-def limits(name: str = LIMITS, namespace: str = "modelplane-system", **spec: Any) -> dict[str, Any]:
-    made = gateway_limits(GATEWAY_NAME)
-    metadata = {"name": name, "namespace": namespace, "labels": OURS}
+def traffic(
+    policy: str, name: str = "", namespace: str = "modelplane-system", **spec: Any
+) -> dict[str, Any]:
+    """Return a policy of the gateway, with another name or namespace, or further settings."""
+    made = next(
+        each.manifest for each in policies(GATEWAY_NAME) if each.manifest["metadata"]["name"] == policy
+    )
+    metadata = {"name": name or policy, "namespace": namespace, "labels": OURS}
     return {**made, "metadata": metadata, "spec": {**made["spec"], **spec}}
 
 
@@ -517,6 +522,13 @@ async def test_it_writes_the_policies_of_a_stack_and_runs_no_images_by_them(
             "backendtrafficpolicies",
             "Namespaced",
         ),
+        definition(
+            "gateway.envoyproxy.io",
+            "v1alpha1",
+            "ClientTrafficPolicy",
+            "clienttrafficpolicies",
+            "Namespaced",
+        ),
     ):
         await administrator.apply(each)
 
@@ -526,7 +538,8 @@ async def test_it_writes_the_policies_of_a_stack_and_runs_no_images_by_them(
 
     async def is_served() -> bool:
         try:
-            return [await refusal(stolen, each) for each in (cards(), limits(), answer())] == [""] * 3
+            written = (cards(), traffic(LIMITS), traffic(REQUESTS), answer())
+            return [await refusal(stolen, each) for each in written] == [""] * 4
         except errors.ApiError:
             return False  # its kinds are not served yet
 
@@ -537,9 +550,13 @@ async def test_it_writes_the_policies_of_a_stack_and_runs_no_images_by_them(
         cards(ofedDriver={"image": "rootkit"}),
         cards(ofedDriver={"env": [{"name": "LD_PRELOAD", "value": "/x.so"}]}),
         cards(nicConfigurationOperator={"image": "rootkit"}),
-        limits("another"),
-        limits(namespace=TEAM),
-        limits(faultInjection={"abort": {"httpStatus": 503}}),
+        traffic(LIMITS, "another"),
+        traffic(LIMITS, namespace=TEAM),
+        traffic(LIMITS, faultInjection={"abort": {"httpStatus": 503}}),
+        traffic(REQUESTS, "another"),
+        traffic(REQUESTS, namespace=TEAM),
+        traffic(REQUESTS, path={"escapedSlashesAction": "UnescapeAndForward"}),
+        traffic(REQUESTS, headers={"earlyRequestHeaders": {"remove": ["x"]}}),
     ]
     said = [await refusal(stolen, each) for each in refused]
     assert all("of a serving stack" in each or "that Modelplane does not write" in each for each in said), (

@@ -47,6 +47,8 @@ def former(manifest: dict[str, Any], *, hardened: bool = False) -> dict[str, Any
         container["args"] = [each for each in container.get("args", ()) if "--shutdown-timeout" not in each]
         if not container["args"]:
             del container["args"]
+        if "exec" in container["lifecycle"]["preStop"]:
+            container["lifecycle"]["preStop"] = {"sleep": {"seconds": 60}}
         if not hardened:
             del template["spec"]["automountServiceAccountToken"], template["spec"]["securityContext"]
             del container["securityContext"]
@@ -74,6 +76,8 @@ def test_pods_of_an_earlier_version_are_not_replaced_for_it(shape: Any, key: str
             "kserve-gang-with-cache", "model-kserve-qwen3-coder.2", "516e4a5bf8", id="0.8.0, KServe"
         ),
         pytest.param("prefill-decode-by-sglang", "model-serving-prefill", "8908b94343", id="0.8.0, SGLang"),
+        pytest.param("prefill-decode-by-sglang", "model-serving-decode", "dc5b56952f", id="0.8.0, decode"),
+        pytest.param("gang-with-cache", "model-gang-qwen3-coder", "6dfcccf379", id="0.8.0, a gang"),
     ],
 )
 def test_a_workload_of_an_earlier_version_is_recognized(case: str, key: str, written_hash: str) -> None:

@@ -151,6 +151,9 @@ LLM_D_ROLE = "llm-d.ai/role"
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 """On the pods of a LeaderWorkerSet: its name (LeaderWorkerSet)."""
 
+LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+"""On the pods of a LeaderWorkerSet: the index of their group (LeaderWorkerSet)."""
+
 LWS_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
 """On the pods of a LeaderWorkerSet: the index within their group, ``0`` for the leader (LeaderWorkerSet)."""
 

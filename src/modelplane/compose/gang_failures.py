@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from modelplane.api import labels
 from modelplane.api.model_replica import MAX_MESSAGE, EngineFailure, ModelReplica, PlacedEngine
 from modelplane.compose import pods
 from modelplane.compose.backends.gang import is_gang
-from modelplane.compose.backends.table import marks_of, workload_key
+from modelplane.compose.backends.table import workload_key
 from modelplane.compose.composition import Request
 from modelplane.compose.readiness import is_ready
 from modelplane.compose.replica_status import pods_of
@@ -51,16 +52,18 @@ def trouble(request: Request[ModelReplica], engine: str) -> str:
 
 
 def is_leaving(request: Request[ModelReplica], engine: PlacedEngine) -> bool:
-    """Return True if every leader of a gang is being deleted, which its workload may count as ready."""
+    """Return True if every group of a gang has a pod that is being deleted.
+
+    LeaderWorkerSet replaces such a group, and may count it as ready until its pods have ended.
+    """
     if not is_gang(engine):
         return False
-    wanted = marks_of(request.owner, engine).leader.items()
-    leaders = [
-        pod
-        for pod in request.found(pods_of(engine.name))
-        if wanted <= (pod["metadata"].get("labels") or {}).items()
-    ]
-    return bool(leaders) and all(pod["metadata"].get("deletionTimestamp") for pod in leaders)
+    groups: dict[str, bool] = {}
+    for pod in request.found(pods_of(engine.name)):
+        metadata = pod["metadata"]
+        group = (metadata.get("labels") or {}).get(labels.LWS_GROUP, "")
+        groups[group] = groups.get(group, False) or "deletionTimestamp" in metadata
+    return bool(groups) and all(groups.values())
 
 
 def _failures(request: Request[ModelReplica]) -> tuple[EngineFailure, ...]:

@@ -19,6 +19,7 @@ from modelplane.compose.composition import Desired, Request
 from modelplane.compose.readiness import exists
 from modelplane.compose.releases import Chart
 from modelplane.compose.serving_stack import gateway as stack_gateway
+from modelplane.compose.serving_stack import traffic_policies
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.gateway.gateway_api import GATEWAY
 
@@ -28,7 +29,7 @@ INSTALLER: Final = "modelplane-installer"
 DEFINITIONS: Final = "gateway-definitions"
 METALLB: Final = "metallb"
 CLASS: Final = "gateway-class"
-OBJECTS: Final = (CLASS, stack_gateway.KEY, stack_gateway.LIMITS_KEY)
+OBJECTS: Final = (CLASS, stack_gateway.KEY, *traffic_policies.KEYS)
 """Keys of the objects, which are deleted before the releases."""
 
 DEFINITION: Final = "httproutes.gateway.networking.k8s.io"
@@ -237,7 +238,7 @@ def _gateway(row: Implementation) -> Iterator[Desired]:
     }
     yield Desired(stack_gateway.KEY, manifest, lambda seen: bool(stack_gateway.address(seen)))
     if row.controller == stack_gateway.CONTROLLER:
-        yield Desired(stack_gateway.LIMITS_KEY, stack_gateway.limits(GATEWAY), exists)
+        yield from traffic_policies.policies(GATEWAY)
 
 
 def needs() -> Iterator[tuple[str, str]]:

@@ -157,8 +157,9 @@ GATEWAYS = (
         "v1alpha1",
         "ClientTrafficPolicy",
         "clienttrafficpolicies",
-        _MUTUAL_TLS,
+        "The gateway admits the fleet's gateway only, and forwards requests as they were sent.",
         answered=True,
+        of_front=True,
     ),
     WorkloadKind(
         "gateway.envoyproxy.io",

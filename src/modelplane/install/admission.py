@@ -16,9 +16,10 @@ from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.cluster_kubeconfig import SUBJECT
 from modelplane.compose.cluster_namespace import MADE, OURS
 from modelplane.compose.serving_stack import nic_policy
-from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER, LIMITS
+from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER
 from modelplane.compose.serving_stack.mutual_tls import POLICY
 from modelplane.compose.serving_stack.table import CRITICAL_PODS
+from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS
 from modelplane.compose.workload_kinds import NIC_CLUSTER_POLICY, Place
 from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.install.admission_fields import CARDS, GATEWAYS, ROOTS, SPECS, STORAGE_CLASS
@@ -207,8 +208,9 @@ _GATEWAYS = (
     ),
     Validation(
         "object == null || object.kind != 'ClientTrafficPolicy' || "
-        f"(object.metadata.name == '{POLICY}' && object.metadata.namespace == '{SYSTEM_NAMESPACE}')",
-        f"the ClientTrafficPolicy of a serving stack is {SYSTEM_NAMESPACE}/{POLICY}",
+        f"(object.metadata.name in ['{POLICY}', '{REQUESTS}'] && "
+        f"object.metadata.namespace == '{SYSTEM_NAMESPACE}')",
+        f"the ClientTrafficPolicies of a serving stack are {POLICY} and {REQUESTS} in {SYSTEM_NAMESPACE}",
     ),
     Validation(
         "object == null || object.kind != 'BackendTrafficPolicy' || "

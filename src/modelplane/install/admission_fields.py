@@ -357,9 +357,12 @@ GATEWAYS: Final[dict[str, dict[str, Form]]] = {
             "maxParallelRetries": ANY,  # the definition's default
             "maxPendingRequests": ANY,
         },
+        "dns": {"lookupFamily": ANY},
         "targetRefs": Each({"group": ANY, "kind": OneOf(("Gateway",)), "name": OneOf((GATEWAY_NAME,))}),
     },
     "ClientTrafficPolicy": {
+        "path": {"escapedSlashesAction": OneOf(("KeepUnchanged",))},
+        "headers": {"withUnderscoresAction": OneOf(("DropHeader",))},
         "targetRefs": Each(
             {
                 "group": ANY,

@@ -202,9 +202,9 @@ SYSTEM = (
     ),
     Rule(
         "gateway.envoyproxy.io",
-        ("backendtrafficpolicies",),
+        ("backendtrafficpolicies", "clienttrafficpolicies"),
         _WRITE,
-        "The gateway in front of Envoy admits as many requests as Envoy does.",
+        "The gateway in front of Envoy admits the requests that Envoy does.",
         unseen="only an InferenceGateway with backend EnvoyGateway asks",
     ),
     Rule(

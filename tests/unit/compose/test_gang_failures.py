@@ -30,7 +30,7 @@ def _pod(
     at = f"2026-01-01T10:{minute:02}:30Z"
     ended = {"terminated": {"exitCode": 1, "message": "no such file", "finishedAt": at}}
     state = {"terminated": {"exitCode": ends, "finishedAt": at}} if ends else {"running": {}}
-    labels = {} if name.count("-") > 1 else {"modelplane.ai/lws-role": "leader"}
+    labels = {"leaderworkerset.sigs.k8s.io/group-index": name.split("-")[1]}
     status = {"containerStatuses": [{"name": "engine", "state": state, "lastState": ended if fails else {}}]}
     deleted = {"deletionTimestamp": at} if leaves else {}
     created = {"creationTimestamp": f"2026-01-01T10:{minute:02}:00Z"}
@@ -100,11 +100,32 @@ def test_a_gang_that_serves_has_no_failures() -> None:
     assert _said(serving).startswith("every engine serves")
 
 
-def test_a_gang_whose_leader_is_being_deleted_does_not_serve_whatever_is_counted() -> None:
-    leaving = _composed(_pod("qwen-0", 1, leaves=True), _pod("qwen-0-1", 1), ready=1)
-    assert not leaving.ready
-    assert _composed(_pod("qwen-0", 1, leaves=True), _pod("qwen-1", 1), ready=1).ready, "another copy serves"
-    assert _composed(_pod("qwen-0", 1), _pod("qwen-0-1", 1, leaves=True), ready=1).ready, "a worker alone"
+@pytest.mark.parametrize(
+    ("pods", "serves"),
+    [
+        pytest.param((_pod("qwen-0", 1), _pod("qwen-0-1", 1)), True, id="no pod is deleted"),
+        pytest.param((_pod("qwen-0", 1, leaves=True), _pod("qwen-0-1", 1)), False, id="the leader is"),
+        pytest.param((_pod("qwen-0", 1), _pod("qwen-0-1", 1, leaves=True)), False, id="a worker is"),
+        pytest.param(
+            (_pod("qwen-0", 2), _pod("qwen-0-1", 1, leaves=True), _pod("qwen-0-2", 1, leaves=True)),
+            False,
+            id="the workers of the group before",
+        ),
+        pytest.param(
+            (_pod("qwen-0", 1, leaves=True), _pod("qwen-1", 1), _pod("qwen-1-1", 1)), True, id="of one group"
+        ),
+        pytest.param(
+            (_pod("qwen-0", 1, leaves=True), _pod("qwen-1", 1), _pod("qwen-1-1", 1, leaves=True)),
+            False,
+            id="of each group",
+        ),
+        pytest.param((), True, id="pods are not seen"),
+    ],
+)
+def test_a_gang_serves_while_a_group_keeps_all_its_pods(
+    pods: tuple[dict[str, Any], ...], serves: bool
+) -> None:
+    assert _composed(*pods, ready=1).ready is serves, "whatever LeaderWorkerSet counts"
 
 
 def test_times_that_cannot_be_read_count_nothing() -> None:

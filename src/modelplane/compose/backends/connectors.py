@@ -1,7 +1,7 @@
 """Connectors: the flags and variables with which prefill hands the KV cache to decode.
 
 Each row names its sources: the flags of vLLM 0.23.0 and SGLang 0.5.12 (``catalogue/engine_flags``), and those
-of the routing sidecar, llm-d-router v0.9.0 (``pkg/sidecar/proxy/options.go``).
+of the routing sidecar, llm-d-router v0.10.0 (``pkg/sidecar/proxy/options.go``).
 """
 
 import json

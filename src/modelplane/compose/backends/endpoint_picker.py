@@ -112,7 +112,8 @@ def configuration(replica: ModelReplica) -> dict[str, Any]:
     """Return the picker's configuration file.
 
     In mode PrefillDecode it must set the threshold, the producer of prefixes and the block size. Otherwise no
-    request is ever divided, and no error is reported.
+    request is ever divided, and no error is reported. The profile handler itself sets the header with the
+    prefill pod; the plugin that did so before is gone from llm-d's router 0.11 on.
     """
     plugins: list[dict[str, Any]] = [
         {
@@ -130,7 +131,6 @@ def configuration(replica: ModelReplica) -> dict[str, Any]:
     profiles = [_profile("default", _settings(replica).scorers)]
     if _divided(replica):
         plugins += [
-            {"type": "disagg-headers-handler"},
             {"type": "prefill-filter"},
             {"type": "decode-filter"},
             {

@@ -100,8 +100,10 @@ def _engine(
 
 def _drain(lifecycle: dict[str, Any]) -> dict[str, Any]:
     """Return the pause as a program: the presets have one, and a pod has one handler."""
-    seconds = lifecycle["preStop"]["sleep"]["seconds"]
-    return {**lifecycle, "preStop": {"exec": {"command": [_SLEEP, str(seconds)]}}}
+    hook = lifecycle["preStop"]
+    if "sleep" in hook:
+        hook = {"exec": {"command": [_SLEEP, str(hook["sleep"]["seconds"])]}}
+    return {**lifecycle, "preStop": hook}
 
 
 def _plain(probe: dict[str, Any]) -> dict[str, Any]:

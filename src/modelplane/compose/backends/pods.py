@@ -25,7 +25,7 @@ from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedMember
 from modelplane.api.variables import EnvVar
 from modelplane.compose import cache_volume, engine_variables
-from modelplane.compose.backends import connectors, prefill_decode
+from modelplane.compose.backends import connectors, prefill_decode, worker_hook
 from modelplane.compose.backends.draining import GRACE_S, UNTIL_0_3, Draining, draining
 from modelplane.compose.backends.endpoint_picker import engine_labels
 from modelplane.compose.backends.placement import node_rules
@@ -36,12 +36,6 @@ from modelplane.compose.engine_flags import flag, model
 
 STARTUP_TIMEOUT_S = 7200
 """Time that an engine has to load its weights before it is restarted."""
-
-_WORKER_DRAIN_S = 60
-"""Time for which a stopping worker keeps serving its leader, which gets the signal at the same moment.
-
-Shorter than the leader's time: the sleep runs to its end even if the leader is gone earlier.
-"""
 
 _DEVICES = "devices"
 
@@ -135,9 +129,7 @@ def _container(workload: Workload, member: PlacedMember, claim: Object | None) -
         container["resources"] = {**container.get("resources", {}), "claims": [{"name": _DEVICES}]}
     if workload.hardened:
         container["securityContext"] = CONTAINER
-    pause_s = _WORKER_DRAIN_S if member.role is Role.WORKER else _draining(workload, member).pause_s
-    drain = {"preStop": {"sleep": {"seconds": pause_s}}}
-    container["lifecycle"] = {**container.get("lifecycle", {}), **drain}
+    container["lifecycle"] = {**container.get("lifecycle", {}), "preStop": _pause(workload, member)}
     if member.role is Role.WORKER:
         # A worker has no probes of ours: the leader's health is the gang's.
         return container
@@ -154,6 +146,15 @@ def _mounts(workload: Workload, spec: PodSpec) -> list[Object]:
         # Every pod of the cluster mounts the same volume, so none may change it.
         mounts.append({"name": CACHE, "mountPath": CACHE_PATH, "readOnly": True})
     return [*mounts, *msgspec.to_builtins(spec.engine.volume_mounts)]
+
+
+def _pause(workload: Workload, member: PlacedMember) -> dict[str, Any]:
+    """Return the hook for which an engine goes on serving before it gets SIGTERM."""
+    if member.role is not Role.WORKER:
+        return {"sleep": {"seconds": _draining(workload, member).pause_s}}
+    if workload.form > Form.V0_8:
+        return {"exec": {"command": worker_hook.command(member.template.spec.engine)}}
+    return {"sleep": {"seconds": worker_hook.WAIT_S}}
 
 
 def _draining(workload: Workload, member: PlacedMember) -> Draining:

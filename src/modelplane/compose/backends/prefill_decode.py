@@ -14,11 +14,15 @@ from modelplane.api.model_replica import PlacedEngine
 from modelplane.api.rejected import Rejected
 from modelplane.compose.backends import connectors
 from modelplane.compose.backends.security import RESTRICTED
-from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Workload, head
+from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Form, Workload, head
 from modelplane.compose.engine_flags import flag
 from modelplane.compose.images import ROUTING_SIDECAR
 
 _DECODE_PORT = 8001
+_PORT_FLAG = "--model-server-port"
+"""The port of the engine behind a sidecar. Source: llm-d's router 0.10, pull request 2142."""
+_UNTIL_0_8 = ("ghcr.io/llm-d/llm-d-router-disagg-sidecar:v0.9.0", "--vllm-port")
+"""Image and flag that versions up to 0.8 wrote."""
 _MOST = 65535
 
 
@@ -63,14 +67,15 @@ def sidecar(workload: Workload) -> dict[str, Any] | None:
     """
     if workload.phase is not Phase.DECODE:
         return None
+    image, port = _UNTIL_0_8 if workload.form <= Form.V0_8 else (ROUTING_SIDECAR.reference, _PORT_FLAG)
     return {
         "name": SIDECAR_NAME,
-        "image": ROUTING_SIDECAR.reference,
+        "image": image,
         "restartPolicy": "Always",
         "args": [
             "--secure-proxy=false",
             f"--kv-connector={connectors.row(workload.replica).sidecar}",
-            f"--vllm-port={workload.port}",
+            f"{port}={workload.port}",
         ],
         "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],
         "readinessProbe": {

@@ -7,8 +7,8 @@ from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.serving_stack import Listener, ListenerProtocol
 from modelplane.compose.composition import Desired, Requirement
-from modelplane.compose.readiness import accepted, exists, is_true, when_condition
-from modelplane.compose.serving_stack import mutual_tls
+from modelplane.compose.readiness import accepted, is_true, when_condition
+from modelplane.compose.serving_stack import mutual_tls, traffic_policies
 from modelplane.compose.serving_stack.component import Plan
 from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT, authority
 from modelplane.gateway.http_routes import GATEWAY_NAME
@@ -33,20 +33,12 @@ ANSWER_STATUS: Final = 302
 ACCEPTED: Final = "Accepted"
 """The condition by which a controller confirms a GatewayClass."""
 
-LIMITS_KEY: Final = "gateway-limits"
-"""Key of the policy with the limits of a gateway of Envoy Gateway."""
-
-LIMITS: Final = "modelplane-limits"
-"""Name of that policy."""
-
 CONTROLLER: Final = "gateway.envoyproxy.io/gatewayclass-controller"
 """Source: Envoy Gateway, "GatewayClass": the name of its controller."""
 
 DEFAULT_LISTENERS: Final = (Listener(name="http", port=80, protocol=ListenerProtocol.HTTP),)
 
 _API_VERSION = "gateway.networking.k8s.io/v1"
-_UNLIMITED: Final = 4_294_967_295
-"""The largest limit of Envoy. Its default of 1,024 requests answers 503 for a busy model; engines queue."""
 MADE = {labels.RESOURCE: KEY}
 
 
@@ -89,23 +81,6 @@ def _address(gateway: Object, listeners: Sequence[Mapping[str, Any]], usual: int
 def is_programmed(gateway: Object) -> bool:
     """Return True if a gateway has an address, and its controller has configured its listeners."""
     return bool(address(gateway)) and is_true(gateway, "Programmed")
-
-
-def limits(gateway: str) -> Object:
-    """Return the policy that admits any number of requests to the routes of a gateway of Envoy Gateway."""
-    return {
-        "apiVersion": "gateway.envoyproxy.io/v1alpha1",
-        "kind": "BackendTrafficPolicy",
-        "metadata": {"name": LIMITS, "namespace": SYSTEM_NAMESPACE},
-        "spec": {
-            "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": gateway}],
-            "circuitBreaker": {
-                "maxConnections": _UNLIMITED,
-                "maxPendingRequests": _UNLIMITED,
-                "maxParallelRequests": _UNLIMITED,
-            },
-        },
-    }
 
 
 def _has_route(child: Object) -> bool:
@@ -167,5 +142,5 @@ def objects(plan: Plan) -> Iterator[Desired]:
     }
     yield Desired(KEY, manifest, is_programmed, plan.cluster)
     yield Desired(ANSWER_KEY, _answer(), _has_route, plan.cluster)
-    yield Desired(LIMITS_KEY, limits(GATEWAY_NAME), exists, plan.cluster)
+    yield from traffic_policies.policies(GATEWAY_NAME, plan.cluster)
     yield from mutual_tls.objects(plan)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE, Object
 from modelplane.compose.composition import Desired, Requirement, Unknown
 from modelplane.compose.readiness import exists
+from modelplane.compose.serving_stack import traffic_policies
 from modelplane.compose.serving_stack.component import Plan
 from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.gateway.mutual_tls import CLIENT_NAME, Link, Pair, Protocol, accepted
@@ -26,7 +27,6 @@ POLICY: Final = "modelplane-mutual-tls"
 _PORTS: Final = (443, *range(8443, 8451))
 """One more than a stack has listeners."""
 _API: Final = "gateway.networking.k8s.io"
-_POLICY_API: Final = "gateway.envoyproxy.io"
 
 KEYS: Final = ("gateway-certificate", "gateway-certificate-grant", "gateway-clients")
 """Keys of the Secret, the grant and the policy."""
@@ -39,7 +39,7 @@ def secret_requirement(cluster: str) -> Requirement:
 
 def policy_requirement(cluster: str) -> Requirement:
     """Return the requirement for the policy of a cluster's gateway."""
-    version = f"{_POLICY_API}/v1alpha1"
+    version = f"{traffic_policies.API}/v1alpha1"
     return Requirement("policy", version, "ClientTrafficPolicy", SYSTEM_NAMESPACE, POLICY, cluster=cluster)
 
 
@@ -141,7 +141,7 @@ def _secret(certificate: Pair, authorities: str) -> dict[str, Any]:
 
 
 def _grant() -> dict[str, Any]:
-    readers = ((_API, "Gateway"), (_POLICY_API, "ClientTrafficPolicy"))
+    readers = ((_API, "Gateway"), (traffic_policies.API, "ClientTrafficPolicy"))
     return {
         "apiVersion": f"{_API}/v1beta1",
         "kind": "ReferenceGrant",
@@ -157,11 +157,13 @@ def _grant() -> dict[str, Any]:
 
 def _policy() -> dict[str, Any]:
     return {
-        "apiVersion": f"{_POLICY_API}/v1alpha1",
+        "apiVersion": f"{traffic_policies.API}/v1alpha1",
         "kind": "ClientTrafficPolicy",
         "metadata": {"name": POLICY, "namespace": SYSTEM_NAMESPACE},
         "spec": {
             "targetRefs": [{"group": _API, "kind": "Gateway", "name": GATEWAY_NAME, "sectionName": LISTENER}],
+            # A policy of a listener replaces that of the whole Gateway.
+            **traffic_policies.AS_SENT,
             "tls": {
                 "clientValidation": {
                     "caCertificateRefs": [

@@ -10,7 +10,7 @@ from modelplane.api.stack_components import ComponentName as Name
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
 from modelplane.compose.releases import Chart
-from modelplane.compose.serving_stack import ai_gateway, gateway, mutual_tls, nic_policy
+from modelplane.compose.serving_stack import ai_gateway, gateway, mutual_tls, nic_policy, traffic_policies
 from modelplane.compose.serving_stack.cloud_components import CLOUD_COMPONENTS
 from modelplane.compose.serving_stack.component import GPU_TOLERATION, Component, Plan, Values
 from modelplane.compose.serving_stack.kserve_components import KSERVE_COMPONENTS
@@ -152,7 +152,7 @@ COMPONENTS = (
             gateway.CLASS_KEY,
             gateway.KEY,
             gateway.ANSWER_KEY,
-            gateway.LIMITS_KEY,
+            *traffic_policies.KEYS,
             *mutual_tls.KEYS,
         ),
         after=(Name.ENVOY_GATEWAY,),

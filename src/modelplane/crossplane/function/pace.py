@@ -70,6 +70,15 @@ _STARTING_S = 10
 _LONG_UNREADY = 100
 """Divisor of the time without a change: what has not become Ready for hours is not asked about so often."""
 
+_SPREAD = 20
+"""Percentage of the longest time to live by which objects differ, so that they drift apart."""
+
+_FIRST_SPREAD = 80
+"""The same for objects that begin with the longest one: a fleet that was created at once is one of these."""
+
+_NEW_S = 30
+"""Time without a change for which an object counts as new."""
+
 _FAILING_S = 60
 _UNKNOWN = Pace()
 """The pace for kinds that are not ours."""
@@ -121,7 +130,8 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
     if is_deaf(owner, now) or (longest <= ordinary and not unready):
         return ordinary
     within = int(min(max(ordinary, 2 * since), longest))
-    return within - within * _share(str(owner["metadata"].get("uid", ""))) // 500
+    spread = _FIRST_SPREAD if within == longest and since < _NEW_S else _SPREAD
+    return within - within * spread * _share(str(owner["metadata"].get("uid", ""))) // 10_000
 
 
 def overflows(composition: Composition) -> bool:

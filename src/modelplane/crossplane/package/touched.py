@@ -110,6 +110,13 @@ COMPOSED = (
         "a gateway of Envoy Gateway admits any number of requests",
     ),
     Touched(
+        _ENVOY_GATEWAY,
+        "ClientTrafficPolicy",
+        "clienttrafficpolicies",
+        Grant.PREREQUISITES,
+        "a gateway of Envoy Gateway forwards requests as they were sent",
+    ),
+    Touched(
         _GATEWAY,
         "BackendTLSPolicy",
         "backendtlspolicies",

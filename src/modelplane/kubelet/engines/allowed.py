@@ -191,7 +191,7 @@ ROUTING_SIDECAR = AllowList(
         {
             "--secure-proxy": one_of("false"),
             "--kv-connector": one_of("nixlv2"),
-            "--vllm-port": word,
+            **_each("--model-server-port --vllm-port", word),
         }
     ),
     {},

@@ -1,11 +1,15 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from modelplane.api.rejected import Rejected
 from modelplane.compose.backends.endpoint_picker import configuration
 from modelplane.compose.backends.prefill_decode import engine_port
 from support.replicas import engine, gang, member, replica
+
+PREFILL_DECODE = Path(__file__).parents[3] / "golden" / "composition" / "model_replica" / "prefill-decode"
 
 
 def _port(shape: dict[str, Any], phase: str | None) -> int | Rejected:
@@ -46,6 +50,26 @@ def test_the_sidecars_port_is_refused() -> None:
         'engine "e": port 8000 of a decode pod is the routing sidecar\'s: '
         "give the engine another, such as --port=8001"
     )
+
+
+@pytest.mark.parametrize(
+    ("former", "successor"),
+    [
+        pytest.param("disagg-headers-handler", "disagg-profile-handler", id="plugin, until 0.10"),
+        pytest.param("--vllm-port", "--model-server-port", id="flag, until 0.11"),
+    ],
+)
+def test_what_the_router_removes_is_not_used(former: str, successor: str) -> None:
+    written = (PREFILL_DECODE / "expected.yaml").read_text()
+    assert former not in written
+    assert successor in written
+
+
+def test_images_of_the_router_are_of_one_version() -> None:
+    children = yaml.safe_load((PREFILL_DECODE / "expected.yaml").read_text())["children"]
+    images = {each for each in str(children).split("'") if each.startswith("ghcr.io/llm-d/")}
+    assert len(images) == 2
+    assert len({each.rpartition(":")[2] for each in images}) == 1
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def test_crossplane_gets_the_permissions_that_it_lacks_and_no_other():
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": SEVEN},
         {
             "apiGroups": ["gateway.envoyproxy.io"],
-            "resources": ["backendtrafficpolicies"],
+            "resources": ["backendtrafficpolicies", "clienttrafficpolicies"],
             "verbs": SEVEN,
         },
         {

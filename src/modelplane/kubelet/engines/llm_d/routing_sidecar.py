@@ -145,9 +145,10 @@ async def _serve(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="routing-sidecar", allow_abbrev=False)
     for flag in ("--secure-proxy", "--kv-connector"):
         parser.add_argument(flag, required=True)
-    parser.add_argument("--vllm-port", type=int, required=True)
+    # Pods of version 0.8 have the second one.
+    parser.add_argument("--model-server-port", "--vllm-port", type=int, required=True)
     address = os.environ.get(POD_ADDRESS_VARIABLE, "127.0.0.1")
-    engine = f"http://{address}:{parser.parse_args(arguments).vllm_port}"
+    engine = f"http://{address}:{parser.parse_args(arguments).model_server_port}"
     endless = aiohttp.ClientTimeout(total=None, sock_connect=5)
     async with aiohttp.ClientSession(timeout=endless, auto_decompress=False) as session:
         runner = web.AppRunner(application(engine, session))

@@ -1,0 +1,96 @@
+"""The hook with which a stopping worker of a gang waits for its leader.
+
+LeaderWorkerSet stops all pods of a group together when it replaces the group or is deleted itself, and the
+leader needs its workers until its requests are finished. In an update, the workers are stopped only once the
+leader is gone. So a worker waits while it has a TCP connection with the leader. Every engine of several pods
+has one: with the store of torch.distributed, Ray's control service, MPI's ssh, or the sockets of data
+parallelism. A leader that finishes its requests may accept no connection any more, so none is tried.
+
+The leader's name is resolved once. The pod that replaces the leader gets the same name, and the old workers
+have no connection with that pod.
+"""
+
+from pathlib import PurePosixPath
+from typing import Final
+
+from modelplane.api.containers import Container
+
+WAIT_S: Final = 60
+"""Longest time for which a worker waits."""
+
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "ash"})
+
+SHELL_PROGRAM: Final = f"""
+found=$(getent hosts "$LWS_LEADER_ADDRESS")
+case $? in 0) ;; 2) exit 0 ;; *) exec sleep {WAIT_S} ;; esac
+set -- $found
+case $1 in
+*:*)
+  left=${{1%%::*}} right=
+  case $1 in *::*) right=${{1#*::}} ;; esac
+  IFS=:
+  set -- $right
+  count=$#
+  set -- $left
+  while [ $(($# + count)) -lt 8 ]; do set -- "$@" 0; done
+  set -- "$@" $right
+  leader=
+  while [ $# -gt 0 ]; do
+    leader=$leader$(printf %08X $(((0x$2 & 255) << 24 | 0x$2 >> 8 << 16 | (0x$1 & 255) << 8 | 0x$1 >> 8)))
+    shift 2
+  done
+  ;;
+*)
+  IFS=.
+  set -- $1
+  leader=$(printf %02X%02X%02X%02X "$4" "$3" "$2" "$1")
+  ;;
+esac
+left={WAIT_S}
+while [ $left -gt 0 ] && grep -q "$leader:[0-9A-F]* 01 " /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
+  sleep 1
+  left=$((left - 1))
+done
+"""
+"""For a POSIX shell. Without ``getent``, it waits for the whole time."""
+
+PYTHON_PROGRAM: Final = f"""
+import os, socket, time
+
+leader = set()
+try:
+    for family, _, _, _, address in socket.getaddrinfo(os.environ["LWS_LEADER_ADDRESS"], None):
+        packed = socket.inet_pton(family, address[0])
+        words = (packed[at : at + 4][::-1] for at in range(0, len(packed), 4))
+        leader.add(b"".join(words).hex().upper())
+except socket.gaierror:
+    pass
+
+
+def is_connected():
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        if os.path.exists(table):
+            with open(table) as lines:
+                for remote, state in (line.split()[2:4] for line in lines):
+                    if state == "01" and remote.split(":")[0].endswith(tuple(leader)):
+                        return True
+    return False
+
+
+end = time.monotonic() + {WAIT_S}
+while time.monotonic() < end and is_connected():
+    time.sleep(1)
+"""
+"""The same for Python, in an image that may have no shell."""
+
+
+def command(container: Container) -> list[str]:
+    """Return the command of a worker's ``preStop`` hook, run by a program that the worker's image has.
+
+    A shell or a Python that starts the engine is there. Other images are taken to have ``sh``.
+    """
+    program = container.command[0] if container.command else ""
+    name = PurePosixPath(program).name
+    if name.rstrip("0123456789.") == "python":
+        return [program, "-c", PYTHON_PROGRAM]
+    return [program if name in _SHELLS else "sh", "-c", SHELL_PROGRAM]
