@@ -1,22 +1,26 @@
 """Time how soon the command line answers.
 
-    python benchmarks/startup.py --rounds 11
+    python benchmarks/startup.py --rounds 11 [--fleet]
 
 Prints one line of JSON: the median seconds of processor time, of the user and the system together, of
 `modelplane --help`, of `modelplane validate` on one small file, of `modelplane explain` on the files of a
 small fleet, of an import of the libraries that `validate` stands on, and of Python itself, which nothing can
-be faster than. Each `_ratio` is that time in starts of Python, which one can compare between machines. The
-command is the script that pip installed. Modelplane is compiled before the first round.
+be faster than; with `--fleet` also of `modelplane status`, of a fleet on this machine that it starts and
+stops. Each `_ratio` is that time in starts of Python, which one can compare between machines. The command
+is the script that pip installed. Modelplane is compiled before the first round.
 """
 
 import argparse
 import compileall
 import json
+import os
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import modelplane
@@ -53,11 +57,13 @@ FLEET = ("02-build-the-platform", "03-deploying-a-model")
 
 
 def median_s(rounds: int, *command: str) -> float:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    # Compiled modules are kept, as they are for users, whatever the caller's variables say.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
     times = []
     for _ in range(rounds):
         before = children_s()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
         times.append(children_s() - before)
     return round(statistics.median(times), 4)
 
@@ -67,10 +73,21 @@ def children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+@contextmanager
+def local_fleet(home: str) -> Iterator[None]:
+    subprocess.run((MODELPLANE, "up", "--home", home), check=True, stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        subprocess.run((MODELPLANE, "down", "--purge", "--home", home), check=True, stdout=subprocess.DEVNULL)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7, help="how often each is run")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--fleet", action="store_true", help="time status too, of a fleet on this machine")
+    options = parser.parse_args()
+    rounds = options.rounds
     for folder in modelplane.__path__:
         compileall.compile_dir(folder, quiet=1)
     fleet = [word for folder in FLEET for word in ("--fleet", str(EXAMPLES / folder))]
@@ -84,11 +101,12 @@ def main() -> None:
             "libraries_s": median_s(rounds, sys.executable, "-c", LIBRARIES),
             "python_s": median_s(rounds, sys.executable, "-c", "pass"),
         }
-    python_s = result["python_s"]
-    ratios = {
-        f"{command}_ratio": round(result[f"{command}_s"] / python_s, 1)
-        for command in ("help", "validate", "explain")
-    }
+        if options.fleet:
+            home = str(Path(folder, "home"))
+            with local_fleet(home):
+                result["status_s"] = median_s(rounds, MODELPLANE, "status", "--home", home)
+    commands = ("help", "validate", "explain", "status") if options.fleet else ("help", "validate", "explain")
+    ratios = {f"{each}_ratio": round(result[f"{each}_s"] / result["python_s"], 1) for each in commands}
     print(json.dumps(result | ratios))
 
 

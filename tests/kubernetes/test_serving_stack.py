@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from modelplane.api.meta import GATEWAY_NAME
 from modelplane.api.serving_stack import ServingStack, stack_name
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.helm.process import Program
-from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.meta import GATEWAY_NAME
 from modelplane.compose import copy_access
 from modelplane.compose.cluster_namespace import MADE
 from modelplane.compose.serving_stack import nic_policy
@@ -18,7 +19,6 @@ from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER
 from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS, policies
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.copy_access import CopyAccess
-from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.install import admission, inference_cluster
 from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources

@@ -14,6 +14,9 @@ from modelplane.api.fields import DNS_LABEL, QUALIFIED_KEYS, LabelValue, Rule, a
 from modelplane.api.meta import Model
 from modelplane.api.picker import Picker
 
+ENGINE_PORT = 8000
+"""Port on which a replica's pods serve HTTP."""
+
 
 class ServingMode(StrEnum):
     """Division of a request: one engine serves it whole, or two engines serve a phase each."""

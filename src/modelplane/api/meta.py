@@ -27,6 +27,9 @@ API_VERSION = f"{GROUP}/{VERSION}"
 SYSTEM_NAMESPACE = "modelplane-system"
 """Namespace of kubeconfig Secrets, the gateways and everything that belongs to no team."""
 
+GATEWAY_NAME = "inference-gateway"
+"""Name of the Gateway, in the system namespace of a cluster, whose routes are served."""
+
 GATEWAY_NAMESPACE = "modelplane-gateway"
 """Namespace of the Secrets that the gateway may read, and of what it has counted; of nothing else."""
 

@@ -4,8 +4,6 @@ A name is a readable part and five hex digits that make it unique. It has at mos
 limit of a DNS label. A name never changes once given: the hash covers names only.
 """
 
-import hashlib
-
 MAX_LENGTH = 63
 """Characters of a DNS label (RFC 1123)."""
 
@@ -50,5 +48,7 @@ def composed_name(owner: str, key: str) -> str:
 
 
 def _hashed(readable: str, identity: str, digits: int, limit: int = MAX_LENGTH) -> str:
-    suffix = hashlib.sha256(identity.encode()).hexdigest()[:digits]
+    from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, and few commands name anything
+
+    suffix = sha256(identity.encode()).hexdigest()[:digits]
     return f"{readable[: limit - 1 - digits].rstrip('-.')}-{suffix}"

@@ -1,10 +1,9 @@
 """The result of a check that can say no."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(msgspec.Struct, frozen=True):
     """The check does not pass."""
 
     message: str

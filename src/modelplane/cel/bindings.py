@@ -4,7 +4,6 @@ An unknown domain is an empty map, an unknown name an error; both are Kubernetes
 `newStringInterfaceMapWithDefault`). Reads are recorded, so that a refusal can show the values behind it.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
@@ -13,7 +12,7 @@ import msgspec
 from modelplane.api.listing import listing
 from modelplane.cel import quantity, semver
 from modelplane.cel.device import AttributeValue, PublishedDevice, Version
-from modelplane.cel.errors import EvaluationError
+from modelplane.cel.errors import EvaluationError, nearest
 from modelplane.cel.quantity import Quantity
 from modelplane.cel.semver import Semver
 
@@ -156,5 +155,5 @@ _ALIKE: Final = 0.8  # of 1: a slip of the hand, not another name
 
 
 def _alternatives(name: str, known: Iterable[str], only: str) -> str:
-    nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=_ALIKE)
-    return f"did you mean {nearest[0]}?" if nearest else f"{only}{listing(known, _SHOWN)}"
+    near = nearest(name, known, _ALIKE)
+    return f"did you mean {near}?" if near else f"{only}{listing(known, _SHOWN)}"

@@ -5,6 +5,7 @@ device.
 """
 
 import unicodedata
+from collections.abc import Iterable
 from typing import Final, Self
 
 _SHOWN: Final = 120  # characters of a text that a message quotes
@@ -66,6 +67,13 @@ class EvaluationError(Exception):
 
 class TooMuchWork(Exception):
     """An evaluation that takes too long or costs too much. Nothing in the selector absorbs it."""
+
+
+def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str:
+    """Return the known name that is most like another, empty if none is; ``alike`` is 1 for the same."""
+    import difflib  # noqa: PLC0415 - most names are known
+
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=alike)), "")
 
 
 def one_line(text: str) -> str:

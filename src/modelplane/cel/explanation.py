@@ -3,12 +3,11 @@
 An explanation is one sentence with the position of the wrong word, and its replacement if there is one.
 """
 
-import difflib
 import re
 from typing import Final
 
 from modelplane.cel import environment, restrictions
-from modelplane.cel.errors import SelectorError
+from modelplane.cel.errors import SelectorError, nearest
 from modelplane.cel.functions import NAMES, unsupported
 from modelplane.cel.types import QUANTITY, SEMVER
 
@@ -114,9 +113,8 @@ def _unknown(name: str, *, called: bool) -> str:
     if called and name in _MACROS:
         return f"{name} is not called so, write list.{name}(x, ...) with a variable and what is done with it"
     known = (*NAMES, *_MACROS) if called else (*environment.FIELDS, *restrictions.FIELDS)
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    if nearest:
-        meant = f"device.{nearest[0]}" if nearest[0] in restrictions.FIELDS else nearest[0]
+    if near := nearest(name, known):
+        meant = f"device.{near}" if near in restrictions.FIELDS else near
         return f'unknown name "{name}", did you mean {meant}?'
     if called:
         return f'unknown function "{name}"'

@@ -5,7 +5,6 @@
 - A selector whose type is `dyn`: the result may be only an attribute, whose type is open until it is read.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -24,6 +23,7 @@ from modelplane.cel.checked import (
     Type,
     Unsupported,
 )
+from modelplane.cel.errors import nearest
 from modelplane.cel.functions import unsupported
 
 LISTED: Final = f"{', '.join(environment.FIELDS[:-1])} and {environment.FIELDS[-1]}"
@@ -59,9 +59,8 @@ def check(tree: Tree) -> None:
 
 def unknown_field(name: str) -> str:
     """Return the message for a field that the device does not have, with the nearest one."""
-    nearest = difflib.get_close_matches(name, FIELDS, n=1, cutoff=0.6)
-    if nearest:
-        return f'unknown name "device.{name}", did you mean device.{nearest[0]}?'
+    if near := nearest(name, FIELDS):
+        return f'unknown name "device.{name}", did you mean device.{near}?'
     return f'unknown name "device.{name}", a selector reads {LISTED}'
 
 

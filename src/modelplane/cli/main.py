@@ -8,14 +8,16 @@ import atexit
 import errno
 import gc
 import importlib
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
 from modelplane import __version__
 from modelplane.cli.errors import INTERRUPTED, UserError
 from modelplane.host.errors import LocalError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Entry(NamedTuple):
@@ -120,8 +122,10 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items() if not entry.hidden])
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """Return the commands without importing any, and the options."""
+        from click.shell_completion import CompletionItem
+
         commands = [
             CompletionItem(name, help=entry.help)
             for name, entry in COMMANDS.items()

@@ -11,6 +11,7 @@ from modelplane.cli.errors import UserError
 from modelplane.cli.listening import listening, sentence
 from modelplane.cli.options import home_option
 from modelplane.cli.running import require_fleet
+from modelplane.cli.tables import show
 from modelplane.local.home import Home, home_directory
 from modelplane.local.process_status import ProcessStatus
 
@@ -139,15 +140,8 @@ def _ready(item: dict[str, object]) -> bool:
 
 
 def _print(place: Home, processes: tuple[ProcessStatus, ...], counts: Counts, problems: list[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False, markup=False, soft_wrap=True, width=200)
-    table = Table(box=None, pad_edge=False)
-    for heading in ("PROCESS", "STATE", "PID", "SINCE", "RESTARTS", "MEMORY", "LAST EXIT"):
-        table.add_column(heading, no_wrap=True)
-    for each in processes:
-        table.add_row(
+    rows = (
+        (
             each.name,
             each.state,
             str(each.pid or "-"),
@@ -156,15 +150,17 @@ def _print(place: Home, processes: tuple[ProcessStatus, ...], counts: Counts, pr
             f"{each.memory_bytes / 1e6:.0f} MB" if each.memory_bytes else "-",
             each.last_exit or "-",
         )
-    console.print(table)
+        for each in processes
+    )
+    show("", ("PROCESS", "STATE", "PID", "SINCE", "RESTARTS", "MEMORY", "LAST EXIT"), rows)
     total = sum(each.memory_bytes for each in processes)
-    console.print(f"home {place.root}, logs {place.logs}, memory {total / 1e6:.0f} MB without the engines")
-    console.print(sentence(place))
+    click.echo(f"home {place.root}, logs {place.logs}, memory {total / 1e6:.0f} MB without the engines")
+    click.echo(sentence(place))
     if counts:
         ready = (f"{kind} {count['ready']}/{count['total']}" for kind, count in counts.items())
-        console.print(f"ready: {', '.join(ready)}")
+        click.echo(f"ready: {', '.join(ready)}")
     for problem in problems:
-        console.print(problem)
+        click.echo(problem)
 
 
 def _ago(since: float) -> str:

@@ -3,7 +3,11 @@
 Names are never truncated: a terminal wraps wide rows, and a pipe gets each row on one line.
 """
 
+import os
+import sys
 from collections.abc import Iterable, Sequence
+
+import click
 
 
 def printable(text: str) -> str:
@@ -13,21 +17,32 @@ def printable(text: str) -> str:
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table below its title; nothing where it has no rows."""
+    found = [[printable(cell) for cell in row] for row in rows]
+    if not found:
+        return
+    # As rich sees it, whose import takes longer than a plain table needs.
+    if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
+        _show_on_terminal(title, columns, found)
+        return
+    widths = [max(map(len, column)) for column in zip(columns, *found, strict=True)]
+    if title:
+        click.echo(f"\n{title}")
+    for row in (columns, *found):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
+
+
+def _show_on_terminal(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    found = list(rows)
-    if not found:
-        return
     console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 100_000
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, no_wrap=not console.is_terminal, overflow="fold")
-    for row in found:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
     with console.capture() as printed:
         if title:
             console.print(Text(f"\n{title}"), style="bold")

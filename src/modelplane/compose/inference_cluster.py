@@ -15,7 +15,7 @@ from modelplane.api.decode import decode_as
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
-from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, kind_name
+from modelplane.api.meta import API_VERSION, GATEWAY_NAME, SYSTEM_NAMESPACE, kind_name
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.names import child_name
 from modelplane.api.node_pools import NodePool
@@ -49,7 +49,6 @@ from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.reachability import reported
 from modelplane.compose.serving_stack import gateway
 from modelplane.compose.workload_kinds import capabilities
-from modelplane.gateway.http_routes import GATEWAY_NAME
 
 
 def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:

@@ -10,13 +10,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
 from modelplane.gateway import inference_pools
 from modelplane.gateway.table import Backend, EndpointPicker, Route, Token
 from modelplane.gateway.tokens import HEADERS
-
-GATEWAY_NAME = "inference-gateway"
-"""Name of the Gateway, in the system namespace, whose routes are served."""
 
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice that names its Service (KEP-752)."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from modelplane.api import labels
 from modelplane.api.clouds import CLOUDS
-from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
+from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
 from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.cluster_kubeconfig import SUBJECT
@@ -21,7 +21,6 @@ from modelplane.compose.serving_stack.mutual_tls import POLICY
 from modelplane.compose.serving_stack.table import CRITICAL_PODS
 from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS
 from modelplane.compose.workload_kinds import NIC_CLUSTER_POLICY, Place
-from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.install.admission_fields import CARDS, GATEWAYS, ROOTS, SPECS, STORAGE_CLASS
 from modelplane.install.admission_forms import ANY, Form, Validation, fields, literal
 from modelplane.install.admission_keys import KEY_VARIABLES, KEYS, PARAMETER, PARAMETER_KIND

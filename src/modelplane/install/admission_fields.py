@@ -10,7 +10,7 @@ from typing import Final
 from modelplane.api import labels
 from modelplane.api.containers import Container, InitContainer, Volume
 from modelplane.api.handlers import Probe
-from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
+from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose.backends.endpoint_picker import READABLE
 from modelplane.compose.serving_stack import nic_policy
 from modelplane.compose.serving_stack.gateway import ANSWER_STATUS, ANSWERED
@@ -20,7 +20,6 @@ from modelplane.compose.workload_kinds import (
     LEADER_WORKER_SET,
     LLM_INFERENCE_SERVICE,
 )
-from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.gateway.mutual_tls import CLIENT_NAME
 from modelplane.gateway.tokens import HEADERS
 from modelplane.install.admission_forms import ANY, Each, Form, OneOf, Unchanged, fields_of

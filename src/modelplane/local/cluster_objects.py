@@ -9,9 +9,8 @@ from collections.abc import Iterable
 
 import yaml
 
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.controllers.gateway_controller import GATEWAY_CLASS
-from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.device import DiscoveredDevice

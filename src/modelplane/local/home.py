@@ -6,14 +6,13 @@ in it give full control of the fleet.
 """
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ENVIRONMENT_VARIABLE = "MODELPLANE_HOME"
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """The paths of one local fleet."""
 
     root: Path
@@ -145,7 +144,6 @@ class Home:
             directory.chmod(0o700)
 
 
-@dataclass(frozen=True, slots=True)
 class ClusterHome(Home):
     """The part of a home for one further cluster: its certificates and its node agent's records."""
 

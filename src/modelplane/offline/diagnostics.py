@@ -5,7 +5,6 @@ remedy. A parser's error describes the parser's state; the message here describe
 exact position is unknown, the problem has that of the whole value.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
@@ -88,7 +87,7 @@ def shortened(text: str, most: int = 80) -> str:
 
 
 def _escaped(character: str) -> str:
-    return json.dumps(character)[1:-1] if character < " " else f"\\u{ord(character):04x}"
+    return _as_json(character)[1:-1] if character < " " else f"\\u{ord(character):04x}"
 
 
 def shown(value: Any) -> str:
@@ -101,7 +100,13 @@ def shown(value: Any) -> str:
         case list():
             return "a list"
         case _:
-            return shortened(json.dumps(value))
+            return shortened(_as_json(value))
+
+
+def _as_json(value: Any) -> str:
+    import json  # noqa: PLC0415  few values are shown
+
+    return json.dumps(value)
 
 
 def field(path: Path) -> str:

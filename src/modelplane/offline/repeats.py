@@ -4,7 +4,6 @@ One rule: a duplicate within a file is a mistake. Files may be alternatives, so 
 duplicates in different files.
 """
 
-import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ class _First(NamedTuple):
 
     file: str
     where: str
-    content: bytes
+    content: int
 
 
 class Repeats(msgspec.Struct):
@@ -35,8 +34,8 @@ class Repeats(msgspec.Struct):
         if manifest.kind is None or not manifest.name.name:
             return
         file = manifest.source.name
-        # The digest, because the trees of a large fleet would fill the memory.
-        own = _First(file, manifest.where, b"" if self.alternatives else _digest(manifest))
+        # Its hash, because the trees of a large fleet would fill the memory.
+        own = _First(file, manifest.where, 0 if self.alternatives else hash(repr(manifest.node.plain())))
         first = self._known.setdefault((file if self.alternatives else "", _identity(manifest)), own)
         if first is own or (first.file != file and first.content == own.content):
             return
@@ -44,10 +43,6 @@ class Repeats(msgspec.Struct):
             f"the same object is at {first.where} already: the later one replaces it, so remove or rename one"
         )
         yield manifest.problem(("metadata", "name"), message)
-
-
-def _digest(manifest: Manifest) -> bytes:
-    return hashlib.sha256(repr(manifest.node.plain()).encode(errors="surrogatepass")).digest()
 
 
 def _identity(manifest: Manifest) -> ObjectName:

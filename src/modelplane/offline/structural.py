@@ -5,9 +5,9 @@ Every schema that ``modelplane.api.crd`` writes is structural: each field is fou
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from dataclasses import field as made
 from typing import Any, Final
+
+import msgspec
 
 from modelplane.offline.diagnostics import Path
 from modelplane.offline.tree import Node
@@ -36,20 +36,19 @@ def at(schema: Schema, path: Path) -> Schema:
     return schema
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(msgspec.Struct, frozen=True):
     """An object as an API server would store it, and the fields that it would drop."""
 
     value: Any
-    unknown: list[Path] = made(default_factory=list)
-    empty: list[Path] = made(default_factory=list)
+    unknown: list[Path] = msgspec.field(default_factory=list)
+    empty: list[Path] = msgspec.field(default_factory=list)
     """Fields without a value, which count as absent."""
 
 
 def complete(node: Node, schema: Schema) -> Completed:
     """Return an object without unknown fields and nulls, and with defaults, in the server's order."""
     completed = Completed(None)
-    return replace(completed, value=_completed(node, schema, (), completed))
+    return msgspec.structs.replace(completed, value=_completed(node, schema, (), completed))
 
 
 def _completed(node: Node, schema: Schema, path: Path, found: Completed) -> Any:

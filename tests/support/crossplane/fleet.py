@@ -16,12 +16,12 @@ import yaml
 
 from modelplane.api import labels
 from modelplane.api.kinds import kind_named
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose import installed_gateway
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.crossplane.package.prerequisites import prerequisites
-from modelplane.gateway import gateway_api, http_routes
+from modelplane.gateway import gateway_api
 from support.crossplane.api import ApiServer, Event, Stored
 from support.crossplane.breaker import Breaker
 from support.crossplane.composite import NAME, Call, CompositeController, Run
@@ -99,7 +99,7 @@ class Fleet:
         for definition in kinds:
             cluster.api.create(definition_of(definition), _USER)
         if gateway and not is_empty:
-            cluster.serve_gateway(_gateway(http_routes.GATEWAY_NAME), f"10.0.0.{len(self.clusters)}")
+            cluster.serve_gateway(_gateway(GATEWAY_NAME), f"10.0.0.{len(self.clusters)}")
         return cluster
 
     def join(self, cluster: RemoteCluster, name: str = "") -> None:

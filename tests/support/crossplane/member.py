@@ -13,9 +13,9 @@ import yaml
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 
+from modelplane.api.meta import GATEWAY_NAME
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers.fleet_resources import of_row, resource_for
-from modelplane.gateway import http_routes
 from modelplane.kube import resources
 from modelplane.kube.resources import Resource
 from support.crossplane.api import ApiError, ApiServer
@@ -201,7 +201,7 @@ def _complete(status: Object) -> Object:
     if "conditions" in status:
         filled["conditions"] = [{**_SAID, **each} for each in status["conditions"]]
     if "parents" in status:
-        reference = {"parentRef": {"name": http_routes.GATEWAY_NAME}}
+        reference = {"parentRef": {"name": GATEWAY_NAME}}
         filled["parents"] = [{**reference, **_complete(each)} for each in status["parents"]]
     return filled
 

@@ -4,7 +4,6 @@ Each row names its sources: the flags of vLLM 0.23.0 and SGLang 0.5.12 (``catalo
 of the routing sidecar, llm-d-router v0.10.0 (``pkg/sidecar/proxy/options.go``).
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ _POD_IP: Final[Mapping[str, Any]] = {"valueFrom": {"fieldRef": {"fieldPath": "st
 
 
 def _vllm(connector: str, role: str) -> tuple[str, ...]:
-    config = json.dumps({"kv_connector": connector, "kv_role": role}, separators=(",", ":"))
+    config = msgspec.json.encode({"kv_connector": connector, "kv_role": role}).decode()
     return (f"--kv-transfer-config={config}",)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from modelplane.api import labels
-from modelplane.api.engines import Phase, Role
+from modelplane.api.engines import ENGINE_PORT, Phase, Role
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.names import child_name
@@ -26,7 +26,7 @@ from modelplane.compose.backends.kserve_limits import rejected
 from modelplane.compose.backends.kserve_pods import pod_spec
 from modelplane.compose.backends.parallelism import block, block_until_0_8, parallelism
 from modelplane.compose.backends.pods import pod_template
-from modelplane.compose.backends.workload import ENGINE_PORT, Form, Marks, Workload, head
+from modelplane.compose.backends.workload import Form, Marks, Workload, head
 from modelplane.compose.engine_flags import source
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 

@@ -9,11 +9,11 @@ handlers are invalid together.
 from typing import Any, Final
 
 from modelplane.api.containers import CACHE_PATH, ROUTING_SIDECAR, Container
-from modelplane.api.engines import Role
+from modelplane.api.engines import ENGINE_PORT, Role
 from modelplane.api.model_replica import PlacedMember
 from modelplane.compose.backends.draining import is_vllm
 from modelplane.compose.backends.pods import STARTUP_TIMEOUT_S
-from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Workload
+from modelplane.compose.backends.workload import HEALTH_PATH, Workload
 
 ENGINE: Final = "main"
 """Name of the engine's container in KServe's presets."""

@@ -20,7 +20,7 @@ from modelplane.api.containers import (
     CommonContainer,
     PodSpec,
 )
-from modelplane.api.engines import Role
+from modelplane.api.engines import ENGINE_PORT, Role
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedMember
 from modelplane.api.variables import EnvVar
@@ -31,7 +31,7 @@ from modelplane.compose.backends.endpoint_picker import engine_labels
 from modelplane.compose.backends.placement import node_rules
 from modelplane.compose.backends.references import CONFIG_MAP, SECRET
 from modelplane.compose.backends.security import CONTAINER, POD
-from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Form, Workload
+from modelplane.compose.backends.workload import HEALTH_PATH, Form, Workload
 from modelplane.compose.engine_flags import flag, model
 
 STARTUP_TIMEOUT_S = 7200

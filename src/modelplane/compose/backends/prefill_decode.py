@@ -9,12 +9,12 @@ from typing import Any
 
 from modelplane.api import labels
 from modelplane.api.containers import ROUTING_SIDECAR as SIDECAR_NAME
-from modelplane.api.engines import Phase
+from modelplane.api.engines import ENGINE_PORT, Phase
 from modelplane.api.model_replica import PlacedEngine
 from modelplane.api.rejected import Rejected
 from modelplane.compose.backends import connectors
 from modelplane.compose.backends.security import RESTRICTED
-from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Form, Workload, head
+from modelplane.compose.backends.workload import HEALTH_PATH, Form, Workload, head
 from modelplane.compose.engine_flags import flag
 from modelplane.compose.images import ROUTING_SIDECAR
 

@@ -8,15 +8,14 @@ the fleet's gateway sends and no engine gets.
 from collections.abc import Iterator
 from typing import Any
 
-from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.api.engines import ENGINE_PORT
+from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.backends.endpoint_picker import PORT, picker, picker_name, pool_name
 from modelplane.compose.backends.table import serving_labels
-from modelplane.compose.backends.workload import ENGINE_PORT
 from modelplane.compose.composition import Desired, Keep
 from modelplane.compose.gateway_keys import ReplicaLink
 from modelplane.compose.readiness import exists
-from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.gateway.tokens import HEADERS
 
 ROUTE_KEY = "model-route"

@@ -12,16 +12,13 @@ from typing import Any, Final
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.engines import Phase, Role
+from modelplane.api.engines import ENGINE_PORT, Phase, Role
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.names import child_name
 from modelplane.api.node_pools import NodeTaint
 from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.compose.readiness import condition_of
-
-ENGINE_PORT = 8000
-"""Port on which a replica's pods serve HTTP."""
 
 HEALTH_PATH = "/health"
 """Path at which an engine answers once it can serve."""

@@ -4,14 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from modelplane.api import labels
-from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
 from modelplane.api.serving_stack import Listener, ListenerProtocol
 from modelplane.compose.composition import Desired, Requirement
 from modelplane.compose.readiness import accepted, is_true, when_condition
 from modelplane.compose.serving_stack import mutual_tls, traffic_policies
 from modelplane.compose.serving_stack.component import Plan
 from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT, authority
-from modelplane.gateway.http_routes import GATEWAY_NAME
 
 KEY: Final = "gateway"
 CLASS_KEY: Final = "gateway-class"

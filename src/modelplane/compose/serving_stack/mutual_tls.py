@@ -8,12 +8,11 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE, Object
+from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE, Object
 from modelplane.compose.composition import Desired, Requirement, Unknown
 from modelplane.compose.readiness import exists
 from modelplane.compose.serving_stack import traffic_policies
 from modelplane.compose.serving_stack.component import Plan
-from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.gateway.mutual_tls import CLIENT_NAME, Link, Pair, Protocol, accepted
 
 LISTENER: Final = "mutual-tls"

@@ -16,14 +16,13 @@ from functools import partial
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.composition import Requirement
 from modelplane.compose.workload_kinds import Place, WorkloadKind
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.copy_access import CopyAccess
 from modelplane.controllers.fleet_resources import of_row
-from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

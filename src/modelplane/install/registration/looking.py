@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.api.untyped import as_list, value_at
-from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.install.registration.observed import (
     MOST_CLASSES,
     MOST_NODES,
