@@ -245,7 +245,10 @@ class Connection(asyncio.Protocol):
         self._responses[stream_id] = response
         try:
             self._h2.send_headers(stream_id, _headers(request), end_stream=not body)
-            if not body:
+            if request.method == "GET":
+                # No fence was checked for it. Those that begin together are sent together.
+                asyncio.get_running_loop().call_soon(self._flush)
+            elif not body:
                 self._flush()
             await self._send_body(stream_id, body, request)
             status, headers = await response.head()

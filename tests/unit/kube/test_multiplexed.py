@@ -165,6 +165,21 @@ async def client(server: Server, certificates: Pki) -> AsyncIterator[httpx2.Asyn
         yield connected
 
 
+async def test_requests_that_begin_together_are_sent_together(
+    client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.get("/first")
+    sent, send = [], http2.Connection._flush
+
+    def flush(connection: http2.Connection) -> None:
+        sent.append(len(connection._h2._data_to_send))
+        send(connection)
+
+    monkeypatch.setattr(http2.Connection, "_flush", flush)
+    await asyncio.gather(*(client.get(f"/{number}") for number in range(5)))
+    assert len([size for size in sent if size]) == 1
+
+
 @pytest.mark.parametrize("path", STATUSES)
 async def test_an_answer_without_a_status_is_none(client: httpx2.AsyncClient, path: str) -> None:
     with pytest.raises(httpx2.RemoteProtocolError, match="without a status"):
