@@ -59,18 +59,24 @@ class Requirement:
     If False, it does so only while the owner is ``unsatisfied``.
     """
     with_status: str = ""
-    """A field that the status of each must have; empty: none."""
+    """A field that the status of each must have, and that alone is read of it; empty: none.
+
+    A change of anything else of such an object triggers nothing.
+    """
     optional: bool = False
     """True if a composition takes objects that were not fetched for absent ones."""
 
     def matches(self, item: Object) -> bool:
         """Return True if an object of the required kind is one of those required."""
+        return self.selects(item) and (not self.with_status or self.with_status in item.get("status", {}))
+
+    def selects(self, item: Object) -> bool:
+        """Return True if an object of the required kind is one of those required, whatever its status."""
         metadata = item["metadata"]
         return bool(
             self.name in ("", metadata.get("name"))
             and self.namespace in ("", metadata.get("namespace", ""))
             and self.labels.items() <= metadata.get("labels", {}).items()
-            and (not self.with_status or self.with_status in item.get("status", {}))
         )
 
 

@@ -50,7 +50,14 @@ from modelplane.compose.gateway_keys import REQUIREMENT as KEYS
 from modelplane.compose.gateway_keys import ReplicaLink, link
 from modelplane.compose.readiness import exists, is_behind, is_ready, when_condition
 from modelplane.compose.replica_readiness import PICKER_PODS, readiness
-from modelplane.compose.replica_status import CLUSTER_KEY, announced, eviction_conditions, pods_of, status
+from modelplane.compose.replica_status import (
+    CLUSTER_KEY,
+    announced,
+    decoded_cluster,
+    eviction_conditions,
+    pods_of,
+    status,
+)
 
 ENDPOINT_KEY = "endpoint"
 """Key of the ModelEndpoint."""
@@ -101,7 +108,7 @@ def compose(request: Request[ModelReplica]) -> Composition | Blocked:
         message = f'there is no InferenceCluster "{replica.spec.cluster_name}"'
         # Objects that were observed on it may be gone.
         return _kept(request, Refused(Reason.WAITING_FOR_CLUSTER, message), running={})
-    cluster = decode_as(InferenceCluster, request.found(CLUSTER_KEY)[0])
+    cluster = decoded_cluster(request.found(CLUSTER_KEY)[0])
     planned = _planned(request, cluster)
     if isinstance(planned, Refused):
         return _kept(request, planned, _running(request))
@@ -164,7 +171,7 @@ def _placeholder(request: Request[ModelReplica]) -> tuple[Desired, ...]:
     announcing = (
         child.manifest
         for found in request.found(CLUSTER_KEY)
-        for child in _endpoint(request, decode_as(InferenceCluster, found))
+        for child in _endpoint(request, decoded_cluster(found))
         if isinstance(child, Desired)
     )
     endpoint = next(announcing, request.observed.get(ENDPOINT_KEY))
@@ -179,7 +186,7 @@ def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]
     if endpoint is None or endpoint_manifests.is_placeholder(endpoint):
         return ()
     for found in request.found(CLUSTER_KEY):
-        region = decode_as(InferenceCluster, found).region()
+        region = decoded_cluster(found).region()
         if endpoint.get("spec", {}).get("region", "") != region:
             moved = endpoint_manifests.in_region(endpoint, region)
             return (Desired(ENDPOINT_KEY, moved, when_condition(READY)),)

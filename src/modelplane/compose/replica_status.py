@@ -18,10 +18,22 @@ from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.compose.composition import Desired, Keep, Request
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.memo import per_version
 from modelplane.compose.pods import has_ended
 
 CLUSTER_KEY = "cluster"
 """Key of the requirement for the replica's InferenceCluster."""
+
+_DECODED_CLUSTERS = 256
+"""A replica is composed several times in a row, and each of its neighbours reads the same cluster."""
+
+
+def _decoded(found: Mapping[str, Any]) -> InferenceCluster:
+    return decode_as(InferenceCluster, found)
+
+
+decoded_cluster = per_version(_decoded, _DECODED_CLUSTERS)
+"""Returns an InferenceCluster as its type; raises ``InvalidObject``."""
 
 
 def pods_of(engine: str) -> str:
@@ -84,7 +96,7 @@ def _node_of(pod: Mapping[str, Any]) -> str:
 def _notices(request: Request[ModelReplica]) -> Mapping[str, ReplicaEviction]:
     """Return the notices of the cluster's nodes, the earliest deadline first."""
     try:
-        clusters = [decode_as(InferenceCluster, each) for each in request.found(CLUSTER_KEY)]
+        clusters = [decoded_cluster(each) for each in request.found(CLUSTER_KEY)]
     except InvalidObject:
         return {}
     return {

@@ -7,6 +7,7 @@ that it does not concern.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -43,6 +44,8 @@ class Interests:
         self._owners: dict[_Slot, dict[OwnerKey, tuple[Requirement, ...]]] = defaultdict(dict)
         self._by_cluster: dict[str, dict[OwnerKey, None]] = defaultdict(dict)
         self._unsatisfied: dict[OwnerKey, None] = {}
+        self._fields: dict[tuple[str, str], Any] = {}
+        """The last value of each field of a status that is required, by the object's uid."""
 
     def of(self, owner: OwnerKey) -> tuple[Requirement, ...]:
         """Return an owner's requirements."""
@@ -90,20 +93,35 @@ class Interests:
         """Return the owners that require something of a cluster."""
         return tuple(self._by_cluster.get(cluster, ()))
 
-    def triggered_by(self, item: Mapping[str, Any], cluster: str) -> Iterator[OwnerKey]:
+    def triggered_by(
+        self, item: Mapping[str, Any], cluster: str, *, is_gone: bool = False
+    ) -> Iterator[OwnerKey]:
         """Yield the owners that a change of an object, on a cluster or the control plane, concerns.
 
         Of those that got less than they asked for, the one that has waited longest comes first.
         """
         metadata = item["metadata"]
+        is_news = cache(lambda field: not field or self._differs(item, field, is_gone=is_gone))
         for namespace, name, triggers in product(
             dict.fromkeys((metadata.get("namespace", ""), "")), (metadata["name"], ""), (True, False)
         ):
             slot = _Slot(cluster, item["apiVersion"], item["kind"], namespace, name, triggers)
             owners = self._owners.get(slot, {})
             for owner in tuple(owners if triggers else self._unsatisfied):
-                if any(each.matches(item) for each in owners.get(owner, ())):
+                if any(each.selects(item) and is_news(each.with_status) for each in owners.get(owner, ())):
                     yield owner
+
+    def _differs(self, item: Mapping[str, Any], field: str, *, is_gone: bool) -> bool:
+        """Return True if a field of an object's status changed, or may have; remember its value."""
+        known = (item["metadata"]["uid"], field)
+        if is_gone:
+            self._fields.pop(known, None)
+            return True
+        value = item.get("status", {}).get(field)
+        if known in self._fields and self._fields[known] == value:
+            return False
+        self._fields[known] = value
+        return True
 
 
 def _slot(requirement: Requirement) -> _Slot:

@@ -307,22 +307,22 @@ class Manager:
     def _changed(self, item: Object) -> None:
         metadata = item["metadata"]
         key = OwnerKey(item["kind"], metadata.get("namespace", ""), metadata["name"])
+        is_gone = self._informers[key.kind].get(key.name, key.namespace) is None
         self._uids[metadata["uid"]] = key
         self._enqueue(key)
-        self._child_changed(item)
-        is_gone = self._informers[key.kind].get(key.name, key.namespace) is None
+        self._child_changed(item, is_gone=is_gone)
         self._gateway.changed(item, is_gone=is_gone)
         if is_gone:
             self._uids.pop(metadata["uid"], None)
 
-    def _child_changed(self, item: Object) -> None:
+    def _child_changed(self, item: Object, *, is_gone: bool = False) -> None:
         """Enqueue the owner of an object, and those that require it."""
         for reference in item["metadata"].get("ownerReferences", ()):
             owner = COMPOSERS.get(reference["kind"])
             if owner is not None and reference.get("controller"):
                 namespace = item["metadata"].get("namespace", "") if kind_of(owner.type).namespaced else ""
                 self._enqueue(OwnerKey(owner.name, namespace, reference["name"]))
-        self._wake(item)
+        self._wake(item, is_gone=is_gone)
 
     def _is_required(self, requirement: Requirement) -> bool:
         return self._interests.anyone(requirement) or self._gateway.requires(requirement)
@@ -331,8 +331,8 @@ class Manager:
         self._wake(item)
         self._gateway.named_changed(item)
 
-    def _wake(self, item: Object) -> None:
-        for owner in self._interests.triggered_by(item, ""):
+    def _wake(self, item: Object, *, is_gone: bool = False) -> None:
+        for owner in self._interests.triggered_by(item, "", is_gone=is_gone):
             self._enqueue(owner)
 
     def _cluster_changed(self, cluster: str, item: Object) -> None:

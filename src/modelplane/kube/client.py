@@ -18,6 +18,7 @@ from modelplane.kube import connection, errors, list_watch, resources, responses
 from modelplane.kube.discovery import Discovery, Known
 from modelplane.kube.fence import Fence, stopping
 from modelplane.kube.list_watch import ObjectList, WatchEvent
+from modelplane.kube.requests import Requests
 from modelplane.kube.resources import Object, Resource
 
 _CONTENT_TYPES = {
@@ -48,6 +49,7 @@ class Client:
     ) -> None:
         """``known`` tells the kinds that need not be discovered."""
         self._http = http
+        self._requests = Requests(http)
         self._timeout_s = timeout_s
         self._turn = asyncio.Semaphore(_AT_A_TIME)
         self._extensions = {} if fence is None else {"trace": stopping(fence)}
@@ -164,12 +166,12 @@ class Client:
         Raises ``Gone`` when the version is too old to continue from.
         """
         params = list_watch.selectors(labels, fields) | list_watch.watching(resource_version)
-        request = self._http.build_request(
+        request = self._requests.build(
             "GET",
             resource.path(namespace),
-            params=params,
-            headers={"Accept": list_watch.accept(metadata_only, "")},
-            timeout=httpx2.Timeout(self._timeout_s, read=list_watch.SILENCE_S),
+            params,
+            httpx2.Timeout(self._timeout_s, read=list_watch.SILENCE_S),
+            accept=list_watch.accept(metadata_only, ""),
         )
         async with responses.answering():
             async with asyncio.timeout(self._timeout_s * _DEADLINE):
@@ -295,9 +297,7 @@ class Client:
 
         A server may say nothing at all, not even that it has begun to answer, until there is a line.
         """
-        request = self._http.build_request(
-            "GET", path, params=params, timeout=httpx2.Timeout(self._timeout_s, read=None)
-        )
+        request = self._requests.build("GET", path, params, httpx2.Timeout(self._timeout_s, read=None))
         async with responses.answering():
             response = await self._http.send(request, stream=True)
             try:
@@ -344,12 +344,17 @@ class Client:
         content_type: str = "application/json",
         accept: str = "application/json",
     ) -> httpx2.Response:
-        content = None if body is None else _encode(body)
-        headers = {"Accept": accept} | ({} if content is None else {"Content-Type": content_type})
-        extensions = None if method == "GET" else self._extensions
+        request = self._requests.build(
+            method,
+            path,
+            params,
+            self._http.timeout,
+            accept=accept,
+            content=None if body is None else _encode(body),
+            content_type=content_type,
+            extensions=None if method == "GET" else self._extensions,
+        )
         async with self._turn, responses.answering(), asyncio.timeout(self._timeout_s * _DEADLINE):
-            response = await self._http.request(
-                method, path, params=params, content=content, headers=headers, extensions=extensions
-            )
+            response = await self._http.send(request)
         responses.raise_for_status(response)
         return response

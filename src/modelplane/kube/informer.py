@@ -26,6 +26,9 @@ _LAST_RETRY_S = 10.0
 _SHORT_S = 1.0
 """A watch that ends sooner counts as a failure: the next one waits, so that the server is not flooded."""
 
+_TOGETHER_S = 0.25
+"""Copies that begin empty open their watches at the multiples of this time, those of one server in one go."""
+
 
 class Key(NamedTuple):
     """Namespace (empty for a cluster-scoped kind) and name of an object."""
@@ -140,6 +143,9 @@ class Informer:
         """
         loop = asyncio.get_running_loop()
         retry_s = _FIRST_RETRY_S
+        if self._listed:
+            # The copy began empty and is good for the moment; whoever writes its objects writes others, too.
+            await asyncio.sleep(_TOGETHER_S - loop.time() % _TOGETHER_S)
         while True:
             began = loop.time()
             try:

@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from modelplane.compose.composition import Requirement
 from modelplane.controllers.interests import Interests, OwnerKey
 
@@ -11,7 +13,7 @@ def _object(kind: str, name: str, namespace: str = "", **labels: str) -> dict[st
     return {
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": kind,
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid of {name}", "labels": labels},
     }
 
 
@@ -99,3 +101,53 @@ def test_whether_anyone_requires_a_name_depends_on_the_namespace() -> None:
     assert not interests.anyone(Requirement("auth", "v1", "Secret", "other", "token"))
     interests.forget(SERVICE)
     assert not interests.anyone(secret)
+
+
+GATEWAY = OwnerKey("InferenceGateway", "", "default")
+EAST, WEST = {"address": "192.0.2.1"}, {"address": "192.0.2.2"}
+
+HISTORIES: dict[str, list[tuple[dict[str, Any], bool]]] = {
+    "the first time, its value may be news": [({"gateway": EAST}, True)],
+    "another value": [({"gateway": EAST}, True), ({"gateway": WEST}, True)],
+    "the same value": [({"gateway": EAST}, True), ({"gateway": EAST, "pools": []}, False)],
+    "no value any more": [({"gateway": EAST}, True), ({}, True), ({}, False)],
+    "a value again": [({"gateway": EAST}, True), ({}, True), ({"gateway": EAST}, True)],
+}
+
+
+@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
+def test_of_a_status_only_the_field_that_is_required_wakes(
+    history: list[tuple[dict[str, Any], bool]],
+) -> None:
+    interests = Interests()
+    interests.set(GATEWAY, (_requirement("InferenceCluster", with_status="gateway"),))
+    for status, woken in history:
+        item = _object("InferenceCluster", "east") | {"status": status}
+        assert list(interests.triggered_by(item, "")) == [GATEWAY] * woken
+
+
+def test_each_object_has_a_value_of_its_own() -> None:
+    interests = Interests()
+    interests.set(GATEWAY, (_requirement("InferenceCluster", with_status="gateway"),))
+    for name in ("east", "west"):
+        item = _object("InferenceCluster", name) | {"status": {"gateway": EAST}}
+        assert list(interests.triggered_by(item, "")) == [GATEWAY]
+
+
+def test_every_owner_is_told_of_a_field() -> None:
+    interests = Interests()
+    others = [OwnerKey("InferenceGateway", "", name) for name in ("a", "b")]
+    for owner in others:
+        interests.set(owner, (_requirement("InferenceCluster", with_status="gateway"),))
+    item = _object("InferenceCluster", "east") | {"status": {"gateway": EAST}}
+    assert list(interests.triggered_by(item, "")) == others
+    assert list(interests.triggered_by(item, "")) == []
+
+
+def test_an_object_that_is_gone_wakes_whatever_its_status_was() -> None:
+    interests = Interests()
+    interests.set(GATEWAY, (_requirement("InferenceCluster", with_status="gateway"),))
+    item = _object("InferenceCluster", "east") | {"status": {"gateway": EAST}}
+    assert list(interests.triggered_by(item, "")) == [GATEWAY]
+    assert list(interests.triggered_by(item, "", is_gone=True)) == [GATEWAY]
+    assert list(interests.triggered_by(item, "")) == [GATEWAY]

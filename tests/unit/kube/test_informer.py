@@ -287,3 +287,32 @@ async def test_a_copy_that_is_known_to_begin_empty_is_good_at_once_and_watched_f
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await client.close()
+
+
+async def test_copies_that_begin_empty_open_their_watches_in_one_go() -> None:
+    turns, opened = 0, dict[str, int]()
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        opened[request.url.path] = turns
+        return httpx2.Response(500, json={"kind": "Status", "message": "later"})
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    http = httpx2.AsyncClient(base_url="http://server", transport=httpx2.MockTransport(answer))
+    informers = [Informer(Client(http, "tester"), kind) for kind in (resources.PODS, resources.SERVICES)]
+    tasks = [asyncio.create_task(count())]
+    for informer in informers:
+        informer.begin_empty(6)
+        tasks.append(asyncio.create_task(informer.run()))
+        await asyncio.sleep(0.01)
+    await _until(lambda: len(opened) == len(informers))
+    first, second = opened.values()
+    assert second - first <= 2, "each by itself would be many turns of the loop after the other"
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await http.aclose()

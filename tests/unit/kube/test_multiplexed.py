@@ -27,12 +27,18 @@ from modelplane.local.pki import Identity
 SERVER = Identity("server", "server", (), ("127.0.0.1", "localhost"))
 
 
+STATUSES = {"/no-status": ("x-status", "200"), "/not-a-number": (":status", "fine")}
+"""What the server answers to some paths in place of a status."""
+
+
 class Connected(asyncio.Protocol):
     """The server's side of one connection."""
 
     def __init__(self, server: "Server") -> None:
         self.server = server
-        configuration = h2.config.H2Configuration(client_side=False, header_encoding=None)
+        configuration = h2.config.H2Configuration(
+            client_side=False, header_encoding=None, validate_outbound_headers=False
+        )
         self.h2 = h2.connection.H2Connection(configuration)
         self.paths: dict[int, str] = {}
         self.bodies: dict[int, bytes] = {}
@@ -68,7 +74,8 @@ class Connected(asyncio.Protocol):
         self.server.asked.append((path, len(self.bodies[number])))
         if path == "/never":
             return
-        self.h2.send_headers(number, [(":status", "200"), ("content-type", "text/plain")])
+        status = STATUSES.get(path, (":status", "200"))
+        self.h2.send_headers(number, [status, ("content-type", "text/plain")])
         if not path.startswith("/watch"):
             self.h2.send_data(number, path.encode(), end_stream=True)
 
@@ -156,6 +163,28 @@ async def _to(
 async def client(server: Server, certificates: Pki) -> AsyncIterator[httpx2.AsyncClient]:
     async with _to(server.port, certificates.authority) as connected:
         yield connected
+
+
+async def test_requests_that_begin_together_are_sent_together(
+    client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.get("/first")
+    sent, send = [], http2.Connection._flush
+
+    def flush(connection: http2.Connection) -> None:
+        sent.append(len(connection._h2._data_to_send))
+        send(connection)
+
+    monkeypatch.setattr(http2.Connection, "_flush", flush)
+    await asyncio.gather(*(client.get(f"/{number}") for number in range(5)))
+    assert len([size for size in sent if size]) == 1
+
+
+@pytest.mark.parametrize("path", STATUSES)
+async def test_an_answer_without_a_status_is_none(client: httpx2.AsyncClient, path: str) -> None:
+    with pytest.raises(httpx2.RemoteProtocolError, match="without a status"):
+        await client.get(path)
+    assert (await client.get("/next")).text == "/next"
 
 
 async def _until(condition: Any) -> None:
