@@ -64,11 +64,14 @@ impl<'a> Wanted<'a> {
         if text.is_empty() {
             return Ok(Wanted::default());
         }
-        let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
-        let [prefix, overlap, host, model, served, credential] = lines[..] else {
+        let mut lines = text.split(|byte| *byte == b'\n');
+        let mut found = [&[][..]; 6];
+        let is_complete = found.iter_mut().all(|line| lines.next().map(|next| *line = next).is_some());
+        if !is_complete || lines.next().is_some() {
             let message = "the gateway cannot read what this backend wants: report it";
             return Err(Refusal::new(&INTERNAL_ERROR, message));
-        };
+        }
+        let [prefix, overlap, host, model, served, credential] = found;
         Ok(Wanted { prefix, overlap, host, model, served, credential })
     }
 }
