@@ -793,9 +793,9 @@ pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_trai
 pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_headers(
     stream: Handle,
     slot: Handle,
-    _end: bool,
+    end: bool,
 ) -> u32 {
-    let run = |filter: &mut dyn Filter, stream: &mut Stream| filter.response_headers(stream);
+    let run = |filter: &mut dyn Filter, stream: &mut Stream| filter.response_headers(stream, end);
     unsafe { hook(stream, slot, Phase::Response, (), (), run) };
     0
 }

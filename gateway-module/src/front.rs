@@ -180,7 +180,7 @@ impl Filter for FrontFilter {
         next
     }
 
-    fn response_headers(&mut self, stream: &mut Stream) {
+    fn response_headers(&mut self, stream: &mut Stream, _end: bool) {
         if self.replace_refusal(stream) {
             return;
         }
