@@ -364,14 +364,18 @@ impl Stream<'_> {
     /// Return all headers, which takes less time than to look for a few.
     pub fn headers(&self, headers: Headers) -> Vec<(&[u8], &[u8])> {
         let count = unsafe { envoy_dynamic_module_callback_http_get_headers_size(self.handle, headers) };
-        let mut all = vec![Header { name: Buffer::NONE, value: Buffer::NONE }; count];
+        let mut all: Vec<Header> = Vec::with_capacity(count);
         let found = count > 0
             && unsafe {
                 envoy_dynamic_module_callback_http_get_headers(self.handle, headers, all.as_mut_ptr())
             };
+        if found {
+            // Safety: Envoy has written as many as it counted.
+            unsafe { all.set_len(count) };
+        }
         // Safety: borrowed from self, which each setter needs exclusively.
         let lent = |each: Header| unsafe { (each.name.bytes(), each.value.bytes()) };
-        if found { all.into_iter().map(lent).collect() } else { vec![] }
+        all.into_iter().map(lent).collect() // in the same memory
     }
 
     /// Return a header's first value.
@@ -450,11 +454,13 @@ impl Stream<'_> {
     /// Return the pieces of a body.
     pub fn body(&self, body: Body) -> Vec<&[u8]> {
         let count = unsafe { envoy_dynamic_module_callback_http_get_body_chunks_size(self.handle, body) };
+        if count == 0 {
+            return vec![];
+        }
         let mut pieces = vec![Buffer::NONE; count];
-        let found = count > 0
-            && unsafe {
-                envoy_dynamic_module_callback_http_get_body_chunks(self.handle, body, pieces.as_mut_ptr())
-            };
+        let found = unsafe {
+            envoy_dynamic_module_callback_http_get_body_chunks(self.handle, body, pieces.as_mut_ptr())
+        };
         // Safety: borrowed from self, which each setter needs exclusively.
         if found { pieces.into_iter().map(|piece| unsafe { piece.bytes() }).collect() } else { vec![] }
     }
@@ -476,15 +482,12 @@ impl Stream<'_> {
         }
     }
 
-    /// Replace the request's body, of which all pieces are there.
+    /// Replace the request's body, of which all pieces are there. Its `content-length` stays as it is.
     pub fn set_request_body(&mut self, data: &[u8]) {
         let received = self.drain(Body::ReceivedRequest);
         let buffered = self.drain(Body::BufferedRequest);
         let body = if received > 0 || buffered == 0 { Body::ReceivedRequest } else { Body::BufferedRequest };
         self.append(body, data);
-        if self.count(Headers::Request, "content-length") > 0 {
-            self.set_header(Headers::Request, "content-length", Some(data.len().to_string().as_bytes()));
-        }
     }
 
     /// Replace the piece of the answer's body, which has some bytes.
@@ -790,9 +793,9 @@ pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_trai
 pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_headers(
     stream: Handle,
     slot: Handle,
-    _end: bool,
+    end: bool,
 ) -> u32 {
-    let run = |filter: &mut dyn Filter, stream: &mut Stream| filter.response_headers(stream);
+    let run = |filter: &mut dyn Filter, stream: &mut Stream| filter.response_headers(stream, end);
     unsafe { hook(stream, slot, Phase::Response, (), (), run) };
     0
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use crate::abi::{Headers, Setup, Source, Stream, log_error};
 use crate::config::{Backend, SPARE_BYTES};
 use crate::credentials::{Credential, HEADERS};
+use crate::endpoint::Counted;
 use crate::errors::{CREDENTIAL_MISSING, INTERNAL_ERROR, Refusal};
 use crate::filter::{Factory, Filter, OnBody, OnHeaders};
-use crate::first_byte::FirstByte;
 use crate::measured::Measured;
 use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, LOAD_FORMAT, REPLACED, REWRITE, STRIP, WANTED};
 use crate::paths::Rewrite;
@@ -37,7 +37,7 @@ impl BackendFactory {
 
 impl Factory for BackendFactory {
     fn filter(&self) -> Box<dyn Filter> {
-        Box::new(BackendFilter { config: self.0.clone(), rename: None, attempt: None, first_byte: None })
+        Box::new(BackendFilter { config: self.0.clone(), rename: None, attempt: None, counted: None })
     }
 }
 
@@ -64,11 +64,14 @@ impl<'a> Wanted<'a> {
         if text.is_empty() {
             return Ok(Wanted::default());
         }
-        let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
-        let [prefix, overlap, host, model, served, credential] = lines[..] else {
+        let mut lines = text.split(|byte| *byte == b'\n');
+        let mut found = [&[][..]; 6];
+        let is_complete = found.iter_mut().all(|line| lines.next().map(|next| *line = next).is_some());
+        if !is_complete || lines.next().is_some() {
             let message = "the gateway cannot read what this backend wants: report it";
             return Err(Refusal::new(&INTERNAL_ERROR, message));
-        };
+        }
+        let [prefix, overlap, host, model, served, credential] = found;
         Ok(Wanted { prefix, overlap, host, model, served, credential })
     }
 }
@@ -79,13 +82,13 @@ struct BackendFilter {
     /// Ends with the filter, whatever ends it.
     attempt: Option<Measured>,
     /// Only below the filter `front`, which takes the counters to Envoy.
-    first_byte: Option<FirstByte>,
+    counted: Option<Counted>,
 }
 
 impl Filter for BackendFilter {
     fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
         self.attempt = Measured::begin(stream);
-        self.first_byte = self.config.credentials.is_some().then(FirstByte::begin);
+        self.counted = self.config.credentials.is_some().then(Counted::begin);
         let text = stream.metadata(Source::Cluster, REWRITE, WANTED).to_vec();
         let allowed = regions::check(stream).and_then(|()| Wanted::read(&text));
         let read = allowed.and_then(|wanted| Ok((self.credential(&wanted)?, wanted)));
@@ -139,18 +142,19 @@ impl Filter for BackendFilter {
         self.write_model(stream)
     }
 
-    fn response_headers(&mut self, stream: &mut Stream) {
+    fn response_headers(&mut self, stream: &mut Stream, end: bool) {
         self.attempt.iter_mut().for_each(|attempt| attempt.response_headers(stream));
-        self.first_byte.iter_mut().for_each(|first_byte| first_byte.response_headers(stream));
+        self.counted.iter_mut().for_each(|counted| counted.response_headers(stream, end));
     }
 
-    fn response_body(&mut self, stream: &mut Stream, _end: bool) {
+    fn response_body(&mut self, stream: &mut Stream, end: bool) {
         self.attempt.iter_mut().for_each(|attempt| attempt.response_body(stream));
-        self.first_byte.iter_mut().for_each(|first_byte| first_byte.response_body(stream));
+        self.counted.iter_mut().for_each(|counted| counted.response_body(stream, end));
     }
 
     fn response_trailers(&mut self, stream: &mut Stream) {
         self.attempt.iter().for_each(|attempt| attempt.take_report(stream, Headers::ResponseTrailers));
+        self.counted.iter_mut().for_each(Counted::complete);
     }
 }
 
@@ -158,7 +162,7 @@ impl BackendFilter {
     /// Note that the request is complete.
     fn sent(&mut self) {
         self.attempt.iter_mut().for_each(Measured::sent);
-        self.first_byte.iter_mut().for_each(FirstByte::sent);
+        self.counted.iter_mut().for_each(Counted::sent);
     }
 
     /// Return the credential of the attempt's cluster.

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crate::abi::{Caller, Counter, Gauge, Setup, Stream, take_panics};
 use crate::answer::Counted;
+use crate::endpoint::{CLASSES, Endpoint, bound};
 use crate::errors::Code;
-use crate::first_byte::{Times, bound};
 use crate::watch::take_failures;
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ impl Tokens {
 struct Sums {
     services: HashMap<String, Tokens>,
     refused: HashMap<&'static str, AtomicU64>,
-    first_bytes: HashMap<String, Times>,
+    endpoints: HashMap<String, Endpoint>,
 }
 
 #[cfg(not(test))]
@@ -66,6 +66,9 @@ pub struct Counters {
     tokens: Counter,
     estimated: Counter,
     refused: Counter,
+    answers: Counter,
+    complete_answers: Counter,
+    complete_answers_ms: Counter,
     first_byte: Counter,
     first_byte_ms: Counter,
     held_requests: Gauge,
@@ -82,6 +85,9 @@ impl Counters {
             tokens: setup.counter("tokens", &["service", "kind"])?,
             estimated: setup.counter("estimated", &["service"])?,
             refused: setup.counter("refused", &["code"])?,
+            answers: setup.counter("answers", &["endpoint", "class"])?,
+            complete_answers: setup.counter("complete_answers", &["endpoint"])?,
+            complete_answers_ms: setup.counter("complete_answers_ms", &["endpoint"])?,
             first_byte: setup.counter("first_byte", &["endpoint", "le"])?,
             first_byte_ms: setup.counter("first_byte_ms", &["endpoint"])?,
             held_requests: setup.gauge("held_requests", &["service"])?,
@@ -147,24 +153,29 @@ impl Counters {
         for (code, count) in sums.refused {
             add(self.refused, &[code], count.into_inner());
         }
-        for (endpoint, times) in sums.first_bytes {
-            for (bucket, count) in times.buckets.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+        for (endpoint, counts) in sums.endpoints {
+            for (class, count) in CLASSES.into_iter().zip(counts.answers) {
+                add(self.answers, &[&endpoint, class], count);
+            }
+            add(self.complete_answers, &[&endpoint], counts.complete);
+            add(self.complete_answers_ms, &[&endpoint], counts.complete_ms);
+            for (bucket, count) in counts.buckets.into_iter().enumerate().filter(|(_, count)| *count > 0) {
                 add(self.first_byte, &[&endpoint, &bound(bucket)], count);
             }
-            add(self.first_byte_ms, &[&endpoint], times.sum_ms);
+            add(self.first_byte_ms, &[&endpoint], counts.first_byte_ms);
         }
         add(self.reload_failures, &[], take_failures());
         add(self.panics, &[], take_panics());
     }
 }
 
-/// Count the time to the first byte of a stream from a backend.
-pub fn first_byte(backend: &str, time: Duration) {
+/// Add to what is counted of an endpoint.
+pub fn of_endpoint(name: &str, add: impl FnOnce(&mut Endpoint)) {
     with(|sums| {
         let mut sums = sums.write().unwrap_or_else(PoisonError::into_inner);
-        match sums.first_bytes.get_mut(backend) {
-            Some(times) => times.add(time),
-            None => sums.first_bytes.entry(backend.to_string()).or_default().add(time),
+        match sums.endpoints.get_mut(name) {
+            Some(endpoint) => add(endpoint),
+            None => add(sums.endpoints.entry(name.to_string()).or_default()),
         }
     });
 }

@@ -56,8 +56,8 @@ pub trait Filter {
         OnWake::Stay
     }
 
-    /// Handle the headers of the answer.
-    fn response_headers(&mut self, _stream: &mut Stream) {}
+    /// Handle the headers of the answer; `end` if it has no body.
+    fn response_headers(&mut self, _stream: &mut Stream, _end: bool) {}
 
     /// Handle a piece of the answer's body; `end` if it is the last.
     fn response_body(&mut self, _stream: &mut Stream, _end: bool) {}

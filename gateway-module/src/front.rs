@@ -14,7 +14,7 @@ use crate::errors::{
 };
 use crate::filter::{Factory, Filter, OnBody, OnHeaders, OnWake};
 use crate::global_limits::GlobalLimits;
-use crate::head::{self, AnswerHead, Head};
+use crate::head::{AnswerHead, Head, Secrets};
 use crate::hold::{self, Holding};
 use crate::keys::{Blocked, Key, Shares};
 use crate::limits::{Admission, Gateways};
@@ -80,6 +80,7 @@ impl Factory for FrontFactory {
 #[derive(Default)]
 struct RequestBody {
     bytes: u64,
+    has_length: bool,
     limit: Option<u64>,
     path: String,
     content_type: Cow<'static, str>,
@@ -179,7 +180,7 @@ impl Filter for FrontFilter {
         next
     }
 
-    fn response_headers(&mut self, stream: &mut Stream) {
+    fn response_headers(&mut self, stream: &mut Stream, _end: bool) {
         if self.replace_refusal(stream) {
             return;
         }
@@ -294,13 +295,10 @@ impl FrontFilter {
 
     /// Decide on the headers alone; the body is held if it must be read.
     fn admit(&mut self, stream: &mut Stream, end: bool) -> Result<(), Stop> {
-        let headers = stream.headers(Headers::Request);
-        head::describe(&headers, &mut self.record);
-        let head = Head::read(&headers);
+        let (head, secrets) = Head::read(&stream.headers(Headers::Request), &mut self.record);
+        let key = self.identify(&secrets);
         self.drop_headers(stream, &head);
-        if let Some(key) = self.identify(&head)? {
-            self.key = Some(key);
-        }
+        self.key = key?;
         let by_model = self.config.models.is_some() && paths::is_by_model(&head.path);
         if !by_model {
             self.set_service(paths::service(&head.path))?;
@@ -315,8 +313,8 @@ impl FrontFilter {
             }
             let admission = Admission::take(account, namespace, gateways, self.started);
             self.admission = Some(admission.map_err(|exceeded| Refusal::limited(&exceeded))?);
-            for (values, name) in [(&head.authorization, AUTHORIZATION), (&head.api_key, API_KEY)] {
-                if values.first.is_some() {
+            for (is_there, name) in [(head.has_authorization, AUTHORIZATION), (head.has_api_key, API_KEY)] {
+                if is_there {
                     stream.set_header(Headers::Request, name, None);
                 }
             }
@@ -363,9 +361,9 @@ impl FrontFilter {
     }
 
     /// Return the key of the request; None if none is demanded.
-    fn identify(&self, head: &Head) -> Result<Option<Arc<Key>>, Refusal> {
+    fn identify(&self, secrets: &Secrets) -> Result<Option<Arc<Key>>, Refusal> {
         let Some(keys) = &self.config.keys else { return Ok(None) };
-        let Some(secret) = secret(head)? else {
+        let Some(secret) = secret(secrets)? else {
             let message = "an API key is needed: send the header \"Authorization: Bearer KEY\"";
             return Err(Refusal::new(&MISSING_API_KEY, message));
         };
@@ -428,6 +426,7 @@ impl FrontFilter {
         if reads && (form.is_none() || head.is_compressed) {
             return Err(Refusal::unreadable());
         }
+        self.body.has_length = head.has_length;
         self.body.by_model = by_model;
         self.body.read = reads;
         let is_prompt = form == Some(prompt::Form::Json) && !head.is_compressed;
@@ -495,6 +494,10 @@ impl FrontFilter {
         if let Some(asking) = asking {
             self.hide = true;
             stream.set_request_body(&asking);
+            if self.body.has_length {
+                let length = asking.len().to_string();
+                stream.set_header(Headers::Request, "content-length", Some(length.as_bytes()));
+            }
         }
         Ok(prompt)
     }
@@ -572,13 +575,12 @@ impl FrontFilter {
 }
 
 /// Return the key in the headers of a request.
-fn secret(head: &Head) -> Result<Option<&[u8]>, Refusal> {
+fn secret<'a>(secrets: &Secrets<'a>) -> Result<Option<&'a [u8]>, Refusal> {
     let ambiguous = || Refusal::new(&AMBIGUOUS_API_KEY, "the request has more than one API key: send one");
-    if head.authorization.several || head.api_key.several {
+    if secrets.authorization.several || secrets.api_key.several {
         return Err(ambiguous());
     }
-    let bearer = head.authorization.first.as_deref().and_then(bearer);
-    match (bearer, head.api_key.first.as_deref()) {
+    match (secrets.authorization.first.and_then(bearer), secrets.api_key.first) {
         (Some(one), Some(other)) if one != other => Err(ambiguous()),
         (one, other) => Ok(one.or(other)),
     }

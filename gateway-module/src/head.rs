@@ -13,23 +13,38 @@ const MOST_BYTES: [usize; 3] = [128, 16, 1024];
 /// Values that almost every request has, and that need no copy.
 const USUAL: [&str; 3] = ["POST", "GET", "application/json"];
 
+/// Names as bytes, for comparison.
+const CLIENT_NAME: &[u8] = CLIENT.as_bytes();
+const AUTHORIZATION_NAME: &[u8] = AUTHORIZATION.as_bytes();
+const API_KEY_NAME: &[u8] = API_KEY.as_bytes();
+const HOPS_NAME: &[u8] = HOPS.as_bytes();
+
 /// Values of one header.
 #[derive(Debug, Default)]
-pub struct Values {
+pub struct Values<'a> {
     /// The first value.
-    pub first: Option<Vec<u8>>,
+    pub first: Option<&'a [u8]>,
     /// True if there are more.
     pub several: bool,
 }
 
-impl Values {
-    fn add(&mut self, value: &[u8]) {
+impl<'a> Values<'a> {
+    fn add(&mut self, value: &'a [u8]) {
         if self.first.is_none() {
-            self.first = Some(value.to_vec());
+            self.first = Some(value);
         } else {
             self.several = true;
         }
     }
+}
+
+/// Headers that can have the key. They are lent, because no other headers are changed before the key is known.
+#[derive(Debug, Default)]
+pub struct Secrets<'a> {
+    /// Key in the form of OpenAI's clients.
+    pub authorization: Values<'a>,
+    /// Key in the form of Anthropic's clients.
+    pub api_key: Values<'a>,
 }
 
 /// Headers of a request. A text is its first value, and empty if that is absent or not UTF-8.
@@ -41,8 +56,10 @@ pub struct Head {
     pub path: String,
     /// `content-type`.
     pub content_type: Cow<'static, str>,
-    /// `content-length`.
+    /// `content-length`, if it is a number.
     pub content_length: Option<u64>,
+    /// True if it has `content-length`.
+    pub has_length: bool,
     /// True if it becomes a websocket, whose data is no body.
     pub is_upgrade: bool,
     /// True if its body is compressed.
@@ -51,10 +68,10 @@ pub struct Head {
     pub accepts_encodings: bool,
     /// True if it has the header that names the key.
     pub names_client: bool,
-    /// Key in the form of OpenAI's clients.
-    pub authorization: Values,
-    /// Key in the form of Anthropic's clients.
-    pub api_key: Values,
+    /// True if it has a key in the form of OpenAI's clients.
+    pub has_authorization: bool,
+    /// True if it has a key in the form of Anthropic's clients.
+    pub has_api_key: bool,
     /// Marks of the gateways before; None without any.
     pub hops: Option<Vec<u8>>,
     /// Names of headers that only the gateway may set.
@@ -62,25 +79,33 @@ pub struct Head {
 }
 
 impl Head {
-    /// Read the headers.
-    pub fn read(headers: &[(&[u8], &[u8])]) -> Self {
-        let mut head = Head::default();
+    /// Read the headers, and add to a record what they say, but for the query: it may hold a secret.
+    pub fn read<'a>(headers: &[(&'a [u8], &'a [u8])], record: &mut Record) -> (Self, Secrets<'a>) {
+        let [most_id, most_method, most_path] = MOST_BYTES;
+        let (mut head, mut secrets) = (Head::default(), Secrets::default());
         let (mut encoding, mut length, mut hops, mut kind) = (None, None, None, None);
         let (mut method, mut path) = (None, None);
         for (name, value) in headers.iter().copied() {
             match name {
-                b":method" => method = method.or(Some(value)),
-                b":path" => path = path.or(Some(value)),
+                b":method" => {
+                    method = method.or(Some(value));
+                    record.bytes("method", value, most_method);
+                }
+                b":path" => {
+                    path = path.or(Some(value));
+                    record.bytes("path", paths::before_query(value), most_path);
+                }
+                b"x-request-id" => record.bytes("requestId", value, most_id),
                 // Servers differ in which of several they read, so several are none that can be read.
                 b"content-type" => kind = Some(kind.map_or(value, |_| b"")),
                 b"content-length" => length = length.or(Some(value)),
                 b"content-encoding" => encoding = Some(encoding.map_or(value, |_| b"several")),
                 b"upgrade" => head.is_upgrade = true,
                 b"accept-encoding" => head.accepts_encodings = true,
-                _ if name == CLIENT.as_bytes() => head.names_client = true,
-                _ if name == AUTHORIZATION.as_bytes() => head.authorization.add(value),
-                _ if name == API_KEY.as_bytes() => head.api_key.add(value),
-                _ if name == HOPS.as_bytes() => hops = hops.or(Some(value)),
+                CLIENT_NAME => head.names_client = true,
+                AUTHORIZATION_NAME => secrets.authorization.add(value),
+                API_KEY_NAME => secrets.api_key.add(value),
+                HOPS_NAME => hops = hops.or(Some(value)),
                 _ if INTERNAL.iter().any(|prefix| name.starts_with(prefix.as_bytes())) => {
                     head.internal.push(String::from_utf8_lossy(name).into_owned());
                 }
@@ -90,10 +115,13 @@ impl Head {
         head.method = usual(method);
         head.path = text(path).to_string();
         head.content_type = usual(kind);
+        head.has_length = length.is_some();
         head.content_length = length.and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
         head.is_compressed = encoding.is_some_and(|encoding| !is_identity(encoding));
         head.hops = hops.map(<[u8]>::to_vec);
-        head
+        head.has_authorization = secrets.authorization.first.is_some();
+        head.has_api_key = secrets.api_key.first.is_some();
+        (head, secrets)
     }
 }
 
@@ -127,19 +155,6 @@ impl<'a> AnswerHead<'a> {
         head.content_type = kind.unwrap_or_default();
         head.is_compressed = encoding.is_some_and(|encoding| encoding != b"identity");
         head
-    }
-}
-
-/// Add to a record what the headers say, but for the query: it may hold a secret.
-pub fn describe(headers: &[(&[u8], &[u8])], record: &mut Record) {
-    let [id, method, path] = MOST_BYTES;
-    for (name, value) in headers.iter().copied() {
-        match name {
-            b"x-request-id" => record.bytes("requestId", value, id),
-            b":method" => record.bytes("method", value, method),
-            b":path" => record.bytes("path", paths::before_query(value), path),
-            _ => {}
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::abi::Source;
-use crate::first_byte::{BOUNDS_MS, bound};
+use crate::endpoint::{BOUNDS_MS, bound};
 use crate::front_tests::Files;
 use crate::load_report::LoadReport;
 use crate::mean::now;
@@ -347,6 +347,29 @@ fn only_streams_have_a_time_to_the_first_byte_for_metrics() {
     attempt.respond(&[(":status", "200"), stream], &[], false);
     drop(attempt);
     assert_eq!(seen("b"), 1);
+}
+
+#[test]
+fn each_answer_counts_by_its_status_and_once_it_is_complete_with_its_time() {
+    let filters = filters("answers", options("Weighted", "answers", None));
+    let seen = |what: &str| {
+        filters.0.call();
+        counter(&format!("{what}}}"))
+    };
+    let json = ("content-type", "application/json");
+    for (status, end) in [("200", true), ("200", false), ("204", true), ("429", true), ("503", true)] {
+        let (_asked, mut attempt) = ask(&filters, "answers/a", &[]);
+        attempt.respond(&[(":status", status), json], &[b"x"], end);
+        drop(attempt);
+    }
+    // An attempt without an answer is none.
+    let (_asked, attempt) = ask(&filters, "answers/a", &[]);
+    drop(attempt);
+    let classes =
+        ["1xx", "2xx", "3xx", "4xx", "5xx"].map(|class| seen(&format!("answers{{answers/a,{class}")));
+    assert_eq!(classes, [0, 3, 0, 1, 1]);
+    assert_eq!(seen("complete_answers{answers/a"), 4);
+    assert!(seen("complete_answers_ms{answers/a") < 10_000);
 }
 
 #[test]

@@ -31,6 +31,9 @@ impl<'a> Form<'a> {
     ///
     /// Servers differ in how they read parameters that occur twice and other charsets, so those have no form.
     pub fn of(content_type: &'a str) -> Option<Self> {
+        if content_type == "application/json" {
+            return Some(Form::Json); // what almost every request has
+        }
         let (kind, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
         let kind = kind.trim().to_ascii_lowercase();
         let parameters = Parameters::read(parameters)?;
@@ -128,6 +131,9 @@ impl<'de> Deserialize<'de> for Name {
 
             fn visit_str<E: Error>(self, name: &str) -> Result<Name, E> {
                 let known = KNOWN.iter().position(|known| known == &name);
+                if name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
+                    return Ok(Name(known)); // it is alike only to itself
+                }
                 match KNOWN.iter().find(|known| known.len() <= name.len() && is_alike(known, name)) {
                     Some(other) if known.is_none() => {
                         Err(E::custom(format!("a member is named almost like {other}: send {other} itself")))

@@ -18,8 +18,15 @@ impl Record {
 
     /// Add a text; an empty one is left out.
     pub fn text(&mut self, name: &str, value: &str) {
-        if !value.is_empty() {
+        if value.is_empty() {
+            return;
+        }
+        if !is_plain(value) {
             self.member(name, value);
+        } else if let Some(text) = self.begin(name) {
+            text.push(b'"');
+            text.extend_from_slice(value.as_bytes());
+            text.push(b'"');
         }
     }
 
@@ -56,13 +63,27 @@ impl Record {
     }
 
     fn member(&mut self, name: &str, value: impl Serialize) {
-        let Some(text) = &mut self.0 else { return };
+        if let Some(text) = self.begin(name) {
+            // Nothing fails to be written to memory.
+            let _ = serde_json::to_writer(text, &value);
+        }
+    }
+
+    /// Write the name of a member, and return the text for its value.
+    fn begin(&mut self, name: &str) -> Option<&mut Vec<u8>> {
+        let text = self.0.as_mut()?;
         text.extend_from_slice(b",\"");
         text.extend_from_slice(name.as_bytes());
         text.extend_from_slice(b"\":");
-        // Nothing fails to be written to memory.
-        let _ = serde_json::to_writer(text, &value);
+        Some(text)
     }
+}
+
+/// Return whether JSON writes a text as it is.
+fn is_plain(text: &str) -> bool {
+    // Without an early end, so that the compiler compares many bytes at once.
+    let is_escaped = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
+    !text.bytes().fold(false, |found, byte| found | is_escaped(byte))
 }
 
 #[cfg(test)]

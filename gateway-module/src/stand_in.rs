@@ -161,7 +161,7 @@ impl Filter for Panics {
         if end { OnHeaders::Continue } else { panic!("in a test") }
     }
 
-    fn response_headers(&mut self, _stream: &mut abi::Stream) {
+    fn response_headers(&mut self, _stream: &mut abi::Stream, _end: bool) {
         panic!("in a test")
     }
 }

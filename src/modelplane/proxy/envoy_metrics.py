@@ -31,7 +31,8 @@ _OF_ENDPOINTS = {
 _OF_CLUSTERS = rf"cluster[.]{FLEET_LISTENER}/.*[.]upstream_rq_(active|total)$"
 _OF_ANSWERS = (
     rf"cluster[.]{FLEET_LISTENER}/[^.]*[.]((retry[.])?upstream_rq_[1-5]xx|upstream_rq_rx_reset"
-    r"|upstream_cx_destroy_remote_with_active_rq|upstream_rq_time)$"
+    r"|upstream_cx_destroy_remote_with_active_rq|upstream_rq_pending_failure_eject|upstream_cx_none_healthy"
+    r"|upstream_rq_time)$"
 )
 _OF_LISTENER = rf"http[.]{FLEET_LISTENER}[.]downstream_rq_([1-5]xx|active)$"
 _WANTED = rf"^(modelplane[.]|{_OF_LISTENER}|{_OF_CLUSTERS}|{_OF_ANSWERS})"
@@ -47,6 +48,17 @@ _TIMES = {
     "envoy_cluster_upstream_rq_time_count": (ours.GATEWAY_ENDPOINT_TIMED, 1),
     "envoy_cluster_upstream_rq_time_sum": (ours.GATEWAY_ENDPOINT_SECONDS, 0.001),
 }
+# In place of Envoy's statistics of answers.
+_ANSWERS_OF_THE_MODULE = {
+    "envoy_modelplane_answers": (ours.GATEWAY_ENDPOINT_ANSWERS, 1),
+    "envoy_modelplane_complete_answers": (ours.GATEWAY_ENDPOINT_TIMED, 1),
+    "envoy_modelplane_complete_answers_ms": (ours.GATEWAY_ENDPOINT_SECONDS, 0.001),
+}
+_HAS_MODULE = "envoy_modelplane_panics"
+# Requests that reached no instance. Without the module, Envoy also counts them as answers with 503.
+_NOT_REACHED = frozenset(
+    {"envoy_cluster_upstream_rq_pending_failure_eject", "envoy_cluster_upstream_cx_none_healthy"}
+)
 
 
 def samples(directory: Path) -> Iterator[Sample]:
@@ -60,6 +72,7 @@ def samples(directory: Path) -> Iterator[Sample]:
 def read(directory: Path) -> Iterator[Sample]:
     """Yield the metrics of an Envoy. Raises ``LocalError`` without an answer."""
     text = admin.prometheus(directory, _WANTED)
+    cut_off = _CUT_OFF | _NOT_REACHED if _HAS_MODULE in text else _CUT_OFF
     sums: dict[tuple[Metric, tuple[str, ...]], float] = {}
     # The buckets of histograms are not needed, and are most of the text.
     lines = (line for line in text.splitlines(keepends=True) if "_bucket{" not in line)
@@ -79,23 +92,25 @@ def read(directory: Path) -> Iterator[Sample]:
                 yield Sample(ours.GATEWAY_REQUESTS, (f"{labels[_CLASS]}xx",), value)
             elif stem == _IN_PROGRESS:
                 yield Sample(ours.GATEWAY_IN_PROGRESS, (), value)
-            elif found := _answer(stem, labels):
-                metric, of, unit = found
-                sums[metric, of] = sums.get((metric, of), 0) + value * unit
+            elif stem in cut_off:
+                _add(sums, ours.GATEWAY_ENDPOINT_CUT_OFF, (_endpoint(labels),), value)
+            elif found := _ANSWERS_OF_THE_MODULE.get(stem):
+                metric, unit = found
+                _add(sums, metric, tuple(labels[label] for label in metric.labels), value * unit)
+            elif found := _TIMES.get(stem):
+                metric, unit = found
+                _add(sums, metric, (_endpoint(labels),), value * unit)
+            elif stem in _ANSWERS:
+                of = (_endpoint(labels), f"{labels[_CLASS]}xx")
+                _add(sums, ours.GATEWAY_ENDPOINT_ANSWERS, of, value)
     for (metric, of), value in sums.items():
         yield Sample(metric, of, value)
 
 
-def _answer(stem: str, labels: Mapping[str, str]) -> tuple[Metric, tuple[str, ...], float] | None:
-    """Return the metric of ours that a sample is a part of, its labels, and the unit of the sample."""
-    if stem in _ANSWERS:
-        return ours.GATEWAY_ENDPOINT_ANSWERS, (_endpoint(labels), f"{labels[_CLASS]}xx"), 1
-    if stem in _CUT_OFF:
-        return ours.GATEWAY_ENDPOINT_CUT_OFF, (_endpoint(labels),), 1
-    if stem in _TIMES:
-        metric, unit = _TIMES[stem]
-        return metric, (_endpoint(labels),), unit
-    return None
+def _add(
+    sums: dict[tuple[Metric, tuple[str, ...]], float], metric: Metric, labels: tuple[str, ...], value: float
+) -> None:
+    sums[metric, labels] = sums.get((metric, labels), 0) + value
 
 
 def _endpoint(labels: Mapping[str, str]) -> str:

@@ -455,7 +455,7 @@ GATEWAY_ENDPOINT_ANSWERS = Metric(
 GATEWAY_ENDPOINT_CUT_OFF = Metric(
     "modelplane_gateway_endpoint_cut_off_total",
     Type.COUNTER,
-    "Requests to an endpoint that it ended before the answer was complete.",
+    "Requests to an endpoint that it refused, or ended before the answer was complete.",
     ("endpoint",),
     _GATEWAY,
     observed=True,
@@ -471,7 +471,7 @@ GATEWAY_ENDPOINT_TIMED = Metric(
 GATEWAY_ENDPOINT_SECONDS = Metric(
     "modelplane_gateway_endpoint_answer_seconds_total",
     Type.COUNTER,
-    "Sum of the times from a complete request to its complete answer, attempts at other endpoints included.",
+    "Sum of the times from the complete request to the complete answer of an endpoint.",
     ("endpoint",),
     _GATEWAY,
     observed=True,

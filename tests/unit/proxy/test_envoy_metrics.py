@@ -72,6 +72,71 @@ def test_what_envoy_counts_has_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
+OF_MODULE = """\
+# TYPE envoy_modelplane_panics counter
+envoy_modelplane_panics{} 0
+# TYPE envoy_modelplane_answers counter
+envoy_modelplane_answers{endpoint="ml/qwen-1",class="2xx"} 40
+envoy_modelplane_answers{endpoint="ml/qwen-1",class="5xx"} 1
+# TYPE envoy_modelplane_complete_answers counter
+envoy_modelplane_complete_answers{endpoint="ml/qwen-1"} 39
+# TYPE envoy_modelplane_complete_answers_ms counter
+envoy_modelplane_complete_answers_ms{endpoint="ml/qwen-1"} 8200
+"""
+
+NOT_REACHED = """\
+# TYPE envoy_cluster_upstream_rq_pending_failure_eject counter
+envoy_cluster_upstream_rq_pending_failure_eject{envoy_cluster_name="front-door/ml/qwen-1"} 3
+# TYPE envoy_cluster_upstream_cx_none_healthy counter
+envoy_cluster_upstream_cx_none_healthy{envoy_cluster_name="front-door/ml/qwen-1"} 2
+"""
+
+BEFORE = """\
+# TYPE envoy_cluster_upstream_rq_xx counter
+envoy_cluster_upstream_rq_xx{envoy_response_code_class="2",envoy_cluster_name="front-door/ml/qwen-1"} 5
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            OF_MODULE + NOT_REACHED,
+            {
+                (ours.GATEWAY_ENDPOINT_ANSWERS, ("ml/qwen-1", "2xx")): 40,
+                (ours.GATEWAY_ENDPOINT_ANSWERS, ("ml/qwen-1", "5xx")): 1,
+                (ours.GATEWAY_ENDPOINT_TIMED, ("ml/qwen-1",)): 39,
+                (ours.GATEWAY_ENDPOINT_SECONDS, ("ml/qwen-1",)): 8.2,
+                (ours.GATEWAY_ENDPOINT_CUT_OFF, ("ml/qwen-1",)): 5,
+            },
+            id="the module counts answers and Envoy what reached no instance",
+        ),
+        pytest.param(
+            OF_MODULE + BEFORE,
+            {
+                (ours.GATEWAY_ENDPOINT_ANSWERS, ("ml/qwen-1", "2xx")): 45,
+                (ours.GATEWAY_ENDPOINT_ANSWERS, ("ml/qwen-1", "5xx")): 1,
+                (ours.GATEWAY_ENDPOINT_TIMED, ("ml/qwen-1",)): 39,
+                (ours.GATEWAY_ENDPOINT_SECONDS, ("ml/qwen-1",)): 8.2,
+            },
+            id="answers of a listener from before are added",
+        ),
+        pytest.param(
+            BEFORE + NOT_REACHED,
+            {(ours.GATEWAY_ENDPOINT_ANSWERS, ("ml/qwen-1", "2xx")): 5},
+            id="without the module, Envoy has counted these as answers",
+        ),
+    ],
+)
+def test_answers_of_an_endpoint_are_counted_once(
+    monkeypatch: pytest.MonkeyPatch, text: str, expected: dict[object, float]
+) -> None:
+    monkeypatch.setattr(admin, "prometheus", lambda _directory, _pattern: text)
+    found = {(each.metric, each.labels): each.value for each in envoy_metrics.samples(Path("envoy"))}
+    found.pop((ours.GATEWAY_PANICS, ()), None)
+    assert found == pytest.approx(expected)
+
+
 def test_an_envoy_that_does_not_answer_has_no_metrics(tmp_path: Path) -> None:
     with pytest.raises(LocalError):
         admin.prometheus(tmp_path, "x")
