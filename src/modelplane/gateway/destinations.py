@@ -9,7 +9,7 @@ once a name has been resolved, because the answer for a name may change.
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT
@@ -82,6 +82,9 @@ _ISATAP_FLAGS = 0xFCFF
 _REFUSED: dict[Network, str] = {ipaddress.ip_network(cidr): what for cidr, what in _REFUSED_BLOCKS.items()}
 _INTERNAL: dict[Network, str] = {ipaddress.ip_network(cidr): what for cidr, what in _INTERNAL_BLOCKS.items()}
 _UNICAST: tuple[Network, ...] = tuple(ipaddress.ip_network(cidr) for cidr in _UNICAST_BLOCKS)
+_MOST_KNOWN = 1 << 14
+"""Maximum of results that are kept: teams write hosts, and can write new ones for ever."""
+
 _OWN_SERVICES = "modelplane-"
 _CLUSTER_LABELS = frozenset({"svc", "pod"})
 """Labels in the names of Services and pods, whatever the domain of the cluster."""
@@ -200,6 +203,7 @@ def _is_internal(host: str) -> bool:
     return len(labels) == 1 or is_of_cluster
 
 
+@lru_cache(maxsize=_MOST_KNOWN)
 def _host_and_port(authority: str) -> tuple[str, int]:
     """Return the host of an authority in lower case, without brackets, and its port; 0 without one."""
     host, separator, port = authority.rpartition(":")
@@ -214,7 +218,7 @@ def is_on_this_machine(authority: str) -> bool:
     return address is not None and address.is_loopback
 
 
-@cache
+@lru_cache(maxsize=_MOST_KNOWN)
 def _clusters(authorities: tuple[str, ...]) -> frozenset[tuple[Address | str, int]]:
     """Return the gateways of clusters: address or name, and port; 0 for all ports.
 
@@ -236,7 +240,7 @@ def _is_unicast(address: Address) -> bool:
     return (interface & 0xFFFF) != _ISATAP or bool(interface >> 16 & _ISATAP_FLAGS)
 
 
-@cache
+@lru_cache(maxsize=_MOST_KNOWN)
 def _address(host: str) -> Address | None:
     """Return the address of a host, as IPv4 if possible; None for a name that must be resolved."""
     if host == "localhost" or host.endswith(".localhost"):

@@ -304,14 +304,16 @@ def _weighed(tier: Sequence[tuple[EndpointEntry, _Group]]) -> Iterator[Selected]
     endpoints = [endpoint for _, group in tier for endpoint, _ in group]
     divided = iter(canary_weights.divided(endpoints, [*chain.from_iterable(shares)]))
     for entry, group in tier:
+        limits = balancing.Limits.of(entry)
         for endpoint, target in group:
-            yield Selected(endpoint, target, next(divided), entry.priority, balancing.Limits.of(entry))
+            yield Selected(endpoint, target, next(divided), entry.priority, limits)
 
 
 def _with_slash(path: str) -> str:
     return path if path.endswith("/") else f"{path}/"
 
 
+@lru_cache(maxsize=1 << 14)
 def ip_version(host: str) -> int:
     """Return 4 or 6 for an IP address, 0 for a name."""
     try:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from modelplane.gateway import destinations
 from modelplane.gateway.destinations import Destinations, networks
 
 LOOPBACK = "127.0.0.1 is the gateway's own loopback interface"
@@ -218,3 +219,10 @@ def test_other_programs_of_the_machine_are_not_its_clusters_gateway() -> None:
 def test_a_replica_reaches_a_private_gateway_of_its_cluster() -> None:
     assert INSTALLED.refusal("10.1.2.3", 80, of_replica=True) == ""
     assert "link-local" in INSTALLED.refusal("169.254.169.254", 80, of_replica=True), "and nothing else"
+
+
+def test_hosts_that_are_always_new_do_not_fill_the_memory() -> None:
+    number = 20_000
+    for at in range(number):
+        assert INSTALLED.refusal(f"new-{at}.example", 80) == ""
+    assert destinations._address.cache_info().currsize < number
