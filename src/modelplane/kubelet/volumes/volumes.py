@@ -273,7 +273,8 @@ async def _claimed(
     path, read_only = Path(spec[kind]["path"]), bool(body.get("readOnly"))
     if path.parent == folders_of_claims(machine.directory):
         return _Volume(_folder(path, own), read_only)
-    return _elsewhere(_Volume(path, read_only, True, _checked(machine, path, name)), what)
+    real = _checked(machine, path, name)
+    return _elsewhere(_Volume(path, read_only, of_machine=True, real=real), what)
 
 
 def _elsewhere(volume: _Volume, what: str) -> _Volume:

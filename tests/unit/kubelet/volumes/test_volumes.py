@@ -332,6 +332,14 @@ def test_a_socket_of_the_machine_is_no_volume(tmp_path: Path, kind: str) -> None
         mounted(tmp_path, {"hostPath": {"path": str(there)}}, subPath="docker.sock", readOnly=True)
 
 
+def test_a_volume_of_the_administrator_is_where_the_administrator_put_it(tmp_path: Path) -> None:
+    """Who creates pods does not create PersistentVolumes."""
+    objects = (claim(), persistent(hostPath={"path": "/etc/ssl"}))
+    found = mounted(tmp_path, {"persistentVolumeClaim": {"claimName": "weights"}}, *objects)
+    assert found == Mount(Path("/etc/ssl"), "/x", read_only=False)
+    assert found.real == Path("/etc/ssl").resolve()
+
+
 @pytest.mark.parametrize("kind", ["DirectoryOrCreate", "FileOrCreate"])
 def test_nothing_is_made_in_a_place_of_the_machine(tmp_path: Path, kind: str) -> None:
     volume = {"hostPath": {"path": "/etc/new-of-a-test", "type": kind}}
