@@ -7,9 +7,10 @@ spends an inotify instance on each. All paths are relative to Envoy's working
 directory. Configuration reference: envoy v1.40, ``api-v3``.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+import msgspec
 
 from modelplane.gateway.envoy import clusters, holding, module, mutual_tls, rate_limits, tls
 from modelplane.gateway.envoy import listeners as envoy_listeners
@@ -83,11 +84,11 @@ def transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]
     """
     try:
         leaving = _leaving(new, old)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, msgspec.DecodeError):
         return dict(new)  # the old files are damaged: nothing runs on them
     if not leaving:
         return dict(new)
-    clusters_ = json.loads(new[CLUSTERS])
+    clusters_ = msgspec.json.decode(new[CLUSTERS])
     clusters_["resources"] += leaving
     return {**new, CLUSTERS: _dump(clusters_)}
 
@@ -96,9 +97,9 @@ def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, A
     """Return the clusters of the old files that the old routes name and the new files lack."""
     if new[CLUSTERS] == old[CLUSTERS]:
         return []
-    former = json.loads(old[CLUSTERS])["resources"]
+    former = msgspec.json.decode(old[CLUSTERS])["resources"]
     gone = {each["name"] for each in former} - {
-        each["name"] for each in json.loads(new[CLUSTERS])["resources"]
+        each["name"] for each in msgspec.json.decode(new[CLUSTERS])["resources"]
     }
     if not gone:
         return []
@@ -106,7 +107,7 @@ def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, A
         name
         for path, content in old.items()
         if path.startswith(ROUTES)
-        for configuration in json.loads(content)["resources"]
+        for configuration in msgspec.json.decode(content)["resources"]
         for host in configuration["virtual_hosts"]
         for route in host["routes"]
         for name in envoy_routes.clusters_of(route)
@@ -153,4 +154,4 @@ def _response(type_url: str, resources: Iterable[dict[str, Any]]) -> str:
 
 
 def _dump(value: dict[str, Any]) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")) + "\n"
+    return msgspec.json.encode(value, order="sorted").decode() + "\n"
