@@ -224,18 +224,8 @@ SPECS: Final[dict[str, dict[str, Form]]] = {
             {
                 "backendRefs": Each(
                     {
-                        "group": OneOf(
-                            (
-                                "",
-                                "inference.networking.k8s.io",
-                            )
-                        ),
-                        "kind": OneOf(
-                            (
-                                "Service",
-                                INFERENCE_POOL.kind,
-                            )
-                        ),
+                        "group": OneOf(("", "inference.networking.k8s.io")),
+                        "kind": OneOf(("Service", INFERENCE_POOL.kind)),
                         "name": ANY,
                         "port": ANY,
                         "weight": ANY,
@@ -288,15 +278,7 @@ ROOTS: Final[dict[str, dict[str, Form]]] = {
             {
                 "apiGroups": Each(OneOf(tuple(sorted({group for group, _ in READABLE})))),
                 "resources": Each(OneOf(tuple(sorted({resource for _, resource in READABLE})))),
-                "verbs": Each(
-                    OneOf(
-                        (
-                            "get",
-                            "list",
-                            "watch",
-                        )
-                    )
-                ),
+                "verbs": Each(OneOf(("get", "list", "watch"))),
             }
         )
     },
