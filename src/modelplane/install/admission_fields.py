@@ -325,11 +325,7 @@ _CERTIFICATE: Final[Form] = Each(
     }
 )
 
-_TARGET: Final[dict[str, Form]] = {
-    "group": ANY,
-    "kind": OneOf(("Gateway",)),
-    "name": OneOf((GATEWAY_NAME,)),
-}
+_TARGET: Final[dict[str, Form]] = {"group": ANY, "kind": OneOf(("Gateway",)), "name": OneOf((GATEWAY_NAME,))}
 
 GATEWAYS: Final[dict[str, dict[str, Form]]] = {
     "Gateway": {
