@@ -499,9 +499,7 @@ def answer(name: str = ANSWER, **spec: Any) -> dict[str, Any]:
     return item(f"{GATEWAY_API.partition('/')[0]}/v1", "HTTPRoute", name, "modelplane-system", spec=made)
 
 
-def traffic(
-    policy: str, name: str = "", namespace: str = "modelplane-system", **spec: Any
-) -> dict[str, Any]:
+def traffic(policy: str, name: str = "", namespace: str = "modelplane-system", **spec: Any) -> dict[str, Any]:
     """Return a policy of the gateway, with another name or namespace, or further settings."""
     made = next(
         each.manifest for each in policies(GATEWAY_NAME) if each.manifest["metadata"]["name"] == policy

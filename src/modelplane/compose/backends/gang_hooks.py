@@ -13,7 +13,6 @@ A leader that aborts its requests at SIGTERM keeps serving for a while first, un
 listen: a group whose leader has failed is replaced at once.
 """
 
-from pathlib import PurePosixPath
 from typing import Final
 
 from modelplane.api.containers import Container
@@ -133,7 +132,7 @@ def _command(container: Container, shell: str, python: str) -> list[str]:
     A shell or a Python that starts the engine is there. Other images are taken to have ``sh``.
     """
     program = container.command[0] if container.command else ""
-    name = PurePosixPath(program).name
+    name = program.rpartition("/")[2]
     if name.rstrip("0123456789.") == "python":
         return [program, "-c", python]
     return [program if name in _SHELLS else "sh", "-c", shell]

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -83,7 +82,7 @@ class Worker:
 
 
 @pytest.fixture(params=PROGRAMS)
-def worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Worker]:
+def worker(request: pytest.FixtureRequest, tmp_path: Path) -> Worker:
     return Worker(tmp_path, request.param)
 
 
