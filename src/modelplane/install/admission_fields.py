@@ -307,6 +307,8 @@ _CERTIFICATE: Final[Form] = Each(
     }
 )
 
+_TARGET: Final[dict[str, Form]] = {"group": ANY, "kind": OneOf(("Gateway",)), "name": OneOf((GATEWAY_NAME,))}
+
 GATEWAYS: Final[dict[str, dict[str, Form]]] = {
     "Gateway": {
         "gatewayClassName": ANY,
@@ -339,19 +341,12 @@ GATEWAYS: Final[dict[str, dict[str, Form]]] = {
             "maxPendingRequests": ANY,
         },
         "dns": {"lookupFamily": ANY},
-        "targetRefs": Each({"group": ANY, "kind": OneOf(("Gateway",)), "name": OneOf((GATEWAY_NAME,))}),
+        "targetRefs": Each(_TARGET),
     },
     "ClientTrafficPolicy": {
         "path": {"escapedSlashesAction": OneOf(("KeepUnchanged",))},
         "headers": {"withUnderscoresAction": OneOf(("DropHeader",))},
-        "targetRefs": Each(
-            {
-                "group": ANY,
-                "kind": OneOf(("Gateway",)),
-                "name": OneOf((GATEWAY_NAME,)),
-                "sectionName": OneOf((LISTENER,)),
-            }
-        ),
+        "targetRefs": Each({**_TARGET, "sectionName": OneOf((LISTENER,))}),
         "tls": {
             "clientValidation": {
                 "caCertificateRefs": _CERTIFICATE,

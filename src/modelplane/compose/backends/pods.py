@@ -25,7 +25,7 @@ from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedMember
 from modelplane.api.variables import EnvVar
 from modelplane.compose import cache_volume, engine_variables
-from modelplane.compose.backends import connectors, prefill_decode, worker_hook
+from modelplane.compose.backends import connectors, gang_hooks, prefill_decode
 from modelplane.compose.backends.draining import GRACE_S, UNTIL_0_3, Draining, draining
 from modelplane.compose.backends.endpoint_picker import engine_labels
 from modelplane.compose.backends.placement import node_rules
@@ -150,11 +150,14 @@ def _mounts(workload: Workload, spec: PodSpec) -> list[Object]:
 
 def _pause(workload: Workload, member: PlacedMember) -> dict[str, Any]:
     """Return the hook for which an engine goes on serving before it gets SIGTERM."""
-    if member.role is not Role.WORKER:
-        return {"sleep": {"seconds": _draining(workload, member).pause_s}}
-    if workload.form > Form.V0_8:
-        return {"exec": {"command": worker_hook.command(member.template.spec.engine)}}
-    return {"sleep": {"seconds": worker_hook.WAIT_S}}
+    engine, is_former = member.template.spec.engine, workload.form <= Form.V0_8
+    if member.role is Role.WORKER:
+        fixed = {"sleep": {"seconds": gang_hooks.WAIT_S}}
+        return fixed if is_former else {"exec": {"command": gang_hooks.worker(engine)}}
+    pause_s = _draining(workload, member).pause_s
+    if member.role is Role.LEADER and pause_s >= gang_hooks.WAIT_S and not is_former:
+        return {"exec": {"command": gang_hooks.leader(engine, workload.port, pause_s)}}
+    return {"sleep": {"seconds": pause_s}}
 
 
 def _draining(workload: Workload, member: PlacedMember) -> Draining:

@@ -1,4 +1,4 @@
-"""The hook with which a stopping worker of a gang waits for its leader.
+"""The hooks for which the stopping pods of a gang go on serving, only as long as that serves a request.
 
 LeaderWorkerSet stops all pods of a group together when it replaces the group or is deleted itself, and the
 leader needs its workers until its requests are finished. In an update, the workers are stopped only once the
@@ -8,9 +8,11 @@ parallelism. A leader that finishes its requests may accept no connection any mo
 
 The leader's name is resolved once. The pod that replaces the leader gets the same name, and the old workers
 have no connection with that pod.
+
+A leader that aborts its requests at SIGTERM keeps serving for a while first, unless its engine does not
+listen: a group whose leader has failed is replaced at once.
 """
 
-from pathlib import PurePosixPath
 from typing import Final
 
 from modelplane.api.containers import Container
@@ -20,7 +22,7 @@ WAIT_S: Final = 60
 
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash"})
 
-SHELL_PROGRAM: Final = f"""
+WORKER_SHELL: Final = f"""
 found=$(getent hosts "$LWS_LEADER_ADDRESS")
 case $? in 0) ;; 2) exit 0 ;; *) exec sleep {WAIT_S} ;; esac
 set -- $found
@@ -54,7 +56,7 @@ done
 """
 """For a POSIX shell. Without ``getent``, it waits for the whole time."""
 
-PYTHON_PROGRAM: Final = f"""
+WORKER_PYTHON: Final = f"""
 import os, socket, time
 
 leader = set()
@@ -84,13 +86,53 @@ while time.monotonic() < end and is_connected():
 """The same for Python, in an image that may have no shell."""
 
 
-def command(container: Container) -> list[str]:
-    """Return the command of a worker's ``preStop`` hook, run by a program that the worker's image has.
+_LEADER_SHELL: Final = """
+left={pause_s}
+while [ $left -gt 0 ] && grep -q ":{port:04X} [0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
+  sleep 1
+  left=$((left - 1))
+done
+"""
+
+_LEADER_PYTHON: Final = """
+import os, time
+
+
+def listens():
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        if os.path.exists(table):
+            with open(table) as lines:
+                for line in lines:
+                    _, local, _, state = line.split()[:4]
+                    if state == "0A" and local.endswith(":{port:04X}"):
+                        return True
+    return False
+
+
+end = time.monotonic() + {pause_s}
+while time.monotonic() < end and listens():
+    time.sleep(1)
+"""
+
+
+def worker(container: Container) -> list[str]:
+    """Return the command of a worker's ``preStop`` hook."""
+    return _command(container, WORKER_SHELL, WORKER_PYTHON)
+
+
+def leader(container: Container, port: int, pause_s: int) -> list[str]:
+    """Return the command of the hook of a leader whose engine listens on a port."""
+    programs = (text.format(port=port, pause_s=pause_s) for text in (_LEADER_SHELL, _LEADER_PYTHON))
+    return _command(container, *programs)
+
+
+def _command(container: Container, shell: str, python: str) -> list[str]:
+    """Return the command that runs one of two equal programs by what the image of a container has.
 
     A shell or a Python that starts the engine is there. Other images are taken to have ``sh``.
     """
     program = container.command[0] if container.command else ""
-    name = PurePosixPath(program).name
+    name = program.rpartition("/")[2]
     if name.rstrip("0123456789.") == "python":
-        return [program, "-c", PYTHON_PROGRAM]
-    return [program if name in _SHELLS else "sh", "-c", SHELL_PROGRAM]
+        return [program, "-c", python]
+    return [program if name in _SHELLS else "sh", "-c", shell]

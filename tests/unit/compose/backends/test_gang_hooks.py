@@ -1,4 +1,4 @@
-"""The hook of a gang's workers, run by real shells and Pythons: a worker stops soon after its leader.
+"""The hooks of a gang's pods, run by real shells and Pythons: a worker stops soon after its leader.
 
 The tables of connections are those of Linux, written by hand, except for one test that has real ones.
 """
@@ -9,15 +9,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from modelplane.api.containers import Container
-from modelplane.compose.backends import worker_hook
+from modelplane.compose.backends import gang_hooks
 from modelplane.compose.composition import Desired
-from support.replicas import composed, gang, replica
+from support.replicas import composed, engine, gang, member, replica
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 LINE = "   0: {local}:9C40 {remote}:18EB {state} 00000000:00000000 00:00000000 00000000     0        0 1 1\n"
@@ -48,13 +47,26 @@ class Worker:
 
     def connects(self, *lines: tuple[str, str, str], table: str = "tcp") -> None:
         rows = (LINE.format(local=local, remote=remote, state=state) for local, remote, state in lines)
-        (self._net / table).write_text(HEADER + "".join(rows))
+        self.tables({table: "".join(rows)})
 
-    def waits(self, address: str, wait_s: int, net: str = "") -> bool:
-        """Run the hook, which waits for some seconds at most, and return True if it waits so long."""
-        python = Path(self._program).name.startswith("python")
-        text = worker_hook.PYTHON_PROGRAM if python else worker_hook.SHELL_PROGRAM
-        text = text.replace("/proc/net", net or str(self._net)).replace(str(worker_hook.WAIT_S), str(wait_s))
+    def tables(self, rows: dict[str, str]) -> None:
+        for table, text in rows.items():
+            (self._net / table).write_text(HEADER + text)
+
+    @property
+    def _container(self) -> Container:
+        return Container(name="engine", image="team/server:v3", command=(self._program,))
+
+    def waits(self, address: str, wait_s: int, net: str = "", *, serves: int = 0) -> bool:
+        """Run the hook, which waits for some seconds at most, and return True if it waits so long.
+
+        The hook is a worker's, or that of a leader that serves on a port.
+        """
+        hook = (
+            gang_hooks.leader(self._container, serves, 60) if serves else gang_hooks.worker(self._container)
+        )
+        text = hook[-1]
+        text = text.replace("/proc/net", net or str(self._net)).replace(str(gang_hooks.WAIT_S), str(wait_s))
         shell = [self._program, "sh"] if self._program == "busybox" else [self._program]
         path = f"{self._bin}:{os.environ['PATH']}"
         began = time.monotonic()
@@ -70,7 +82,7 @@ class Worker:
 
 
 @pytest.fixture(params=PROGRAMS)
-def worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Worker]:
+def worker(request: pytest.FixtureRequest, tmp_path: Path) -> Worker:
     return Worker(tmp_path, request.param)
 
 
@@ -160,9 +172,45 @@ def test_a_worker_stops_within_seconds_of_its_leader(worker: Worker) -> None:
     ],
 )
 def test_the_hook_is_run_by_what_the_image_has(command: tuple[str, ...], program: str) -> None:
-    hook = worker_hook.command(Container(name="engine", image="team/server:v3", command=command))
-    text = worker_hook.PYTHON_PROGRAM if "python" in program else worker_hook.SHELL_PROGRAM
+    hook = gang_hooks.worker(Container(name="engine", image="team/server:v3", command=command))
+    text = gang_hooks.WORKER_PYTHON if "python" in program else gang_hooks.WORKER_SHELL
     assert hook == [program, "-c", text]
+
+
+LISTENS, NOBODY = "0A", "00000000:0000"
+
+
+@pytest.mark.parametrize(
+    ("local", "state", "table", "waits"),
+    [
+        pytest.param("00000000:1F40", LISTENS, "tcp", True, id="its engine serves"),
+        pytest.param("0" * 32 + ":1F40", LISTENS, "tcp6", True, id="its engine serves by IPv6"),
+        pytest.param("00000000:1F41", LISTENS, "tcp", False, id="another port is served"),
+        pytest.param(
+            "0500F40A:1F40", ESTABLISHED, "tcp", False, id="a connection of an engine that has ended"
+        ),
+    ],
+)
+def test_a_leader_keeps_serving_unless_its_engine_does_not_listen(
+    worker: Worker, local: str, state: str, table: str, waits: bool
+) -> None:
+    remote = NOBODY if state == LISTENS else f"{OTHER}:1F40"
+    row = f"   0: {local} {remote} {state} 00000000:00000000 00:00000000 00000000     0        0 1 1\n"
+    worker.tables({table: row})
+    assert worker.waits("", 1 if waits else 30, serves=8000) is waits
+
+
+def test_a_leader_that_keeps_serving_stops_at_once_after_a_failure() -> None:
+    script = member("Leader", command=["/bin/bash", "-c", "ray start --head; vllm serve m"])
+    [template] = [
+        each.manifest["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["spec"]
+        for each in composed(replica(engine("qwen", script, member("Worker")))).children
+        if isinstance(each, Desired) and each.key == "model-gang-qwen"
+    ]
+    command = template["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+    assert command[:2] == ["/bin/bash", "-c"]
+    assert ":1F40 " in command[2], "port 8000"
+    assert "left=60" in command[2]
 
 
 @pytest.mark.parametrize("backend", ["model-gang-qwen", "KServe"])
@@ -176,6 +224,6 @@ def test_workers_of_a_gang_have_the_hook_and_leaders_a_pause(backend: str) -> No
         template = manifests[backend]["spec"]["leaderWorkerTemplate"]
         leader, worker = template["leaderTemplate"]["spec"], template["workerTemplate"]["spec"]
     hook = worker["containers"][0]["lifecycle"]["preStop"]
-    assert hook == {"exec": {"command": ["sh", "-c", worker_hook.SHELL_PROGRAM]}}
+    assert hook == {"exec": {"command": ["sh", "-c", gang_hooks.WORKER_SHELL]}}
     assert leader["containers"][0]["lifecycle"]["preStop"] != hook
-    assert "{{" not in worker_hook.SHELL_PROGRAM + worker_hook.PYTHON_PROGRAM, "KServe expands templates"
+    assert "{{" not in gang_hooks.WORKER_SHELL + gang_hooks.WORKER_PYTHON, "KServe expands templates"
