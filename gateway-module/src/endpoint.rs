@@ -37,7 +37,9 @@ impl Endpoint {
     /// Count an answer by its status.
     fn answered(&mut self, status: &[u8]) {
         let class = status.first().map_or(usize::MAX, |digit| usize::from(digit.wrapping_sub(b'1')));
-        self.answers.iter_mut().nth(class).into_iter().for_each(|count| *count += 1);
+        if let Some(count) = self.answers.get_mut(class) {
+            *count += 1;
+        }
     }
 
     /// Count a complete answer.

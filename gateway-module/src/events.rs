@@ -2,13 +2,21 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use memchr::memchr;
+use memchr::memmem::Finder;
+use memchr::{memchr, memrchr};
 
 use crate::usage::{self, Usage};
 
 /// A longer line or event passes unread.
 const MOST_BYTES: usize = 1 << 20;
+
+/// Begin of a line with data.
+const DATA: &[u8] = b"data:";
+
+/// The same behind another line.
+static AFTER_BREAK: LazyLock<Finder> = LazyLock::new(|| Finder::new(b"\ndata:"));
 
 /// Reader of a stream of events, in pieces of any size.
 #[derive(Debug, Default)]
@@ -88,19 +96,22 @@ impl Events {
             Some(before) if before.end == part.start => before.end = part.end,
             _ => sent.push(part),
         };
-        // The line break before a blank line may be among the last two bytes that were held.
-        let (mut start, mut from) = (0, seen.saturating_sub(2));
-        let mut name = Name::of(&data);
-        while let Some((after, line)) = event_end(&data, start, from) {
-            let may_tell = name.is_before(after, start);
-            let is_counts = match line {
-                Some(end) => self.read(&data[start..end], may_tell),
-                None => self.is_counts(&data[start..after], may_tell),
-            };
-            if !is_counts {
+        let mut start = 0;
+        loop {
+            let next = usage::NAME.find(&data[start..]).map(|found| start + found);
+            let begin = last_begin(&data, start, next.unwrap_or(data.len()));
+            if begin > start {
+                self.count += data_lines(&data[start..begin]);
+                send(start..begin);
+                start = begin;
+            }
+            // The line break before a blank line may be among the last two bytes that were held.
+            let from = start.max(seen.saturating_sub(2));
+            let Some(after) = next.and_then(|_| event_end(&data, start, from)) else { break };
+            if !self.is_counts(&data[start..after], true) {
                 send(start..after);
             }
-            (start, from) = (after, after);
+            start = after;
         }
         if end {
             if !self.is_counts(&data[start..], true) {
@@ -136,11 +147,7 @@ impl Events {
 
     /// Read a line, and return whether it has nothing but token counts. `may_tell` is false if it has none.
     fn read(&mut self, line: &[u8], may_tell: bool) -> bool {
-        let Some(data) = line.strip_prefix(b"data:") else { return false };
-        let data = data.trim_ascii();
-        if data.is_empty() || data == b"[DONE]" {
-            return false;
-        }
+        let Some(data) = data_of(line) else { return false };
         self.count += 1;
         if !may_tell {
             return false;
@@ -174,9 +181,45 @@ impl<'a> Name<'a> {
     }
 }
 
-/// Return the end of the event that begins at `start`, after its blank line, and that of its line if it has only one.
-/// There is none before `from`.
-fn event_end(data: &[u8], start: usize, from: usize) -> Option<(usize, Option<usize>)> {
+/// Return the data of a line; None if it has none, or if it only ends the stream.
+fn data_of(line: &[u8]) -> Option<&[u8]> {
+    let data = line.strip_prefix(DATA)?.trim_ascii();
+    (!data.is_empty() && data != b"[DONE]").then_some(data)
+}
+
+/// Return the number of lines that have data, of whole lines.
+fn data_lines(lines: &[u8]) -> u64 {
+    let is_data = |start: usize| {
+        let data = lines[start + DATA.len()..].strip_prefix(b" ").unwrap_or(&lines[start + DATA.len()..]);
+        match data.first() {
+            // What almost every event is.
+            Some(b'{') => true,
+            _ => {
+                data_of(&lines[start..start + memchr(b'\n', &lines[start..]).unwrap_or(lines.len() - start)])
+                    .is_some()
+            }
+        }
+    };
+    let first = lines.starts_with(DATA) && is_data(0);
+    let others = AFTER_BREAK.find_iter(lines).filter(|found| is_data(found + 1));
+    u64::from(first) + others.count() as u64
+}
+
+/// Return the begin of the event that is not complete before `end`, after the last blank line of those behind `start`.
+fn last_begin(data: &[u8], start: usize, end: usize) -> usize {
+    let mut at = end;
+    while let Some(length) = memrchr(b'\n', &data[start..at]) {
+        let line_break = start + length;
+        if let [.., b'\n'] | [.., b'\n', b'\r'] | [] | [b'\r'] = &data[start..line_break] {
+            return line_break + 1;
+        }
+        at = line_break;
+    }
+    start
+}
+
+/// Return the end of the event that begins at `start`, after its blank line. There is none before `from`.
+fn event_end(data: &[u8], start: usize, from: usize) -> Option<usize> {
     let line_break = |at: usize| match &data[at..] {
         [b'\n', ..] => Some(at + 1),
         [b'\r', b'\n', ..] => Some(at + 2),
@@ -185,16 +228,14 @@ fn event_end(data: &[u8], start: usize, from: usize) -> Option<(usize, Option<us
     if from <= start
         && let Some(end) = line_break(start)
     {
-        return Some((end, None));
+        return Some(end);
     }
     let mut at = from.max(start);
-    let mut only = from <= start;
     while let Some(length) = memchr(b'\n', &data[at..]) {
         at += length + 1;
         if let Some(end) = line_break(at) {
-            return Some((end, only.then_some(at - 1)));
+            return Some(end);
         }
-        only = false;
     }
     None
 }

@@ -11,7 +11,7 @@ use crate::load_report::{self, LoadReport};
 use crate::models::Models;
 use crate::prompt::{Form, Prompt};
 use crate::services::Services;
-use crate::{credentials, multipart, paths, prefix, usage};
+use crate::{credentials, multipart, paths, prefix, scan, usage};
 
 /// Generator of numbers (xorshift64*).
 struct Random(u64);
@@ -90,6 +90,19 @@ const STREAMS: &[&[u8]] = &[
     b"event: message_start\r\ndata: {\"message\":{\"usage\":{\"input_tokens\":9}}}\r\n\r\ndata: [DONE]\r\n\r\n",
     b": comment\n\ndata:{\"usage\":null}\n\n\n\ndata: {\"choices\":[],\"usage\":{\"total_tokens\":1}}\n\n",
 ];
+
+#[test]
+fn scanned_bodies() {
+    fuzz(PROMPTS, |text, _| {
+        let Ok(text) = std::str::from_utf8(text) else { return };
+        let names = ["model", "stream", "stream_options"];
+        let Some(found) = scan::members(text, names) else { return };
+        let read: std::collections::BTreeMap<String, &serde_json::value::RawValue> =
+            serde_json::from_str(text).expect("the other reader reads it too");
+        let scanned = found.map(|place| place.map(|place| &text[place]));
+        assert_eq!(scanned, names.map(|name| read.get(name).map(|raw| raw.get())), "{text}");
+    });
+}
 
 #[test]
 fn bodies() {

@@ -32,6 +32,7 @@ mod prefix;
 mod prompt;
 mod record;
 mod regions;
+mod scan;
 mod services;
 mod structs;
 mod usage;

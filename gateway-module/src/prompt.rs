@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::abi::{Headers, Stream};
-use crate::multipart;
+use crate::{multipart, scan};
 
 /// Request for the token counts of a stream.
 const ASK: &str = r#""stream_options":{"include_usage":true},"#;
@@ -109,12 +109,21 @@ pub fn is_identity(encoding: &[u8]) -> bool {
 /// they take.
 #[derive(Default)]
 struct Members<'a> {
-    model: Option<&'a RawValue>,
-    stream: Option<&'a RawValue>,
-    stream_options: Option<&'a RawValue>,
+    model: Option<&'a str>,
+    stream: Option<&'a str>,
+    stream_options: Option<&'a str>,
 }
 
 const KNOWN: [&str; 3] = ["model", "stream", "stream_options"];
+
+impl<'a> Members<'a> {
+    /// Read the members of a text.
+    fn read(text: &'a str) -> Result<Self, serde_json::Error> {
+        let Some(found) = scan::members(text, KNOWN) else { return serde_json::from_str(text) };
+        let [model, stream, stream_options] = found.map(|place| place.map(|place| &text[place]));
+        Ok(Members { model, stream, stream_options })
+    }
+}
 
 /// Name of a member: its place in `KNOWN`, or None for another one.
 struct Name(Option<usize>);
@@ -174,7 +183,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
                         return Err(M::Error::custom(format!("the member {} is there twice", KNOWN[known])));
                     }
                 }
-                let [model, stream, stream_options] = found;
+                let [model, stream, stream_options] = found.map(|raw| raw.map(RawValue::get));
                 Ok(Members { model, stream, stream_options })
             }
         }
@@ -245,14 +254,14 @@ impl<'a> Prompt<'a> {
         if !text.trim_start().starts_with('{') {
             return Err("the body is not a JSON object".into());
         }
-        let members: Members = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let model = members.model.map(|raw| serde_json::from_str::<Option<Cow<str>>>(raw.get()));
+        let members = Members::read(text).map_err(|error| error.to_string())?;
+        let model = members.model.map(string);
         let model = model.transpose().map_err(|_| "model is not a string")?.flatten();
-        let stream = members.stream.map(|raw| serde_json::from_str::<Option<bool>>(raw.get()));
+        let stream = members.stream.map(serde_json::from_str::<Option<bool>>);
         let stream = stream.transpose().map_err(|_| "stream is not true or false")?.flatten();
-        let place = |raw: &RawValue| {
-            let start = raw.get().as_ptr() as usize - text.as_ptr() as usize;
-            start..start + raw.get().len()
+        let place = |raw: &str| {
+            let start = raw.as_ptr() as usize - text.as_ptr() as usize;
+            start..start + raw.len()
         };
         let slot = members.model.map(|raw| Slot::at(place(raw), true)).unwrap_or_else(|| first_member(text));
         let ask = (stream == Some(true)).then(|| ask(text, members.stream_options, place)).flatten();
@@ -272,6 +281,14 @@ impl<'a> Prompt<'a> {
     }
 }
 
+/// Return the text that a value is; None for null.
+fn string(raw: &str) -> Result<Option<Cow<'_, str>>, serde_json::Error> {
+    match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(text) if !text.contains('\\') => Ok(Some(Cow::Borrowed(text))),
+        _ => serde_json::from_str(raw),
+    }
+}
+
 /// Return the slot of a model in front of all members of an object.
 fn first_member(text: &str) -> Slot {
     let start = text.find('{').map_or(0, |brace| brace + 1);
@@ -287,17 +304,17 @@ impl Edit {
     }
 }
 
-fn ask(text: &str, options: Option<&RawValue>, place: impl Fn(&RawValue) -> Range<usize>) -> Option<Edit> {
+fn ask(text: &str, options: Option<&str>, place: impl Fn(&str) -> Range<usize>) -> Option<Edit> {
     let Some(options) = options else {
         // An object with `stream` has a member, which the comma separates.
         let start = text.find('{')? + 1;
         return Some(Edit(start..start, ASK.into()));
     };
-    let asked: Option<StreamOptions> = serde_json::from_str(options.get()).ok()?;
+    let asked: Option<StreamOptions> = serde_json::from_str(options).ok()?;
     if asked.unwrap_or_default().include_usage == Some(true) {
         return None;
     }
-    let mut value: serde_json::Value = serde_json::from_str(options.get()).ok()?;
+    let mut value: serde_json::Value = serde_json::from_str(options).ok()?;
     if value.is_null() {
         value = serde_json::json!({});
     }

@@ -1,6 +1,6 @@
 """Metrics of Envoy and of its module, under the names of ours."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -92,25 +92,28 @@ def read(directory: Path) -> Iterator[Sample]:
                 yield Sample(ours.GATEWAY_REQUESTS, (f"{labels[_CLASS]}xx",), value)
             elif stem == _IN_PROGRESS:
                 yield Sample(ours.GATEWAY_IN_PROGRESS, (), value)
-            elif stem in cut_off:
-                _add(sums, ours.GATEWAY_ENDPOINT_CUT_OFF, (_endpoint(labels),), value)
-            elif found := _ANSWERS_OF_THE_MODULE.get(stem):
-                metric, unit = found
-                _add(sums, metric, tuple(labels[label] for label in metric.labels), value * unit)
-            elif found := _TIMES.get(stem):
-                metric, unit = found
-                _add(sums, metric, (_endpoint(labels),), value * unit)
-            elif stem in _ANSWERS:
-                of = (_endpoint(labels), f"{labels[_CLASS]}xx")
-                _add(sums, ours.GATEWAY_ENDPOINT_ANSWERS, of, value)
+            elif found := _answer(stem, labels, cut_off):
+                metric, of, unit = found
+                sums[metric, of] = sums.get((metric, of), 0) + value * unit
     for (metric, of), value in sums.items():
         yield Sample(metric, of, value)
 
 
-def _add(
-    sums: dict[tuple[Metric, tuple[str, ...]], float], metric: Metric, labels: tuple[str, ...], value: float
-) -> None:
-    sums[metric, labels] = sums.get((metric, labels), 0) + value
+def _answer(
+    stem: str, labels: Mapping[str, str], cut_off: Set[str]
+) -> tuple[Metric, tuple[str, ...], float] | None:
+    """Return the metric of ours that a sample is a part of, its labels, and the unit of the sample."""
+    if found := _ANSWERS_OF_THE_MODULE.get(stem):
+        metric, unit = found
+        return metric, tuple(labels[label] for label in metric.labels), unit
+    if stem in _ANSWERS:
+        return ours.GATEWAY_ENDPOINT_ANSWERS, (_endpoint(labels), f"{labels[_CLASS]}xx"), 1
+    if stem in cut_off:
+        return ours.GATEWAY_ENDPOINT_CUT_OFF, (_endpoint(labels),), 1
+    if stem in _TIMES:
+        metric, unit = _TIMES[stem]
+        return metric, (_endpoint(labels),), unit
+    return None
 
 
 def _endpoint(labels: Mapping[str, str]) -> str:
