@@ -114,7 +114,8 @@ class Writer:
         written = await self._client.patch(
             resource_of(item), metadata["name"], {"metadata": body}, metadata.get("namespace")
         )
-        self._informers[item["kind"]].remember(written)
+        # With the version in the patch, nothing else has changed, and no composition reads finalizers.
+        self._informers[item["kind"]].remember(written, quietly=not annotations)
 
     async def _write(self, owner: Object, child: Desired, observed: Object | None) -> None:
         if is_release(child.manifest):
