@@ -63,7 +63,8 @@ class Connection(asyncio.Protocol):
                 normalize_inbound_headers=False,
             )
         )
-        self._h2.encoder.add = partial(_encoded, self._h2.encoder.add)  # type: ignore[method-assign]
+        encoder = self._h2.encoder
+        encoder.add = partial(_encoded, encoder.add)  # type: ignore[method-assign]  # hpack has no option
         self._h2.local_settings = h2.settings.Settings(
             initial_values={
                 h2.settings.SettingCodes.ENABLE_PUSH: 0,
