@@ -119,7 +119,7 @@ class Interests:
             return value is not None or before is not None
         if value is not None:
             self._fields[known] = value
-        return value != before
+        return bool(value != before)
 
 
 def _slot(requirement: Requirement) -> _Slot:
