@@ -114,14 +114,12 @@ class Interests:
     def _differs(self, item: Mapping[str, Any], field: str, *, is_gone: bool) -> bool:
         """Return True if a field of an object's status changed, or may have; remember its value."""
         known = (item["metadata"]["uid"], field)
+        value, before = item.get("status", {}).get(field), self._fields.pop(known, None)
         if is_gone:
-            self._fields.pop(known, None)
-            return True
-        value = item.get("status", {}).get(field)
-        if known in self._fields and self._fields[known] == value:
-            return False
-        self._fields[known] = value
-        return True
+            return value is not None or before is not None
+        if value is not None:
+            self._fields[known] = value
+        return bool(value != before)
 
 
 def _slot(requirement: Requirement) -> _Slot:

@@ -113,11 +113,17 @@ def is_current(manifest: Mapping[str, Any], observed: Mapping[str, Any]) -> bool
 
 def contains(whole: Any, part: Any) -> bool:
     """Return True if an object, or a part of one, has every field of another."""
-    if isinstance(part, Mapping):
-        return isinstance(whole, Mapping) and all(
-            key in whole and contains(whole[key], value) if not _empty(value) else True
-            for key, value in part.items()
-        )
+    if isinstance(part, str):  # nearly every value is one, and asking for an abstract type takes long
+        return bool(whole == part)
+    if isinstance(part, dict | Mapping):
+        if not isinstance(whole, dict | Mapping):
+            return False
+        for key, value in part.items():
+            # The API server drops empty maps and lists of optional fields.
+            is_empty = not value and isinstance(value, Mapping | list | tuple)
+            if not is_empty and not (key in whole and contains(whole[key], value)):
+                return False
+        return True
     if isinstance(part, list | tuple):
         return (
             isinstance(whole, list | tuple)
@@ -125,8 +131,3 @@ def contains(whole: Any, part: Any) -> bool:
             and all(contains(w, p) for w, p in zip(whole, part, strict=True))
         )
     return bool(whole == part)
-
-
-def _empty(value: Any) -> bool:
-    # The API server drops empty maps and lists of optional fields.
-    return isinstance(value, Mapping | list | tuple) and not value

@@ -4,8 +4,10 @@ Pruning comes last, and only after every write succeeded: the replacement of a c
 is deleted.
 """
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -31,6 +33,9 @@ from modelplane.kube.informer import Informer, Key, key_of
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
+
+_AT_ONCE = 8
+"""Children of one kind that are written to the control plane at the same time."""
 
 
 class Writer:
@@ -61,18 +66,17 @@ class Writer:
         try:
             await self._hold_needed(owner)
             await self._hold(owner, composition, desired)
-            for child in desired:
-                if child.cluster in silent:
+            for cluster, some in _in_turn(desired):
+                if cluster in silent:
                     continue
-                try:
-                    await self._write(owner, child, observed.get(child.key))
-                except errors.ApiError as error:
-                    # One rejected child does not hold up the others.
-                    problems.append(f"cannot write {_name(child.manifest)}: {error}")
-                except errors.KubernetesError as error:
-                    # A cluster that does not answer is tried once, and does not hold up the others.
-                    problems.append(str(error))
-                    silent.add(child.cluster)
+                async with asyncio.TaskGroup() as group:
+                    attempts = [
+                        group.create_task(self._attempt(owner, child, observed.get(child.key)))
+                        for child in some
+                    ]
+                for problem, is_silent in (each.result() for each in attempts):
+                    problems += [problem] if problem and problem not in problems else []
+                    silent |= {cluster} if is_silent else set()
             if not problems:
                 await self._delete_dropped(owner, observed, composition)
                 self._releases.prune(owner, composition)
@@ -114,7 +118,20 @@ class Writer:
         written = await self._client.patch(
             resource_of(item), metadata["name"], {"metadata": body}, metadata.get("namespace")
         )
-        self._informers[item["kind"]].remember(written)
+        # With the version in the patch, nothing else has changed, and no composition reads finalizers.
+        self._informers[item["kind"]].remember(written, quietly=not annotations)
+
+    async def _attempt(self, owner: Object, child: Desired, observed: Object | None) -> tuple[str, bool]:
+        """Write a child; return the problem, empty if there is none, and whether nobody answered."""
+        try:
+            await self._write(owner, child, observed)
+        except errors.ApiError as error:
+            # One rejected child does not hold up the others.
+            return f"cannot write {_name(child.manifest)}: {error}", False
+        except errors.KubernetesError as error:
+            # A cluster that does not answer is tried once, and does not hold up the others.
+            return str(error), True
+        return "", False
 
     async def _write(self, owner: Object, child: Desired, observed: Object | None) -> None:
         if is_release(child.manifest):
@@ -183,6 +200,20 @@ class Writer:
                 if not stays(cluster, child):
                     await delete(client, child)
                     self._settled.forget(child)
+
+
+def _in_turn(desired: list[Desired]) -> Iterator[tuple[str, list[Desired]]]:
+    """Yield the children that are written at once, and their cluster.
+
+    On a cluster, that is one. On the control plane it is several of one kind, such as the replicas of a
+    deployment: each of them starts a reconcile of its own.
+    """
+    for (cluster, _), alike in groupby(desired, lambda child: (child.cluster, child.manifest["kind"])):
+        rest = list(alike)
+        at_once = 1 if cluster else _AT_ONCE
+        while rest:
+            yield cluster, rest[:at_once]
+            del rest[:at_once]
 
 
 def _leave_to_its_owner(owner: Object, child: Identity, children: ChildIndex) -> None:

@@ -126,15 +126,16 @@ class Informer:
         """Return once the first list has arrived."""
         await self._synced.wait()
 
-    def remember(self, item: Object) -> None:
+    def remember(self, item: Object, *, quietly: bool = False) -> None:
         """Put a written object into the copy, so that the writer reads its own writes.
 
         The watch delivers it too; the newer one stays. An object that the watch has passed and that is not
-        in the copy has been deleted since.
+        in the copy has been deleted since. With ``quietly``, no handler is told: what was written of it, at
+        the version that is known, concerns only the writer.
         """
         known = self._objects.get(key_of(item))
         if _version(item) > (self._seen if known is None else _version(known)):
-            self._put(item)
+            self._put(item, quietly=quietly and known is not None)
 
     async def run(self, before_list: Callable[[], Awaitable[bool]] | None = None) -> None:
         """Keep the copy up to date until cancelled; a server that is away is waited for.
@@ -242,7 +243,7 @@ class Informer:
                     self.remember(event.object)
                 self._seen = max(self._seen, _version(event.object))
 
-    def _put(self, item: Object) -> None:
+    def _put(self, item: Object, *, quietly: bool = False) -> None:
         # Managed fields are half of an object, and only the server needs them.
         item["metadata"].pop("managedFields", None)
         if self._project is not None:
@@ -252,7 +253,7 @@ class Informer:
             self._drop(known)  # handlers must learn that the old object of that name is gone
         key = key_of(item)
         self._objects[key] = self._by_namespace[key.namespace][key] = item
-        if self._project is None or known is None or _content(known) != _content(item):
+        if not quietly and (self._project is None or known is None or _content(known) != _content(item)):
             self._tell(item)
 
     def _drop(self, item: Object) -> None:

@@ -107,7 +107,9 @@ GATEWAY = OwnerKey("InferenceGateway", "", "default")
 EAST, WEST = {"address": "192.0.2.1"}, {"address": "192.0.2.2"}
 
 HISTORIES: dict[str, list[tuple[dict[str, Any], bool]]] = {
-    "the first time, its value may be news": [({"gateway": EAST}, True)],
+    "a value that may have been there before": [({"gateway": EAST}, True)],
+    "no value from the start": [({}, False), ({"pools": []}, False)],
+    "its first value": [({}, False), ({"gateway": EAST}, True)],
     "another value": [({"gateway": EAST}, True), ({"gateway": WEST}, True)],
     "the same value": [({"gateway": EAST}, True), ({"gateway": EAST, "pools": []}, False)],
     "no value any more": [({"gateway": EAST}, True), ({}, True), ({}, False)],
@@ -151,3 +153,17 @@ def test_an_object_that_is_gone_wakes_whatever_its_status_was() -> None:
     assert list(interests.triggered_by(item, "")) == [GATEWAY]
     assert list(interests.triggered_by(item, "", is_gone=True)) == [GATEWAY]
     assert list(interests.triggered_by(item, "")) == [GATEWAY]
+
+
+def test_an_object_that_never_had_the_field_goes_without_waking() -> None:
+    interests = Interests()
+    interests.set(GATEWAY, (_requirement("InferenceCluster", with_status="gateway"),))
+    assert list(interests.triggered_by(_object("InferenceCluster", "east"), "", is_gone=True)) == []
+
+
+def test_an_object_that_goes_without_the_field_that_it_had_wakes() -> None:
+    interests = Interests()
+    interests.set(GATEWAY, (_requirement("InferenceCluster", with_status="gateway"),))
+    item = _object("InferenceCluster", "east") | {"status": {"gateway": EAST}}
+    assert list(interests.triggered_by(item, "")) == [GATEWAY]
+    assert list(interests.triggered_by(item | {"status": {}}, "", is_gone=True)) == [GATEWAY]

@@ -111,3 +111,31 @@ def test_the_releases_that_an_owner_records_are_added_to_and_read() -> None:
     assert ownership.recorded_releases(owner, [("east", "ns", "lws")]) == (
         "east/ns/lws,east/other/nfd,west/ns/lws"
     )
+
+
+PARTS: dict[str, tuple[Any, Any, bool]] = {
+    "the same text": ("a", "a", True),
+    "another text": ("a", "b", False),
+    "a text in place of a number": (1, "1", False),
+    "a number of another type": (1.0, 1, True),
+    "a field more": ({"a": 1, "b": 2}, {"a": 1}, True),
+    "a field less": ({"b": 2}, {"a": 1}, False),
+    "another value deep within": ({"a": [{"b": "c"}]}, {"a": [{"b": "d"}]}, False),
+    "a field more deep within": ({"a": [{"b": "c", "e": {}}]}, {"a": [{"b": "c"}]}, True),
+    "an empty map that the server dropped": ({}, {"a": {}}, True),
+    "an empty list that the server dropped": ({}, {"a": []}, True),
+    "an empty map that has fields by now": ({"a": {"b": 1}}, {"a": {}}, True),
+    "an empty text that is missing": ({}, {"a": ""}, False),
+    "false that is missing": ({}, {"a": False}, False),
+    "a list with one more": ([1, 2], [1], False),
+    "a list in another order": ([2, 1], [1, 2], False),
+    "a tuple where JSON has a list": ([1, 2], (1, 2), True),
+    "a map in place of a list": ({}, [1], False),
+    "a list in place of a map": ([], {"a": 1}, False),
+    "nothing in place of a map": (None, {"a": 1}, False),
+}
+
+
+@pytest.mark.parametrize(("whole", "part", "expected"), PARTS.values(), ids=PARTS)
+def test_a_part_is_contained_field_by_field(whole: Any, part: Any, expected: bool) -> None:
+    assert ownership.contains(whole, part) is expected

@@ -79,7 +79,7 @@ def _composed(
 
 
 async def test_the_owner_is_held_and_the_cluster_recorded_before_the_first_write(
-    plane: Any, east: Any, bench: Bench, clusters: Clusters, connected: Any
+    plane: Any, east: Any, bench: Bench, clusters: Clusters, connected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await connected(clusters, "east", east)
     cluster = {
@@ -88,7 +88,11 @@ async def test_the_owner_is_held_and_the_cluster_recorded_before_the_first_write
         "metadata": {"name": "east", "uid": "e", "resourceVersion": "1"},
     }
     bench.informers["InferenceCluster"].remember(cluster)
+    told: list[bool] = []
+    informer = bench.informers["InferenceCluster"]
+    monkeypatch.setattr(informer, "remember", lambda _item, *, quietly=False: told.append(not quietly))
     assert await bench.writer.write(bench.owner, {}, _composed(_service("s"))) == ""
+    assert told == [False], "nobody composes from finalizers"
     assert [(path, body["metadata"].get("finalizers")) for _, path, _, body in plane.writes] == [
         ("/apis/modelplane.ai/v1alpha1/inferenceclusters/east", [ownership.IN_USE]),
         (OWNER, [ownership.FINALIZER]),
@@ -415,3 +419,76 @@ async def test_no_release_is_handed_over_or_pruned_if_its_cluster_cannot_be_reco
     problem = await bench.writer.write(bench.owner, {}, _composed(_release("lws"), clusters=()))
     assert problem == "the object was replaced"
     assert (asked.wanted, asked.pruned) == ([], [])
+
+
+DEPLOYMENT: dict[str, Any] = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "ModelDeployment",
+    "metadata": {"name": "qwen", "namespace": "n", "uid": "d", "resourceVersion": "1"},
+    "spec": {},
+}
+REPLICAS = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/"
+
+
+def _replica(number: int) -> Desired:
+    manifest = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelReplica",
+        "metadata": {"name": f"r{number}", "namespace": "n"},
+    }
+    return Desired(f"replica-{number}", manifest, exists)
+
+
+async def _stuck_writes(server: Any, writing: Any) -> list[str]:
+    """Return what is written at once to a server that answers no write."""
+    server.stuck = True
+    task = asyncio.create_task(writing)
+    async with asyncio.timeout(10):
+        while not server.writes:
+            await asyncio.sleep(0)
+    for _ in range(100):  # more turns of the loop than any further write takes to begin
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return list(server.wrote("PATCH"))
+
+
+async def test_the_replicas_of_a_deployment_are_written_several_at_once(plane: Any, bench: Bench) -> None:
+    composition = Composition(children=tuple(map(_replica, range(20))))
+    written = await _stuck_writes(plane, bench.writer.write(DEPLOYMENT, {}, composition))
+    assert written == [f"{REPLICAS}r{number}" for number in range(8)]
+
+
+async def test_children_on_a_cluster_are_written_one_after_another(
+    east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    bench.recorded = ["east"]
+    await connected(clusters, "east", east)
+    composition = _composed(_service("a"), _service("b"))
+    assert await _stuck_writes(east, bench.writer.write(bench.owner, {}, composition)) == [f"{SERVICES}a"]
+
+
+async def test_children_of_two_kinds_are_not_written_at_once(plane: Any, bench: Bench) -> None:
+    other = Desired("other", {**_replica(1).manifest, "kind": "ModelEndpoint"}, exists)
+    composition = Composition(children=(_replica(0), other))
+    written = await _stuck_writes(plane, bench.writer.write(DEPLOYMENT, {}, composition))
+    assert written == [f"{REPLICAS}r0"]
+
+
+async def test_every_replica_is_written_in_the_end_and_each_problem_told_once(
+    plane: Any, bench: Bench
+) -> None:
+    for number in (3, 4):
+        plane.refuse("PATCH", f"{REPLICAS}r{number}", 422, f"no {number}")
+    composition = Composition(children=tuple(map(_replica, range(20))))
+    problem = await bench.writer.write(DEPLOYMENT, {}, composition)
+    assert problem == ('cannot write ModelReplica "n/r3": no 3; cannot write ModelReplica "n/r4": no 4')
+    assert len(plane.wrote("PATCH")) == 20
+
+
+async def test_a_control_plane_that_does_not_answer_is_told_once(plane: Any, bench: Bench) -> None:
+    for number in range(20):
+        plane.answers["PATCH", f"{REPLICAS}r{number}"] = httpx2.ReadTimeout("no answer")
+    composition = Composition(children=tuple(map(_replica, range(20))))
+    assert await bench.writer.write(DEPLOYMENT, {}, composition) == "no answer"
+    assert len(plane.wrote("PATCH")) == 8, "the others are not tried"

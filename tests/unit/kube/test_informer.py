@@ -113,6 +113,22 @@ async def test_a_write_that_answers_after_the_deletion_does_not_bring_the_object
         assert informer.get("a", "n") is not None, "what was made since stays"
 
 
+async def test_a_write_that_concerns_only_its_writer_is_in_the_copy_and_told_to_nobody() -> None:
+    server, told = Server(_list(5, _pod("a", 5))), list[str]()
+    async with _running(server) as (informer, _):
+        await informer.wait_until_synced()
+        informer.add_handler(lambda item: told.append(item["metadata"]["resourceVersion"]))
+        informer.remember(_pod("a", 7), quietly=True)
+        known = informer.get("a", "n")
+        assert (known and known["metadata"]["resourceVersion"], told) == ("7", ["5"])
+        server.watch.send("MODIFIED", _pod("a", 7))
+        server.watch.send("MODIFIED", _pod("a", 8))
+        await _until(lambda: told[-1] == "8")
+        assert told == ["5", "8"], "that of the watch is the same, a later one is not"
+        informer.remember(_pod("b", 9), quietly=True)
+        assert told == ["5", "8", "9"], "a new object concerns everybody"
+
+
 async def test_the_objects_of_a_namespace_follow_every_change() -> None:
     server = Server(_list(5, _pod("a", 5), _pod("b", 4)), _list(20, _pod("b", 10, "restored")))
     async with _running(server) as (informer, _):

@@ -180,6 +180,22 @@ async def test_requests_that_begin_together_are_sent_together(
     assert len([size for size in sent if size]) == 1
 
 
+async def test_a_path_pushes_no_header_out_of_the_table_of_those_that_come_again(
+    client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, send = [], h2.connection.H2Connection.send_headers
+
+    def measured(connection: h2.connection.H2Connection, *arguments: Any, **options: Any) -> None:
+        send(connection, *arguments, **options)
+        sizes.append(len(connection._data_to_send))
+
+    monkeypatch.setattr(h2.connection.H2Connection, "send_headers", measured)
+    for number in range(100):  # all the paths together are longer than the table
+        await client.get(f"/{number:0100}", headers={"Authorization": f"Bearer {'a' * 1000}"})
+    assert sizes[0] > 1000
+    assert max(sizes[1:]) < 200, "each time, the path alone is new"
+
+
 @pytest.mark.parametrize("path", STATUSES)
 async def test_an_answer_without_a_status_is_none(client: httpx2.AsyncClient, path: str) -> None:
     with pytest.raises(httpx2.RemoteProtocolError, match="without a status"):

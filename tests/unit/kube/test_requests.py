@@ -7,7 +7,11 @@ import pytest
 
 from modelplane.kube.requests import Requests
 
-APPLY = {"accept": "application/json", "content": b"{}", "content_type": "application/apply-patch+yaml"}
+APPLY: dict[str, Any] = {
+    "accept": "application/json",
+    "content": b"{}",
+    "content_type": "application/apply-patch+yaml",
+}
 
 CASES: dict[str, tuple[str, str, dict[str, str] | None, dict[str, Any]]] = {
     "a read": ("GET", "/api/v1/namespaces/n/pods/p", None, {"accept": "application/json"}),

@@ -5,15 +5,16 @@ the gateway answers by itself, until the cluster serves for the first time.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.reasons import InferenceClusterCondition
 from modelplane.compose.composition import Requirement, Unknown
+from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import is_true
 from modelplane.compose.serving_stack import gateway
 from modelplane.controllers.interests import OwnerKey
@@ -78,7 +79,8 @@ class GatewayAnswers(Runnable):
             return await _ask(address)
 
 
-def _serves(cluster: Object) -> bool:
+@per_version
+def _serves(cluster: Mapping[str, Any]) -> bool:
     return is_true(cluster, InferenceClusterCondition.BACKEND_READY)
 
 
