@@ -4,26 +4,13 @@ The one list of kinds: CRDs, reference pages, decoding and permissions are
 derived from it.
 """
 
+import functools
+import importlib
+import re
+
 import msgspec
 
-from modelplane.api.aks_cluster import AKSCluster
-from modelplane.api.device_quota import DeviceQuota
-from modelplane.api.eks_cluster import EKSCluster
-from modelplane.api.gke_cluster import GKECluster
-from modelplane.api.inference_autoscaler import InferenceAutoscaler
-from modelplane.api.inference_class import InferenceClass
-from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.inference_gateway import InferenceGateway
-from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, VERSION, Model, kind_name
-from modelplane.api.model_cache import ModelCache
-from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.model_endpoint import ModelEndpoint
-from modelplane.api.model_key import ModelKey
-from modelplane.api.model_replica import ModelReplica
-from modelplane.api.model_service import ModelService
-from modelplane.api.nebius_cluster import NebiusCluster
-from modelplane.api.serving_stack import ServingStack
-from modelplane.api.vultr_cluster import VultrCluster
+from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, VERSION, Model
 
 CATEGORY = "modelplane"
 """``kubectl get modelplane`` lists every kind."""
@@ -48,7 +35,8 @@ class Scale(msgspec.Struct, frozen=True):
 class Kind(msgspec.Struct, frozen=True):
     """One kind of object."""
 
-    type: type[Model]
+    name: str
+    """The kind as manifests name it."""
     plural: str
     short: str
     namespaced: bool
@@ -57,9 +45,9 @@ class Kind(msgspec.Struct, frozen=True):
     group: str = GROUP
 
     @property
-    def name(self) -> str:
-        """The kind as manifests name it."""
-        return kind_name(self.type)
+    def type(self) -> type[Model]:
+        """The type of its objects, imported when it is first asked for: few commands need all of them."""
+        return _type_named(self.name)
 
     @property
     def singular(self) -> str:
@@ -69,7 +57,7 @@ class Kind(msgspec.Struct, frozen=True):
     @property
     def module(self) -> str:
         """The kind as files are named for it: its type's module, its reference page."""
-        return self.type.__module__.rpartition(".")[2]
+        return _module_of(self.name)
 
     @property
     def version(self) -> str:
@@ -92,6 +80,19 @@ class Kind(msgspec.Struct, frozen=True):
         return self.own_columns + _COLUMNS
 
 
+_WORD_ENDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def _module_of(name: str) -> str:
+    return _WORD_ENDS.sub("_", name).lower()
+
+
+@functools.cache
+def _type_named(name: str) -> type[Model]:
+    found: type[Model] = getattr(importlib.import_module(f"modelplane.api.{_module_of(name)}"), name)
+    return found
+
+
 def _condition(type_: str) -> str:
     return f".status.conditions[?(@.type=='{type_}')].status"
 
@@ -103,20 +104,20 @@ _COLUMNS = (
 )
 
 
-def _infrastructure(type_: type[Model], plural: str, short: str, *columns: Column) -> Kind:
-    return Kind(type_, plural, short, namespaced=True, own_columns=columns, group=INFRASTRUCTURE_GROUP)
+def _infrastructure(name: str, plural: str, short: str, *columns: Column) -> Kind:
+    return Kind(name, plural, short, namespaced=True, own_columns=columns, group=INFRASTRUCTURE_GROUP)
 
 
 KINDS = (
     Kind(
-        DeviceQuota,
+        "DeviceQuota",
         "devicequotas",
         "dq",
         namespaced=False,
         own_columns=(Column("COHORT", ".spec.cohort"),),
     ),
     Kind(
-        InferenceAutoscaler,
+        "InferenceAutoscaler",
         "inferenceautoscalers",
         "ia",
         namespaced=True,
@@ -127,9 +128,9 @@ KINDS = (
             Column("REPLICAS", ".status.replicas.desired", "integer"),
         ),
     ),
-    Kind(InferenceClass, "inferenceclasses", "icl", namespaced=False),
+    Kind("InferenceClass", "inferenceclasses", "icl", namespaced=False),
     Kind(
-        InferenceCluster,
+        "InferenceCluster",
         "inferenceclusters",
         "ic",
         namespaced=False,
@@ -139,7 +140,7 @@ KINDS = (
         ),
     ),
     Kind(
-        InferenceGateway,
+        "InferenceGateway",
         "inferencegateways",
         "ig",
         namespaced=False,
@@ -149,7 +150,7 @@ KINDS = (
         ),
     ),
     Kind(
-        ModelCache,
+        "ModelCache",
         "modelcaches",
         "mc",
         namespaced=True,
@@ -160,7 +161,7 @@ KINDS = (
         ),
     ),
     Kind(
-        ModelDeployment,
+        "ModelDeployment",
         "modeldeployments",
         "md",
         namespaced=True,
@@ -168,37 +169,37 @@ KINDS = (
         scale=Scale(".spec.replicas", ".status.replicas.total", ".status.selector"),
     ),
     Kind(
-        ModelEndpoint,
+        "ModelEndpoint",
         "modelendpoints",
         "me",
         namespaced=True,
         own_columns=(Column("URL", ".spec.url"),),
     ),
-    Kind(ModelKey, "modelkeys", "mk", namespaced=True),
+    Kind("ModelKey", "modelkeys", "mk", namespaced=True),
     Kind(
-        ModelReplica,
+        "ModelReplica",
         "modelreplicas",
         "mr",
         namespaced=True,
         own_columns=(Column("CLUSTER", ".spec.clusterName"),),
     ),
     Kind(
-        ModelService,
+        "ModelService",
         "modelservices",
         "ms",
         namespaced=True,
         own_columns=(Column("ADDRESS", ".status.address"),),
     ),
-    _infrastructure(AKSCluster, "aksclusters", "aks", Column("LOCATION", ".spec.location")),
-    _infrastructure(EKSCluster, "eksclusters", "eks", Column("REGION", ".spec.region")),
-    _infrastructure(GKECluster, "gkeclusters", "gke", Column("REGION", ".spec.region")),
-    _infrastructure(NebiusCluster, "nebiusclusters", "mk8s"),
-    _infrastructure(ServingStack, "servingstacks", "ss", Column("GATEWAY", ".status.gateway.address")),
-    _infrastructure(VultrCluster, "vultrclusters", "vke", Column("REGION", ".spec.region")),
+    _infrastructure("AKSCluster", "aksclusters", "aks", Column("LOCATION", ".spec.location")),
+    _infrastructure("EKSCluster", "eksclusters", "eks", Column("REGION", ".spec.region")),
+    _infrastructure("GKECluster", "gkeclusters", "gke", Column("REGION", ".spec.region")),
+    _infrastructure("NebiusCluster", "nebiusclusters", "mk8s"),
+    _infrastructure("ServingStack", "servingstacks", "ss", Column("GATEWAY", ".status.gateway.address")),
+    _infrastructure("VultrCluster", "vultrclusters", "vke", Column("REGION", ".spec.region")),
 )
 
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
-_BY_TYPE = {kind.type: kind for kind in KINDS}
+_BY_TYPE_NAME = {kind.name: kind for kind in KINDS}
 
 
 def kind_named(api_version: str, name: str) -> Kind:
@@ -208,4 +209,7 @@ def kind_named(api_version: str, name: str) -> Kind:
 
 def kind_of(type_: type[Model]) -> Kind:
     """Return the kind of objects of a type; ``KeyError`` for a type that is only part of an object."""
-    return _BY_TYPE[type_]
+    kind = _BY_TYPE_NAME[type_.__name__]
+    if kind.type is not type_:
+        raise KeyError(type_)
+    return kind

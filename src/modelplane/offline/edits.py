@@ -12,7 +12,7 @@ from modelplane.api.model_deployment import ModelDeployment
 _KEEP_STATUS = frozenset({kind_name(ModelDeployment), kind_name(DeviceQuota)})
 """Kinds whose status does not follow from the spec alone: a rollout and a PriorityClass have a state."""
 
-_TYPES = {(kind.api_version, kind.name): kind.type for kind in KINDS}
+_OURS = {(kind.api_version, kind.name): kind for kind in KINDS}
 
 
 def edits(there: Iterable[Object], written: Iterable[Object]) -> list[Object]:
@@ -46,12 +46,12 @@ def _mapping(item: Object, field: str) -> dict[str, Any]:
 
 def _same_spec(before: Object, after: Object) -> bool:
     """Return True if two objects of one kind ask for the same."""
-    type_ = _TYPES.get((after["apiVersion"], after["kind"]))
-    if type_ is None:
+    kind = _OURS.get((after["apiVersion"], after["kind"]))
+    if kind is None:
         return False
     try:
         # Decoded, because a server fills in the defaults.
-        old, new = (getattr(decode_as(type_, each), "spec", None) for each in (before, after))
+        old, new = (getattr(decode_as(kind.type, each), "spec", None) for each in (before, after))
     except InvalidObject:
         return False
     return bool(old == new)
