@@ -1,3 +1,7 @@
+import json
+import subprocess
+import sys
+
 import pytest
 from click.testing import CliRunner
 
@@ -40,6 +44,17 @@ def test_a_deployment_that_has_its_place_is_status_0(fleet):
     result = explain(fleet, "md/qwen")
     assert result.exit_code == 0
     assert result.output.startswith('ModelDeployment "ml-team/qwen": 1 of 1 replicas placed\n')
+
+
+def test_what_a_pipe_and_a_placement_do_not_need_is_not_imported(fleet):
+    unneeded = ("asyncio", "rich", "lightkube", "modelplane.gateway.table", "modelplane.api.model_key")
+    script = (
+        "import sys, json\nfrom modelplane.cli.main import main\n"
+        f"main(['explain', 'qwen', '--fleet', {str(fleet)!r}], standalone_mode=False)\n"
+        f"print(json.dumps([name for name in {unneeded} if name in sys.modules]))"
+    )
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert json.loads(output.stdout.splitlines()[-1]) == []
 
 
 def test_the_json_document_is_as_its_schema_says(fleet):
