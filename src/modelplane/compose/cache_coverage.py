@@ -14,7 +14,7 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.gateway.regions import RegionRule
 
 
-class OutsideRegions(Rejected):
+class OutsideRegions(Rejected, frozen=True):
     """The reason why a cache must not be staged on a cluster of another region."""
 
 

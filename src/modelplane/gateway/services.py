@@ -156,7 +156,7 @@ def _outside(endpoint: ModelEndpoint, *, tls: bool) -> str:
     return ""
 
 
-class RefusedDestination(Rejected):
+class RefusedDestination(Rejected, frozen=True):
     """The reason why a valid URL leads where the gateway must not send requests."""
 
 
