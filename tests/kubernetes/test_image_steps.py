@@ -49,11 +49,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script = (
         " && ".join(steps).replace("/opt/modelplane", f"{folder}/opt").replace("/wheels", f"{folder}/wheels")
     )
-    path = f"{folder}/base/bin:{os.environ['PATH']}"
+    programs = f"{folder}/base/bin:{os.environ['PATH']}"
     done = subprocess.run(
         ["sh", "-c", script],
         cwd=source,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": programs},
         capture_output=True,
         text=True,
         check=False,
