@@ -59,6 +59,7 @@ class _Kind:
     the policy compares, in order of the options. No place has a lower cost than `least`.
     """
 
+    found: tuple[EngineOptions, ...]
     options: Sequence[Sequence[Option]] | None
     costs: Mapping[int, Cost]
     amounts: Sequence[Sequence[Amounts]]
@@ -155,20 +156,22 @@ class Placer:
     def _kind(self, cluster: Cluster) -> _Kind:
         kind = self._kind_of.get(cluster.pools)
         if kind is None:
-            key = self._finder.kinds(cluster.pools), tuple(map(self._pays, cluster.pools))
+            pools = self._finder.kinds(cluster.pools)
+            key = pools, tuple(map(self._pays, cluster.pools))
             kind = self._kinds.get(key)
             if kind is None:
-                kind = self._kinds[key] = self._find_kind(cluster)
+                kind = self._kinds[key] = self._priced(cluster, self._finder.of_new(cluster.pools, pools))
             self._kind_of.setdefault(cluster.pools, kind)
         return kind
 
-    def _find_kind(self, cluster: Cluster) -> _Kind:
-        options = [each.options for each in self._finder.options(cluster.pools, moving=True)]
+    def _priced(self, cluster: Cluster, found: tuple[EngineOptions, ...]) -> _Kind:
+        options = [each.options for each in found]
         if not all(options):
-            return _Kind(None, {}, (), None)
+            return _Kind(found, None, {}, (), None)
         policy = self._policy or PlacementPolicy.SPREAD
         costs = [[self._cost(cluster, each) for each in wanted] for wanted in options]
         return _Kind(
+            found,
             options,
             {id(option): cost for option, cost in zip(chain(*options), chain(*costs), strict=True)},
             [[within_cluster(policy, cost) for cost in each] for each in costs],
@@ -194,7 +197,7 @@ class Placer:
         return options
 
     def _found(self, cluster: Cluster, pins: Pins | None) -> tuple[EngineOptions, ...]:
-        return self._finder.options(cluster.pools, moving=pins is None)
+        return self._kind(cluster).found if pins is None else self._finder.of_existing(cluster.pools)
 
     def _search(
         self,
