@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, product
 from math import prod
 from operator import attrgetter
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from modelplane.api.placement import PlacementPolicy
 from modelplane.scheduler import misfit
@@ -35,8 +35,7 @@ Pins: TypeAlias = Mapping[str, tuple[str, ...]]
 """The pools that engines must stay in, by the engine's name: one for each member."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """The place that a cluster has for a new replica."""
 
     engines: tuple[PlacedEngine, ...]
