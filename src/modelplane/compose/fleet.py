@@ -170,8 +170,9 @@ def pool(source: GPUPool, cordon: Cordon = Cordon.NONE, class_name: str = "") ->
         source.fabric or "",
         *_prices(source),
         cordon,
-        usable
-        and scheduler.Usable(
+        None
+        if usable is None
+        else scheduler.Usable(
             usable.nodes, capacity_status.vectors(source, usable), capacity_status.why(source, usable)
         ),
         class_name,
