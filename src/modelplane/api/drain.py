@@ -23,9 +23,12 @@ CORDONS: Final = {labels.UNSCHEDULABLE: Cordon.CORDONED, labels.DRAIN: Cordon.DR
 """The reserved keys of taints, which no toleration covers."""
 
 
+_ORDER: Final = tuple(Cordon)
+
+
 def strongest(cordons: Iterable[Cordon]) -> Cordon:
     """Return the one that closes the most."""
-    return max(cordons, key=list(Cordon).index, default=Cordon.NONE)
+    return max(cordons, key=_ORDER.index, default=Cordon.NONE)
 
 
 MOST_MOVING: Final = 1000

@@ -12,6 +12,7 @@ from modelplane import scheduler
 from modelplane.api import labels, money
 from modelplane.api.decode import InvalidObject, convert, decode_as
 from modelplane.api.devices import Device, DeviceAttribute
+from modelplane.api.drain import Cordon
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment, ReplicaTemplate
@@ -20,7 +21,6 @@ from modelplane.api.placement import PlacementSettings
 from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
 from modelplane.api.serving_backend import ServingBackend
-from modelplane.api.usable_capacity import UsableCapacity
 from modelplane.compose import capacity_status, unwritten_replicas
 from modelplane.compose.backends import pod_policy
 from modelplane.compose.conditions import READY
@@ -54,6 +54,7 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
     status = source.status
     why = _not_ready(source)
     classes = {each.name: each.class_name for each in source.spec.node_pools}
+    cordons = {each.pool: source.cordon(each.pool) for each in source.spec.pool_taints}
     return scheduler.Cluster(
         name=source.metadata.name,
         labels=dict(source.metadata.labels),
@@ -62,7 +63,7 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
         not_ready=why,
         gateway_address=status.gateway.address if status.gateway else "",
         pools=tuple(
-            replace(pool(each), cordon=source.cordon(each.name), class_name=classes.get(each.name, ""))
+            pool(each, cordons.get(each.name, Cordon.NONE), classes.get(each.name, ""))
             for each in status.gpu_pools
         ),
         taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
@@ -152,13 +153,15 @@ def _not_ready(source: InferenceCluster) -> str:
     return next(filter(None, causes), "it is not ready yet")
 
 
+@lru_cache(maxsize=64)
 def _capabilities(found: Capabilities | None, backend: ServingBackend) -> scheduler.Capabilities:
     known = {} if found is None else msgspec.structs.asdict(found)
     return scheduler.Capabilities(**known, needs_llm_inference_service=backend is ServingBackend.KSERVE)
 
 
-def pool(source: GPUPool) -> scheduler.Pool:
+def pool(source: GPUPool, cordon: Cordon = Cordon.NONE, class_name: str = "") -> scheduler.Pool:
     """Return a published pool."""
+    until, usable = source.blocked_until, source.usable
     return scheduler.Pool(
         source.name,
         max(source.nodes, 0),
@@ -166,20 +169,15 @@ def pool(source: GPUPool) -> scheduler.Pool:
         source.accounting,
         source.fabric or "",
         *_prices(source),
-        usable=None if source.usable is None else _usable(source, source.usable),
-        spot=source.spot,
-        blocked=_blocked(source),
-    )
-
-
-def _blocked(pool: GPUPool) -> str:
-    until = pool.blocked_until
-    return "" if until is None else f"nodes of it are taken back; blocked until {until:%H:%M:%SZ}"
-
-
-def _usable(pool: GPUPool, usable: UsableCapacity) -> scheduler.Usable:
-    return scheduler.Usable(
-        usable.nodes, capacity_status.vectors(pool, usable), capacity_status.why(pool, usable)
+        cordon,
+        None
+        if usable is None
+        else scheduler.Usable(
+            usable.nodes, capacity_status.vectors(source, usable), capacity_status.why(source, usable)
+        ),
+        class_name,
+        source.spot,
+        "" if until is None else f"nodes of it are taken back; blocked until {until:%H:%M:%SZ}",
     )
 
 

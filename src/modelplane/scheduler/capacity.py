@@ -29,13 +29,12 @@ from dataclasses import dataclass
 from functools import reduce
 from math import lcm
 from operator import or_
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from modelplane.scheduler.demand import Demand, Group, Load
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCapacity:
+class NodeCapacity(NamedTuple):
     """A pool whose nodes are counted whole. `free` is negative if the pool is overcommitted."""
 
     nodes: int

@@ -42,7 +42,7 @@ class ClusterQueue:
 
     def __init__(self, state: CycleState, there: Iterable[str]) -> None:
         self._state = state
-        self._load = Counter(there)
+        self._load = dict(Counter(there))
         self._least: dict[str, Cost | None] = {}
         self._offers: dict[str, Offer] = {}
         self._refused: list[Refused] = []
@@ -62,7 +62,7 @@ class ClusterQueue:
         for smallest_node, names in self._untried.items():
             if self._load:
                 names[:] = (name for name in names if name not in self._load)
-            heapq.heapify(names)
+            names.sort(reverse=True)
             self._follow(smallest_node)
 
     def best(self) -> tuple[Cluster, Offer] | None:
@@ -89,7 +89,7 @@ class ClusterQueue:
     def take(self) -> None:
         """Count a replica on the first cluster, whose capacity has been charged."""
         _, name = self._heap[0]
-        self._load[name] += 1
+        self._load[name] = self._load.get(name, 0) + 1
         del self._offers[name]
         heapq.heapreplace(self._heap, (self._rank(name, self._least[name]), name))
 
@@ -118,7 +118,7 @@ class ClusterQueue:
     def _follow(self, smallest_node: int) -> None:
         """Put the next of the clusters with such nodes into the heap."""
         if names := self._untried[smallest_node]:
-            heapq.heappush(self._heap, (self._first_rank(0, smallest_node), heapq.heappop(names)))
+            heapq.heappush(self._heap, (self._first_rank(0, smallest_node), names.pop()))
 
     def _improved(self, cluster: Cluster, before: Rank) -> tuple[Rank, Offer | Rejected | Misfit | None]:
         """Return a truer rank of a cluster, and its offer once the rank is the true one."""
@@ -142,7 +142,7 @@ class ClusterQueue:
         return self._ranked(load, least)
 
     def _rank(self, name: str, cost: Cost | None) -> Rank:
-        return _LAST if cost is None else self._ranked(self._load[name], cost)
+        return _LAST if cost is None else self._ranked(self._load.get(name, 0), cost)
 
     def _ranked(self, load: int, cost: Cost) -> Rank:
         """Return a rank, the same object for the same rank, because such are compared sooner."""

@@ -7,7 +7,7 @@ are stranded. In a pool that counts devices, a pod pays for what it claims and s
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
-from operator import mul
+from operator import attrgetter, mul
 from typing import Final, NamedTuple
 
 from modelplane.api.devices import Claim
@@ -33,14 +33,19 @@ NOTHING: Final = Cost()
 
 def total(costs: Iterable[Cost]) -> Cost:
     """Return the sum of costs."""
-    return Cost(*map(sum, zip(*costs, strict=True)))
+    stranded = unpriced = price = 0
+    for each in costs:
+        stranded += each.stranded
+        unpriced += each.unpriced
+        price += each.price
+    return Cost(stranded, unpriced, price)
 
 
 def currency_of(clusters: Iterable[Cluster], wanted: str) -> str:
     """Return the currency to compare prices in: the wanted one, or else that of most pools."""
     if wanted:
         return wanted
-    pools = Counter(chain.from_iterable(cluster.currencies for cluster in clusters))
+    pools = Counter(chain.from_iterable(map(attrgetter("currencies"), clusters)))
     return min(pools, key=lambda currency: (-pools[currency], currency), default="")
 
 
@@ -71,7 +76,9 @@ def least_stranded(smallest_node: int, engines: Iterable[Engine]) -> int:
 
 def cost_of_nodes(pool: Pool, nodes: int, currency: str) -> Cost:
     """Return the price of whole nodes."""
-    return _priced(pool, [device.count * nodes for device in pool.devices], currency) if nodes else NOTHING
+    if not nodes or not currency:
+        return NOTHING
+    return _priced(pool, [device.count * nodes for device in pool.devices], currency)
 
 
 def _priced(pool: Pool, devices: Iterable[int], currency: str) -> Cost:

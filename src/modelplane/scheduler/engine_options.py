@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeAlias
 
 from modelplane.scheduler import amounts
 from modelplane.scheduler.demand import Group, Load
@@ -21,6 +21,9 @@ from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Deployment, Device, Engine, Member, Pool, ResolvedRequest
 from modelplane.scheduler.verdict import Reason, Rejected
+
+Kinds: TypeAlias = tuple[Hashable, ...]
+"""What distinguishes the pools of a cluster, without name and free capacity."""
 
 _DEVICES: Final = attrgetter("devices")
 _OPENNESS: Final = attrgetter("cordon", "spot", "blocked")
@@ -59,27 +62,30 @@ class OptionFinder:
         self._selection = selection
         self._budget = budget
         self._served: dict[tuple[Member, int], Served | Rejected] = {}
-        self._found: dict[object, tuple[EngineOptions, ...]] = {}
-        self._seen: dict[bool, IdentityMap[Sequence[Pool], tuple[EngineOptions, ...]]] = {
-            moving: IdentityMap() for moving in (False, True)
-        }
+        self._new: dict[Kinds, tuple[EngineOptions, ...]] = {}
+        self._found: dict[Kinds, tuple[EngineOptions, ...]] = {}
+        self._existing: IdentityMap[Sequence[Pool], tuple[EngineOptions, ...]] = IdentityMap()
         self._hardware = numbering(self._hardware_signature)
 
-    def options(self, pools: Sequence[Pool], *, moving: bool) -> tuple[EngineOptions, ...]:
-        """Return the options of each engine; `moving` asks for those of a new replica."""
-        seen = self._seen[moving]
-        found = seen.get(pools)
-        if found is not None:
-            return found
-        key = (moving, self.kinds(pools))
-        found = self._found.get(key)
+    def of_existing(self, pools: Sequence[Pool]) -> tuple[EngineOptions, ...]:
+        """Return the options of each engine of a replica that is on a cluster with these pools."""
+        found = self._existing.get(pools)
         if found is None:
-            found = self._found[key] = tuple(
-                self._engine_options(engine, pools, moving=moving) for engine in self._engines
-            )
-        return seen.setdefault(pools, found)
+            kinds = self.kinds(pools)
+            found = self._found.get(kinds)
+            if found is None:
+                found = self._found[kinds] = self._options(pools, moving=False)
+            self._existing.setdefault(pools, found)
+        return found
 
-    def kinds(self, pools: Sequence[Pool]) -> tuple[Hashable, ...]:
+    def of_new(self, pools: Sequence[Pool], kinds: Kinds) -> tuple[EngineOptions, ...]:
+        """Return the options of each engine of a new replica, the same for pools of the same kinds."""
+        found = self._new.get(kinds)
+        if found is None:
+            found = self._new[kinds] = self._options(pools, moving=True)
+        return found
+
+    def kinds(self, pools: Sequence[Pool]) -> Kinds:
         """Return the properties that distinguish pools, without name and free capacity."""
         hardware = map(self._hardware, map(_DEVICES, pools))
         if not self._largest:
@@ -92,6 +98,9 @@ class OptionFinder:
         """Return a value that is equal for pools whose nodes carry the same devices."""
         identity = self._selection.identity
         return tuple((each.count, each.claim, each.device_class_name, identity(each)) for each in devices)
+
+    def _options(self, pools: Sequence[Pool], *, moving: bool) -> tuple[EngineOptions, ...]:
+        return tuple(self._engine_options(engine, pools, moving=moving) for engine in self._engines)
 
     def _engine_options(self, engine: Engine, pools: Sequence[Pool], *, moving: bool) -> EngineOptions:
         served = [[self._member(member, pool) for member in engine.members] for pool in pools]

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, product
 from math import prod
 from operator import attrgetter
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from modelplane.api.placement import PlacementPolicy
 from modelplane.scheduler import misfit
@@ -35,8 +35,7 @@ Pins: TypeAlias = Mapping[str, tuple[str, ...]]
 """The pools that engines must stay in, by the engine's name: one for each member."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """The place that a cluster has for a new replica."""
 
     engines: tuple[PlacedEngine, ...]
@@ -59,6 +58,7 @@ class _Kind:
     the policy compares, in order of the options. No place has a lower cost than `least`.
     """
 
+    found: tuple[EngineOptions, ...]
     options: Sequence[Sequence[Option]] | None
     costs: Mapping[int, Cost]
     amounts: Sequence[Sequence[Amounts]]
@@ -155,20 +155,22 @@ class Placer:
     def _kind(self, cluster: Cluster) -> _Kind:
         kind = self._kind_of.get(cluster.pools)
         if kind is None:
-            key = self._finder.kinds(cluster.pools), tuple(map(self._pays, cluster.pools))
+            pools = self._finder.kinds(cluster.pools)
+            key = pools, tuple(map(self._pays, cluster.pools))
             kind = self._kinds.get(key)
             if kind is None:
-                kind = self._kinds[key] = self._find_kind(cluster)
+                kind = self._kinds[key] = self._priced(cluster, self._finder.of_new(cluster.pools, pools))
             self._kind_of.setdefault(cluster.pools, kind)
         return kind
 
-    def _find_kind(self, cluster: Cluster) -> _Kind:
-        options = [each.options for each in self._finder.options(cluster.pools, moving=True)]
+    def _priced(self, cluster: Cluster, found: tuple[EngineOptions, ...]) -> _Kind:
+        options = [each.options for each in found]
         if not all(options):
-            return _Kind(None, {}, (), None)
+            return _Kind(found, None, {}, (), None)
         policy = self._policy or PlacementPolicy.SPREAD
         costs = [[self._cost(cluster, each) for each in wanted] for wanted in options]
         return _Kind(
+            found,
             options,
             {id(option): cost for option, cost in zip(chain(*options), chain(*costs), strict=True)},
             [[within_cluster(policy, cost) for cost in each] for each in costs],
@@ -194,7 +196,7 @@ class Placer:
         return options
 
     def _found(self, cluster: Cluster, pins: Pins | None) -> tuple[EngineOptions, ...]:
-        return self._finder.options(cluster.pools, moving=pins is None)
+        return self._kind(cluster).found if pins is None else self._finder.of_existing(cluster.pools)
 
     def _search(
         self,

@@ -13,8 +13,11 @@ from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replic
 
 def spot_pools(cluster: Cluster, engines: Iterable[PlacedEngine]) -> tuple[str, ...]:
     """Return the spot pools that a replica is in."""
+    spot = [each.name for each in cluster.pools if each.spot]
+    if not spot:
+        return ()
     used = {member.pool for engine in engines for member in engine.members}
-    return tuple(each.name for each in cluster.pools if each.spot and each.name in used)
+    return tuple(name for name in spot if name in used)
 
 
 def steps(deployment: Deployment, count: int, on_demand: int) -> Iterator[tuple[int, tuple[Market, ...]]]:

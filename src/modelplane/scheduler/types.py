@@ -161,9 +161,14 @@ class Cluster:
 
 def _stranding(pool: Pool) -> int:
     """Return the devices of a node that no other pod can use beside one pod with claims."""
-    if pool.accounting is Accounting.DEVICES or any(each.claim is not Claim.DRA for each in pool.devices):
+    if pool.accounting is Accounting.DEVICES:
         return 0
-    return sum(each.count for each in pool.devices)
+    devices = 0
+    for each in pool.devices:
+        if each.claim is not Claim.DRA:
+            return 0
+        devices += each.count
+    return devices
 
 
 class Phase(StrEnum):

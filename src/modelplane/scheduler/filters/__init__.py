@@ -15,7 +15,7 @@ from modelplane.scheduler.filters.readiness import gateway, readiness
 from modelplane.scheduler.filters.regions import regions
 from modelplane.scheduler.filters.taints import taints
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import FIT, Rejected, Verdict
+from modelplane.scheduler.verdict import FIT, Verdict
 
 CLUSTER_FILTERS: Final[tuple[Callable[[Deployment, Cluster], Verdict], ...]] = (
     regions,
@@ -34,6 +34,6 @@ def admit(deployment: Deployment, cluster: Cluster) -> Verdict:
     """Return the first filter's refusal of a cluster for new replicas, or a fit."""
     for rule in CLUSTER_FILTERS:
         verdict = rule(deployment, cluster)
-        if isinstance(verdict, Rejected):
+        if verdict is not FIT:
             return verdict
     return FIT
