@@ -9,7 +9,7 @@ from modelplane.api.first_token import BOUNDS_S, BUCKETS
 from modelplane.autoscaling import first_tokens
 from modelplane.telemetry import metric_definitions
 
-MODULE = Path(__file__).parents[3] / "gateway-module" / "src" / "first_byte.rs"
+MODULE = Path(__file__).parents[3] / "gateway-module" / "src" / "endpoint.rs"
 
 
 def counts(**by_bound: int) -> tuple[int, ...]:
