@@ -156,7 +156,7 @@ def _goldens(checkout: Path, scratch: Scratch) -> Iterator[Call]:
 
 def _keyed(key: str, child: Object) -> Object:
     child = copy.deepcopy(child)
-    child["metadata"].setdefault("annotations", {})[CHILD] = key
+    child.setdefault("metadata", {}).setdefault("annotations", {})[CHILD] = key
     return child
 
 
