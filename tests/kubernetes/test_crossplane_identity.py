@@ -209,7 +209,8 @@ def test_nothing_of_that_was_refused(site: Site) -> None:
 def test_every_kind_and_every_request_was_made(site: Site) -> None:
     kinds = {row.kind for row in rows(Place.CLUSTERS)} - ELSEWHERE
     missing = {kind: MANAGED - site.member.requests[kind] for kind in kinds}
-    # The Job of a cache that is staged is gone before anything is edited.
-    assert {kind: verbs for kind, verbs in missing.items() if verbs} == {"Job": {"update"}}
+    # The Job of a cache that is staged may be gone before anything is edited.
+    assert missing.pop("Job") <= {"update"}
+    assert {kind: verbs for kind, verbs in missing.items() if verbs} == {}
     assert site.member.requests["CustomResourceDefinition"] == {"get", "dry run"}
     assert site.member.requests["Namespace"] == {"get", "dry run", "create"}

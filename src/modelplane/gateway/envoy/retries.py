@@ -8,7 +8,7 @@ the fleet's gateway sends to another replica) from one that broke off a later on
 from typing import Any
 
 from modelplane.gateway.envoy.type_urls import ENVOY
-from modelplane.gateway.table import Listener, Route
+from modelplane.gateway.table import Backend, Listener, Route
 
 ATTEMPT = "modelplane-attempt"
 """Header by which the gateway of a cluster knows how often the fleet's gateway has sent a request."""
@@ -16,19 +16,24 @@ ATTEMPT = "modelplane-attempt"
 SENT_BEFORE = f"'{ATTEMPT}' in request.headers && request.headers['{ATTEMPT}'] != '1'"
 """Expression that holds for a request that was sent before."""
 
-_RETRIES = 2
+_ATTEMPTS = 3
+_ONCE_MORE = 2
 _UNREAD = ("connect-failure", "refused-stream", "reset-before-request")
 
 
-def policy(listener: Listener, route: Route) -> dict[str, Any]:
-    """Return the retries of a route: before the first byte of an answer, and on a 503 if there is another."""
+def policy(listener: Listener, route: Route, tiers: int = 0) -> dict[str, Any]:
+    """Return the retries of a route: before the first byte of an answer, and on a 503 if there is another.
+
+    A route with tiers has so many groups of backends, one for each attempt.
+    """
     elsewhere = len(route.backends) > 1 or len(route.backends[0].hosts) > 1
+    attempts = tiers or (_ONCE_MORE if listener.front and _servers(route) else _ATTEMPTS)
     # The next gateway answers 503 for a replica that is gone.
-    conditions = (*_UNREAD, *(["reset"] if _are_gateways(listener, route) else []))
+    conditions = (*_UNREAD, *(["reset"] if _is_sent_when_read(listener, route, attempts) else []))
     return {
         "retry_on": ",".join([*conditions, "retriable-status-codes"] if elsewhere else conditions),
         "retriable_status_codes": [503] if elsewhere else [],
-        "num_retries": _RETRIES,
+        "num_retries": attempts - 1,
         "refresh_cluster_on_retry": len(route.backends) > 1,
         "retry_host_predicate": [
             {
@@ -42,12 +47,19 @@ def policy(listener: Listener, route: Route) -> dict[str, Any]:
     }
 
 
-def _are_gateways(listener: Listener, route: Route) -> bool:
-    """Return True if every backend is a replica behind the gateway of its cluster.
+def _is_sent_when_read(listener: Listener, route: Route, attempts: int) -> bool:
+    """Return True if a request that was read is sent again: once, or where no engine can have read it.
 
-    No request crashes a gateway: a connection that it breaks is a cluster that is lost.
+    The gateway of a cluster, which no request crashes, breaks a connection if the cluster is lost.
     """
-    return listener.front is not None and all(each.tokens is not None for each in route.backends)
+    if listener.front is None:
+        return False
+    return attempts <= _ONCE_MORE or all(each.tls for each in _servers(route))
+
+
+def _servers(route: Route) -> list[Backend]:
+    """Return the backends of a route without the gateway of a cluster in front; with TLS, a provider's."""
+    return [each for each in route.backends if each.tokens is None]
 
 
 def numbered() -> dict[str, Any]:

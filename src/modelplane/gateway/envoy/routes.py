@@ -201,10 +201,13 @@ def _with_tiers(
 ) -> dict[str, Any]:
     """Return the route that asks tier after tier, at most once each backend."""
     matched["metadata"]["filter_metadata"] |= priority_groups.names(listener, route.backends)
-    tiers = {"retriable_status_codes": _RETRIED_IN_TIERS, "num_retries": len(groups) - 1}
     # Each attempt is at another backend, which need not recover first.
     waits = {"base_interval": "0.001s", "max_interval": "0.01s"}
-    policy = {**retries.policy(listener, route), **tiers, "retry_back_off": waits}
+    policy = {
+        **retries.policy(listener, route, len(groups)),
+        "retriable_status_codes": _RETRIED_IN_TIERS,
+        "retry_back_off": waits,
+    }
     specifier = priority_groups.specifier(listener, groups)
     if route.settings.balancing is not None:
         specifier = priority_groups.ordered(specifier, listener, route.backends)

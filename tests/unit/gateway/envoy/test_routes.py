@@ -75,23 +75,33 @@ def test_a_route_with_tiers_asks_another_backend_at_each_attempt() -> None:
 
 
 REPLICAS = tuple(replace(each, tokens=()) for each in (A, B))
+PROVIDER = replace(OUTSIDE, tls=True)
+ENGINE = replace(OUTSIDE, tls=False)
 
 
 @pytest.mark.parametrize(
-    ("backends", "front", "is_sent"),
+    ("backends", "front", "is_sent", "attempts"),
     [
-        pytest.param(REPLICAS, Front(), True, id="of replicas whose clusters are lost"),
-        pytest.param((*REPLICAS, OUTSIDE), Front(), False, id="not of one that may be an engine itself"),
-        pytest.param(REPLICAS, None, False, id="not of an engine behind the gateway of its cluster"),
+        pytest.param(REPLICAS, Front(), True, 3, id="of replicas whose clusters are lost"),
+        pytest.param((*REPLICAS, ENGINE), Front(), True, 2, id="once, of one that may be an engine itself"),
+        pytest.param((*REPLICAS, PROVIDER), Front(), True, 2, id="once, of a provider"),
+        pytest.param(REPLICAS, None, False, 3, id="not of an engine behind the gateway of its cluster"),
+        pytest.param(
+            (*REPLICAS, replace(ENGINE, priority=1)), Front(), False, 3, id="not through tiers with an engine"
+        ),
+        pytest.param(
+            (*REPLICAS, replace(PROVIDER, priority=1)), Front(), True, 3, id="through tiers with a provider"
+        ),
+        pytest.param((A, replace(ENGINE, priority=1)), Front(), True, 2, id="once, through two tiers"),
     ],
 )
 def test_what_a_server_has_read_is_sent_again(
-    backends: tuple[Backend, ...], front: Front | None, is_sent: bool
+    backends: tuple[Backend, ...], front: Front | None, is_sent: bool, attempts: int
 ) -> None:
     routes = (Route("ml/qwen", "/ml/qwen/", backends, "none"),)
     (host,) = route_configuration(Listener("one", "127.0.0.1", 80, routes, front=front))["virtual_hosts"]
-    [route] = [each["route"] for each in host["routes"] if "route" in each]
-    assert ("reset" in route["retry_policy"]["retry_on"].split(",")) is is_sent
+    [policy] = [each["route"]["retry_policy"] for each in host["routes"] if "route" in each]
+    assert ("reset" in policy["retry_on"].split(","), policy["num_retries"] + 1) == (is_sent, attempts)
 
 
 def test_a_route_names_its_only_backend_and_gives_several_their_weights() -> None:
