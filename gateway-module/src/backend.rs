@@ -9,11 +9,11 @@ use crate::abi::{Headers, Setup, Source, Stream, log_error};
 use crate::config::{Backend, SPARE_BYTES};
 use crate::credentials::{Credential, HEADERS};
 use crate::endpoint::Counted;
-use crate::errors::{CREDENTIAL_MISSING, INTERNAL_ERROR, Refusal};
+use crate::errors::{CREDENTIAL_MISSING, INTERNAL_ERROR, INVALID_QUERY, Refusal};
 use crate::filter::{Factory, Filter, OnBody, OnHeaders};
 use crate::measured::Measured;
 use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, LOAD_FORMAT, REPLACED, REWRITE, STRIP, WANTED};
-use crate::paths::Rewrite;
+use crate::paths::{self, Rewrite};
 use crate::prompt::{self, Form, Prompt, is_compressed, is_upgrade};
 use crate::regions;
 
@@ -118,7 +118,9 @@ impl Filter for BackendFilter {
         }
         // The body of this attempt is the client's again.
         replace(stream, LENGTH, None, again);
-        match if end && !is_upgrade(stream) { Ok(None) } else { rename(stream, &wanted) } {
+        let renamed = named_elsewhere(stream, &wanted)
+            .and_then(|()| if end && !is_upgrade(stream) { Ok(None) } else { rename(stream, &wanted) });
+        match renamed {
             Ok(None) => return OnHeaders::Continue,
             Ok(rename) => self.rename = rename,
             Err(refusal) => self.refuse(stream, &refusal),
@@ -212,6 +214,17 @@ impl BackendFilter {
         }
         true
     }
+}
+
+/// Refuse a query that names a model, which some servers read, where the endpoint names it.
+fn named_elsewhere(stream: &Stream, wanted: &Wanted) -> Result<(), Refusal> {
+    let path = stream.header(Headers::Request, ":path").unwrap_or_default();
+    if wanted.model.is_empty() || !paths::has_parameter(path, "model") {
+        return Ok(());
+    }
+    let message =
+        "the query names a model, but this endpoint has one of its own: remove the parameter \"model\"";
+    Err(Refusal::new(&INVALID_QUERY, message))
 }
 
 fn rename(stream: &Stream, wanted: &Wanted) -> Result<Option<Rename>, Refusal> {

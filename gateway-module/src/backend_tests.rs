@@ -172,6 +172,21 @@ fn a_body_that_cannot_be_read_does_not_reach_a_backend_that_names_a_model() {
 }
 
 #[test]
+fn a_query_with_a_model_does_not_reach_a_backend_that_names_one() {
+    let filter = filter("queries");
+    for (cluster, end, expected) in
+        [("gpt-5", false, "invalid_query"), ("gpt-5", true, "invalid_query"), ("", true, "")]
+    {
+        let mut exchange = request(&filter);
+        exchange.stream().request.retain(|(known, _)| known != ":path");
+        exchange.stream().request.push((":path".into(), b"/ml/qwen/v1/realtime?Model=other".to_vec()));
+        metadata(&mut exchange, &[("model", cluster)]);
+        exchange.headers(end);
+        assert_eq!(exchange.answer().details, expected);
+    }
+}
+
+#[test]
 fn headers_that_servers_read_differently_do_not_reach_a_backend_that_names_a_model() {
     let filter = filter("several");
     for (name, values) in [

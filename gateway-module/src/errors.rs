@@ -27,6 +27,7 @@ macro_rules! codes {
 codes! {
     AMBIGUOUS_API_KEY 400 "ambiguous_api_key"
     INVALID_BODY 400 "invalid_body"
+    INVALID_QUERY 400 "invalid_query"
     MISSING_API_KEY 401 "missing_api_key"
     INVALID_API_KEY 401 "invalid_api_key"
     EXPIRED_API_KEY 401 "expired_api_key"

@@ -18,6 +18,16 @@ pub fn before_query(path: &[u8]) -> &[u8] {
     memchr2(b'?', b'#', path).map_or(path, |end| &path[..end])
 }
 
+/// Return whether the query of a path has a parameter, in whatever letter case, encoding or form of a list.
+pub fn has_parameter(path: &[u8], name: &str) -> bool {
+    let query = &path[before_query(path).len()..];
+    query.split(|byte| b"?&;#".contains(byte)).any(|parameter| {
+        let key = decoded(&String::from_utf8_lossy(parameter)).replace('+', " ");
+        let key = key.split(['=', '[', '.']).next().unwrap_or_default();
+        key.trim().eq_ignore_ascii_case(name)
+    })
+}
+
 /// Return a part of a path without percent-encoding: clients encode the slash in the name of a model.
 pub fn decoded(part: &str) -> String {
     let mut decoded = Vec::with_capacity(part.len());
@@ -125,6 +135,29 @@ mod tests {
             ("%é", "%é"),
         ] {
             assert_eq!(decoded(part), expected, "{part}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_a_query_is_found_however_it_is_written() {
+        for path in [
+            "/x?model=a",
+            "/x?a=1&model=b",
+            "/x?a;model=b",
+            "/x?Model=b",
+            "/x?%6dodel=b",
+            "/x?model",
+            "/x?model[]=b",
+            "/x?model.x=b",
+            "/x?+model=b",
+            "/x?model%20=b",
+            "/x?a?model=b",
+            "/x?#&model=b",
+        ] {
+            assert!(has_parameter(path.as_bytes(), "model"), "{path}");
+        }
+        for path in ["/model", "/model=b", "/x?models=b", "/x?a=model", "/x?a=b%26model=c", "/x?", ""] {
+            assert!(!has_parameter(path.as_bytes(), "model"), "{path}");
         }
     }
 

@@ -109,10 +109,12 @@ class Endpoint:
     gateway: Gateway
     model: Model
 
-    async def answer(self, type_: str, body: bytes, *lines: str) -> tuple[int, list[str]]:
+    async def answer(
+        self, type_: str, body: bytes, *lines: str, query: str = ""
+    ) -> tuple[int, list[str]]:
         """Return the status, and the bodies that the server received."""
         self.model.asked.clear()
-        head = [f"POST {PATH} HTTP/1.1", "host: gateway", "connection: close", *lines]
+        head = [f"POST {PATH}{query} HTTP/1.1", "host: gateway", "connection: close", *lines]
         head += [f"content-type: {type_}"] if type_ else []
         head += [f"content-length: {len(body)}"]
         [status] = await statuses(self.gateway.port, "\r\n".join([*head, "", ""]).encode() + body)
@@ -164,3 +166,9 @@ async def test_a_compressed_body_chooses_no_model(endpoint: Endpoint, encoding: 
     status, seen = await endpoint.answer(JSON, body, f"content-encoding: {encoding}")
     assert status in REFUSED
     assert not seen
+
+
+@pytest.mark.parametrize("query", ["?model=expensive", "?a=1&MODEL=expensive", "?%6dodel=expensive"])
+@pytest.mark.parametrize("body", [b"{}", b""], ids=["with a body", "without one"])
+async def test_a_query_chooses_no_model(endpoint: Endpoint, query: str, body: bytes) -> None:
+    assert await endpoint.answer(JSON, body, query=query) == (400, [])
