@@ -109,9 +109,7 @@ class Endpoint:
     gateway: Gateway
     model: Model
 
-    async def answer(
-        self, type_: str, body: bytes, *lines: str, query: str = ""
-    ) -> tuple[int, list[str]]:
+    async def answer(self, type_: str, body: bytes, *lines: str, query: str = "") -> tuple[int, list[str]]:
         """Return the status, and the bodies that the server received."""
         self.model.asked.clear()
         head = [f"POST {PATH}{query} HTTP/1.1", "host: gateway", "connection: close", *lines]
