@@ -13,6 +13,8 @@ import pytest
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.local.home import Home
+from modelplane.proxy import module
+from support.envoys import Gateway, running_envoy
 from support.fleets import ControlPlane, Fleet, control_plane_of
 from support.gateway_module import library
 
@@ -45,3 +47,12 @@ def fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         yield started
     finally:
         started.modelplane("down")
+
+
+@pytest.fixture(params=[pytest.param(True, id="with the module"), pytest.param(False, id="without it")])
+async def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Gateway]:
+    """An Envoy that has only been prepared."""
+    library = request.getfixturevalue("module_library") if request.param else None
+    async with running_envoy(tmp_path, library=library) as running:
+        assert (module.missing(tmp_path) == "") is request.param
+        yield running

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -14,7 +13,7 @@ from modelplane.kubelet.engines.llm_d import messages
 from modelplane.kubelet.engines.llm_d.choice import Choice
 from modelplane.kubelet.engines.llm_d.endpoint_picker import answers
 from modelplane.kubelet.pods import grpc_check
-from support.envoys import Engine, Gateway, engines, free_ports, running_envoy
+from support.envoys import Engine, Gateway, engines, free_ports
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
@@ -22,13 +21,6 @@ pytestmark = pytest.mark.kubernetes
 SPOOFED = {"x-gateway-destination-endpoint": "203.0.113.1:1", "x-prefiller-host-port": "203.0.113.1:1"}
 LARGE = "x" * 300_000
 """More than Envoy holds of a body."""
-
-
-@pytest.fixture(params=[pytest.param(True, id="with the module"), pytest.param(False, id="without it")])
-async def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Gateway]:
-    library = request.getfixturevalue("module_library") if request.param else None
-    async with running_envoy(tmp_path, library=library) as running:
-        yield running
 
 
 @asynccontextmanager

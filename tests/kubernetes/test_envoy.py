@@ -3,8 +3,6 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -14,19 +12,10 @@ from modelplane.gateway.table import Backend, Route
 from modelplane.host.private_files import write_private
 from modelplane.proxy import admin, module
 from support.certificates import server_context
-from support.envoys import EVENTS, Gateway, engines, free_ports, raw_get, running_envoy, service
+from support.envoys import EVENTS, Gateway, engines, free_ports, raw_get, service
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
-
-
-@pytest.fixture(params=[pytest.param(True, id="with the module"), pytest.param(False, id="without it")])
-async def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Gateway]:
-    """An Envoy that has only been prepared."""
-    library = request.getfixturevalue("module_library") if request.param else None
-    async with running_envoy(tmp_path, library=library) as running:
-        assert (module.missing(tmp_path) == "") is request.param
-        yield running
 
 
 async def test_a_prepared_gateway_is_open_and_answers_404_in_the_form_of_the_openai_api(

@@ -7,12 +7,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from modelplane.gateway.table import Backend, Route
-from support.envoys import Gateway, engines, free_ports, running_envoy, service
+from support.envoys import Gateway, engines, free_ports, service
 
 pytestmark = pytest.mark.kubernetes
 
@@ -52,13 +51,6 @@ async def breaking(*names: str) -> AsyncIterator[list[Breaking]]:
         yield started
 
 
-@pytest.fixture(params=[pytest.param(True, id="with the module"), pytest.param(False, id="without it")])
-async def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Gateway]:
-    library = request.getfixturevalue("module_library") if request.param else None
-    async with running_envoy(tmp_path, library=library) as running:
-        yield running
-
-
 async def ask(gateway: Gateway) -> tuple[int, str]:
     """Return the status and the body of an answer."""
     async with gateway.client.post(gateway.url("/ml/qwen/v1/x"), data=PROMPT) as response:
@@ -86,10 +78,7 @@ async def test_another_server_answers_for_one_that_breaks(gateway: Gateway, prio
 def replicas(gateway: Gateway, *backends: Backend) -> tuple[Route, tuple[Route, ...]]:
     """Return the service of replicas behind the gateway of a cluster, and the routes there."""
     hosts = (("127.0.0.1", gateway.workload_port),)
-    asked = (
-        replace(each, hosts=hosts, prefix=f"/{each.name}/", tokens=(), priority=each.priority)
-        for each in backends
-    )
+    asked = (replace(each, hosts=hosts, prefix=f"/{each.name}/", tokens=()) for each in backends)
     behind = tuple(Route(each.name, f"/{each.name}/", (replace(each, weight=1),)) for each in backends)
     return service(*asked), behind
 
