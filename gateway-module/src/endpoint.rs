@@ -1,4 +1,4 @@
-//! What is counted of each attempt for the metrics of its endpoint: the status of the answer, the time to the first
+//! Counts of each attempt for the metrics of its endpoint: the status of the answer, the time to the first
 //! byte of a stream, which is its first token, and the time to the end.
 //!
 //! Envoy counts statuses and times too, if asked. It looks up ten names for each answer, which takes 9,000 instructions.

@@ -23,7 +23,7 @@ from modelplane.scheduler.types import Deployment, Device, Engine, Member, Pool,
 from modelplane.scheduler.verdict import Reason, Rejected
 
 Kinds: TypeAlias = tuple[Hashable, ...]
-"""What distinguishes the pools of a cluster, without name and free capacity."""
+"""The properties that distinguish the pools of a cluster, without name and free capacity."""
 
 _DEVICES: Final = attrgetter("devices")
 _OPENNESS: Final = attrgetter("cordon", "spot", "blocked")

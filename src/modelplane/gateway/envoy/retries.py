@@ -1,4 +1,4 @@
-"""What is sent again, and how often: a request that no server has read whole, and else once.
+"""Retries: a request that no server has read whole is sent again, any other one once more.
 
 A prompt that crashes an engine would crash each engine that it is sent to. So the gateway of a cluster sends
 again only what its engine cannot have read, and tells an engine that broke off a first attempt (503, which
