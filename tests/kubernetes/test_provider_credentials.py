@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,19 +67,24 @@ def seen(model: Model) -> set[tuple[str, str, str]]:
     }
 
 
-async def test_each_of_three_attempts_carries_what_its_own_backend_wants(gateway: Gateway) -> None:
+async def test_each_attempt_carries_what_its_own_backend_wants(gateway: Gateway) -> None:
     async with running_model() as one, running_model() as other, running_model() as own:
         backends = (
             at(one, "one", credential=ONE, model="gpt-5", host="one.example.com"),
             at(other, "other", credential=OTHER, model="claude", host="other.example.com"),
             at(own, "own"),
         )
-        await gateway.apply(service(*backends))
+        tiers = [replace(each, priority=number) for number, each in enumerate(backends)]
+        await gateway.apply(service(*tiers))
         for each in (one, other, own):
             each.status = 503
         for number in range(1, 21):
             assert (await ask(gateway))[0] == 503
-            assert len(one.asked) + len(other.asked) + len(own.asked) == 3 * number
+            assert len(one.asked) == len(other.asked) == len(own.asked) == number
+        await gateway.apply(service(*backends))
+        for number in range(1, 21):
+            assert (await ask(gateway))[0] == 503
+            assert len(one.asked) + len(other.asked) + len(own.asked) == 60 + 2 * number
         for each in (one, other, own):
             each.status = 200
         answers = [await ask(gateway) for _ in range(60)]

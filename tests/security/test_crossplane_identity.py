@@ -57,7 +57,7 @@ def definition(name: str = DEFINITION, **names: str) -> dict[str, Any]:
     }
 
 
-def deployment(where: str, **pod: Any) -> dict[str, Any]:
+def deployment(where: str, name: str = "probe", **pod: Any) -> dict[str, Any]:
     template = {
         "metadata": {"labels": {"app": "a"}},
         "spec": {"containers": [{"name": "engine", "image": "engine:1"}], **pod},
@@ -65,7 +65,7 @@ def deployment(where: str, **pod: Any) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": "probe", "namespace": where, "labels": dict(OURS)},
+        "metadata": {"name": name, "namespace": where, "labels": dict(OURS)},
         "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template},
     }
 
@@ -97,12 +97,17 @@ async def provider(
     ) as client:
 
         async def acts() -> bool:
-            # One of each policy: an API server takes a moment to act by a new one.
-            probes = (deployment(OTHERS), deployment(TEAM, hostPID=True), namespace("kube-probe"))
-            # A new change each time, of a namespace of no case: one that is too early is carried out.
-            labels = {"probe": str(time.monotonic_ns())}
-            changes = (namespace(PROBED, labels=labels), definition(singular="gadget"))
-            return all([await refusal(client, each) for each in (*probes, *changes)])
+            # One of each policy: an API server takes a moment to act by a new one. What is too early is
+            # carried out, and the same again would be no change, so each time it is something new.
+            new = f"probe-{time.monotonic_ns()}"
+            probes = (
+                deployment(OTHERS, name=new),
+                deployment(TEAM, name=new, hostPID=True),
+                namespace(f"kube-{new}"),
+                namespace(PROBED, labels={"probe": new}),
+                definition(singular=new),
+            )
+            return all([await refusal(client, each) for each in probes])
 
         await eventually(acts)
         assert not await refusal(administrator, namespace(OTHERS)), "they limit no other identity"

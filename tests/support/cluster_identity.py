@@ -1,5 +1,6 @@
 """A control plane as a registered cluster, and the fleet's identity on it with its limits in force."""
 
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -62,8 +63,6 @@ async def refusal(client: Client, manifest: Mapping[str, Any], *, dry_run: bool 
             await client.apply(dict(manifest), dry_run=dry_run)
     except (errors.Forbidden, errors.Invalid) as error:
         return str(error)
-    except errors.Conflict:
-        return ""  # it was made before the policies acted
     return ""
 
 
@@ -85,7 +84,8 @@ def _probes(namespace: str) -> Iterable[dict[str, Any]]:
             "kind": "Deployment",
             "spec": {"selector": {"matchLabels": {"app": "probe"}}, "template": template},
         },
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe"}},
+        # One that is too early is made, so each time it is a new one.
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"probe-{time.monotonic_ns()}"}},
         {
             "apiVersion": gateways,
             "kind": "GatewayClass",
