@@ -32,8 +32,8 @@ import (
 // programs maps the name of each program to its entry point. An entry point
 // reads os.Args and returns the exit status.
 var programs = map[string]func() int{
-	"etcd":                    serve(runEtcd),
-	"control-plane":           serve(runControlPlane),
+	"etcd":                    serve(runEtcd, 0),
+	"control-plane":           serve(runControlPlane, startBytes),
 	"kube-apiserver":          func() int { return run(apiserver.NewAPIServerCommand()) },
 	"kube-controller-manager": func() int { return run(controllermanager.NewControllerManagerCommand()) },
 	"kube-scheduler":          func() int { return run(scheduler.NewSchedulerCommand()) },
@@ -42,11 +42,11 @@ var programs = map[string]func() int{
 }
 
 // serve makes of a program one that runs for long on a machine with other things to do.
-func serve(program func() int) func() int {
+func serve(program func() int, startBytes int) func() int {
 	return func() int {
 		// Nobody reads the profile, which takes megabytes.
 		runtime.MemProfileRate = 0
-		go giveBackMemory()
+		go giveBackMemory(startBytes)
 		return program()
 	}
 }
