@@ -3,6 +3,7 @@
 import ast
 import functools
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,35 @@ def test_a_file_and_a_function_are_short_or_hold_one_long_concept() -> None:
     files = {name for name, text in _texts("src").items() if len(text.splitlines()) > MOST_LINES}
     functions = {long for name, tree in _trees().items() for long in _long_functions(name, tree)}
     assert sorted(files | functions) == sorted(LONG)
+
+
+def _pure_folders() -> list[str]:
+    """Return the modules of the contract that decide, as starts of paths."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    [pure] = [each for each in project["tool"]["importlinter"]["contracts"] if each["id"] == "pure"]
+    return [f"src/{name.replace('.', '/')}" for name in pure["source_modules"]]
+
+
+def _clocks(tree: ast.Module) -> list[str]:
+    """Return the calls of a clock that need no import of ``time``."""
+    calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [call for call in calls if call.endswith((".now", ".utcnow", ".today"))]
+
+
+def test_what_decides_asks_no_clock_of_a_datetime() -> None:
+    folders = _pure_folders()
+    asked = {
+        name: clocks
+        for name, tree in _trees().items()
+        if any(name.startswith((f"{folder}.py", f"{folder}/")) for folder in folders)
+        and (clocks := _clocks(tree))
+    }
+    assert asked == {}
+
+
+def test_a_clock_of_a_datetime_is_recognized() -> None:
+    asked = "import datetime\ndatetime.datetime.now(datetime.UTC), datetime.date.today(), request.now"
+    assert _clocks(ast.parse(asked)) == ["datetime.datetime.now", "datetime.date.today"]
 
 
 def test_a_reference_to_a_module_or_a_name_resolves() -> None:

@@ -2,6 +2,9 @@
 
 A hundred deployments are placed over the same thousand clusters, which change far less often than they are
 read. An object's uid and resource version identify its content, so a result is computed once.
+
+This is where the core keeps state, with the caches of functions of values. None of it is an input: without it
+each answer is the same, and later. The lock is here because the function of Crossplane composes in threads.
 """
 
 from collections.abc import Callable, Mapping

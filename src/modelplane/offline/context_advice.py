@@ -1,7 +1,7 @@
 """Warnings about an engine whose context is longer than its model's, compared with its ``config.json``."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -9,11 +9,16 @@ import msgspec
 from modelplane.api.containers import Container
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.engine_flags import source, written_words
-from modelplane.offline.context_lengths import Configs, Repo
 from modelplane.offline.diagnostics import Path, shown
 from modelplane.offline.engine_advice import flags
 from modelplane.offline.engine_commands import EngineCommand, engine_commands
 from modelplane.offline.shape_check import Flags
+
+Configs = Callable[[str, str], bytes | None]
+"""Returns the text of ``config.json`` of a repository and a revision, if it is at hand."""
+
+Repo = tuple[str, str]
+"""A repository of the hub, and its revision; empty for the default one."""
 
 
 class _Rule(msgspec.Struct, frozen=True):

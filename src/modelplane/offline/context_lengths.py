@@ -4,7 +4,8 @@ One rule: what engines would refuse is reported, and nothing where the model, it
 not known. A model is that of an engine's command line, else of the ModelCache among the objects.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -14,19 +15,16 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
 
-Configs = Callable[[str, str], bytes | None]
-"""Returns the text of ``config.json`` of a repository and a revision, if it is at hand."""
-
-Repo = tuple[str, str]
-"""A repository of the hub, and its revision; empty for the default one."""
+if TYPE_CHECKING:
+    from modelplane.offline.context_advice import Configs, Repo
 
 
 class ContextLengths(msgspec.Struct):
     """The deployments and caches of the objects read so far."""
 
-    configs: Configs
+    configs: "Configs"
     _deployments: list[tuple[Manifest, ModelDeployment]] = msgspec.field(default_factory=list)
-    _caches: dict[tuple[str, str], Repo] = msgspec.field(default_factory=dict)
+    _caches: "dict[tuple[str, str], Repo]" = msgspec.field(default_factory=dict)
 
     def read(self, manifest: Manifest) -> None:
         """Remember a deployment, or a cache of a repository of the hub."""
@@ -49,7 +47,7 @@ class ContextLengths(msgspec.Struct):
             for path, message in warnings(deployment, self._cached(deployment), self.configs):
                 yield replace(manifest.problem(path, message), severity=Severity.WARNING)
 
-    def _cached(self, deployment: ModelDeployment) -> Repo | None:
+    def _cached(self, deployment: ModelDeployment) -> "Repo | None":
         template = deployment.spec.template
         settings = deployment.spec if template is None else template.spec
         if settings.model_cache_ref is None:

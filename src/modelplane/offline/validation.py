@@ -6,20 +6,23 @@ device, a reserved namespace, for which nothing is composed, and pods that no cl
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
 
 from modelplane.offline import manifests
 from modelplane.offline.ambiguous_aliases import AmbiguousAliases
 from modelplane.offline.beyond_kserve import BeyondKServe
-from modelplane.offline.context_lengths import Configs, ContextLengths
+from modelplane.offline.context_lengths import ContextLengths
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Foreign
 from modelplane.offline.output import Output, Report
 from modelplane.offline.refused_pods import RefusedPods
 from modelplane.offline.repeats import Repeats
 from modelplane.offline.sources import Source, Unopened
+
+if TYPE_CHECKING:
+    from modelplane.offline.context_advice import Configs
 
 MOST_PROBLEMS: Final = 10_000
 """Maximum of problems reported in one run."""
@@ -73,7 +76,7 @@ def _number(count: int, noun: str) -> str:
 
 
 def validate(
-    sources: Iterable[Source | Unopened], configs: Configs = lambda _repo, _revision: None
+    sources: Iterable[Source | Unopened], configs: "Configs" = lambda _repo, _revision: None
 ) -> Validation:
     """Check every object of every file.
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from modelplane.offline import sources
-from modelplane.offline.context_lengths import Configs
+from modelplane.offline.context_advice import Configs
 from modelplane.offline.validation import validate
 
 VLLM = "vllm/vllm-openai:v0.23.0"
