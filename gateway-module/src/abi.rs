@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_void};
+use std::ops::{Deref, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,6 +80,28 @@ pub enum Body {
     ReceivedResponse = 2,
     /// Pieces of the answer that are held.
     BufferedResponse = 3,
+}
+
+/// Number of pieces that almost every body has at most.
+const FEW: usize = 4;
+
+/// Pieces of a body that are lent.
+pub enum Pieces<'a> {
+    /// So many of these.
+    Few([&'a [u8]; FEW], usize),
+    /// All of these.
+    Many(Vec<&'a [u8]>),
+}
+
+impl<'a> Deref for Pieces<'a> {
+    type Target = [&'a [u8]];
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Pieces::Few(pieces, count) => &pieces[..*count],
+            Pieces::Many(pieces) => pieces,
+        }
+    }
 }
 
 /// Owner of static metadata.
@@ -452,17 +475,24 @@ impl Stream<'_> {
     }
 
     /// Return the pieces of a body.
-    pub fn body(&self, body: Body) -> Vec<&[u8]> {
+    pub fn body(&self, body: Body) -> Pieces<'_> {
         let count = unsafe { envoy_dynamic_module_callback_http_get_body_chunks_size(self.handle, body) };
-        if count == 0 {
-            return vec![];
-        }
-        let mut pieces = vec![Buffer::NONE; count];
-        let found = unsafe {
-            envoy_dynamic_module_callback_http_get_body_chunks(self.handle, body, pieces.as_mut_ptr())
+        let (mut few, mut many) = ([Buffer::NONE; FEW], vec![]);
+        let out = if count > FEW {
+            many.resize(count, Buffer::NONE);
+            many.as_mut_ptr()
+        } else {
+            few.as_mut_ptr()
         };
+        let found = count > 0
+            && unsafe { envoy_dynamic_module_callback_http_get_body_chunks(self.handle, body, out) };
         // Safety: borrowed from self, which each setter needs exclusively.
-        if found { pieces.into_iter().map(|piece| unsafe { piece.bytes() }).collect() } else { vec![] }
+        let lent = |piece: Buffer| unsafe { piece.bytes() };
+        match (found, count > FEW) {
+            (false, _) => Pieces::Few([&[]; FEW], 0),
+            (true, false) => Pieces::Few(few.map(lent), count),
+            (true, true) => Pieces::Many(many.into_iter().map(lent).collect()),
+        }
     }
 
     /// Return the number of bytes of a body.
@@ -474,11 +504,11 @@ impl Stream<'_> {
     pub fn request_body(&self) -> Cow<'_, [u8]> {
         // Envoy may call with what it held as the piece received.
         let again = unsafe { envoy_dynamic_module_callback_http_received_buffered_request_body(self.handle) };
-        let mut pieces = if again { vec![] } else { self.body(Body::BufferedRequest) };
-        pieces.extend(self.body(Body::ReceivedRequest));
-        match pieces[..] {
-            [whole] => Cow::Borrowed(whole),
-            _ => Cow::Owned(pieces.concat()),
+        let held = if again { Pieces::Few([&[]; FEW], 0) } else { self.body(Body::BufferedRequest) };
+        let received = self.body(Body::ReceivedRequest);
+        match (&held[..], &received[..]) {
+            ([whole], []) | ([], [whole]) => Cow::Borrowed(whole),
+            (held, received) => Cow::Owned([held.concat(), received.concat()].concat()),
         }
     }
 
@@ -496,6 +526,18 @@ impl Stream<'_> {
         if !data.is_empty() {
             self.append(Body::ReceivedResponse, data);
         }
+    }
+
+    /// Take a part out of the piece of the answer's body, which is in one place of memory.
+    pub fn cut_response_piece(&mut self, part: Range<usize>) {
+        let mut piece = Buffer::NONE;
+        let body = Body::ReceivedResponse;
+        unsafe { envoy_dynamic_module_callback_http_get_body_chunks(self.handle, body, &mut piece) };
+        // Safety: Envoy lends the bytes of a body to be changed, too, and nothing else has them.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(piece.start.cast_mut(), piece.length) };
+        // Envoy drops bytes at the begin of a body only: so what precedes the part takes its place.
+        bytes.copy_within(..part.start, part.len());
+        self.drain_bytes(body, part.len());
     }
 
     /// Add to the answer's body, which has ended with trailers.

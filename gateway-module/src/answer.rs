@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-use crate::events::Events;
+use crate::events::{Events, Piece};
 use crate::usage::{self, Usage};
 
 /// A longer JSON answer is searched for token counts at its begin and end only.
@@ -91,13 +91,13 @@ impl Answer {
         matches!(self.body, Body::Events(_))
     }
 
-    /// Read a piece; `end` if it is the last. Return what replaces it; None if it stays as it is.
-    pub fn push(&mut self, pieces: &[&[u8]], end: bool) -> Option<Vec<u8>> {
+    /// Read a piece; `end` if it is the last. Return what becomes of it.
+    pub fn push(&mut self, pieces: &[&[u8]], end: bool) -> Piece {
         self.complete |= end;
         match &mut self.body {
             Body::Json(document) => {
                 pieces.iter().for_each(|piece| document.push(piece));
-                None
+                Piece::Same
             }
             Body::Events(events) => events.push(pieces, end),
         }

@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::LazyLock;
 
-use memchr::memmem::Finder;
 use memchr::{memchr, memrchr};
 
 use crate::usage::{self, Usage};
@@ -15,8 +13,28 @@ const MOST_BYTES: usize = 1 << 20;
 /// Begin of a line with data.
 const DATA: &[u8] = b"data:";
 
-/// The same behind another line.
-static AFTER_BREAK: LazyLock<Finder> = LazyLock::new(|| Finder::new(b"\ndata:"));
+/// What becomes of a piece of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// It stays as it is.
+    Same,
+    /// It goes on without these of its bytes.
+    Without(Range<usize>),
+    /// Something else takes its place.
+    Other(Vec<u8>),
+}
+
+#[cfg(test)]
+impl Piece {
+    /// Return what goes on of a piece.
+    pub fn of(self, piece: &[u8]) -> Vec<u8> {
+        match self {
+            Piece::Same => piece.to_vec(),
+            Piece::Without(part) => [&piece[..part.start], &piece[part.end..]].concat(),
+            Piece::Other(data) => data,
+        }
+    }
+}
 
 /// Reader of a stream of events, in pieces of any size.
 #[derive(Debug, Default)]
@@ -36,8 +54,8 @@ impl Events {
         Events { hide, ..Events::default() }
     }
 
-    /// Read a piece; `end` if it is the last. Return what replaces it; None if it stays as it is.
-    pub fn push(&mut self, pieces: &[&[u8]], end: bool) -> Option<Vec<u8>> {
+    /// Read a piece; `end` if it is the last. Return what becomes of it.
+    pub fn push(&mut self, pieces: &[&[u8]], end: bool) -> Piece {
         if self.hide {
             return self.filter(pieces, end);
         }
@@ -48,7 +66,7 @@ impl Events {
             let line = std::mem::take(&mut self.held);
             self.read(&line, true);
         }
-        None
+        Piece::Same
     }
 
     /// Read lines; only a line that goes on in the next piece is copied.
@@ -81,7 +99,7 @@ impl Events {
     }
 
     /// Hold each event until it is complete, and leave those out that have nothing but token counts.
-    fn filter(&mut self, pieces: &[&[u8]], end: bool) -> Option<Vec<u8>> {
+    fn filter(&mut self, pieces: &[&[u8]], end: bool) -> Piece {
         let mut held = std::mem::take(&mut self.held);
         let seen = held.len();
         let data = match pieces {
@@ -122,17 +140,23 @@ impl Events {
             (self.hide, self.skip) = (false, true);
         } else if start == 0 {
             self.held = data.into_owned();
-            return Some(vec![]);
+            return Piece::Other(vec![]);
         } else {
             self.held = data[start..].to_vec();
         }
-        let bytes: usize = sent.iter().map(Range::len).sum();
-        if seen == 0 && pieces.len() == 1 && bytes == data.len() {
-            return None;
+        if seen == 0 && pieces.len() == 1 {
+            match sent[..] {
+                [Range { start: 0, end }] if end == data.len() => return Piece::Same,
+                [Range { start: 0, end }] => return Piece::Without(end..data.len()),
+                [Range { start: 0, end }, ref after] if after.end == data.len() => {
+                    return Piece::Without(end..after.start);
+                }
+                _ => {}
+            }
         }
-        let mut out = Vec::with_capacity(bytes);
+        let mut out = Vec::with_capacity(sent.iter().map(Range::len).sum());
         sent.into_iter().for_each(|part| out.extend_from_slice(&data[part]));
-        Some(out)
+        Piece::Other(out)
     }
 
     /// Read an event, and return whether it has nothing but token counts.
@@ -189,20 +213,17 @@ fn data_of(line: &[u8]) -> Option<&[u8]> {
 
 /// Return the number of lines that have data, of whole lines.
 fn data_lines(lines: &[u8]) -> u64 {
-    let is_data = |start: usize| {
-        let data = lines[start + DATA.len()..].strip_prefix(b" ").unwrap_or(&lines[start + DATA.len()..]);
-        match data.first() {
-            // What almost every event is.
-            Some(b'{') => true,
-            _ => {
-                data_of(&lines[start..start + memchr(b'\n', &lines[start..]).unwrap_or(lines.len() - start)])
-                    .is_some()
-            }
-        }
-    };
-    let first = lines.starts_with(DATA) && is_data(0);
-    let others = AFTER_BREAK.find_iter(lines).filter(|found| is_data(found + 1));
-    u64::from(first) + others.count() as u64
+    let (mut count, mut rest) = (0, lines);
+    while !rest.is_empty() {
+        let length = memchr(b'\n', rest).unwrap_or(rest.len());
+        // What almost every event is.
+        let is_usual = rest.starts_with(b"data: {") && length > 7;
+        count += u64::from(is_usual || data_of(&rest[..length]).is_some());
+        rest = rest.get(length + 1..).unwrap_or_default();
+        // The blank line at the end of an event needs no search.
+        rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+    }
+    count
 }
 
 /// Return the begin of the event that is not complete before `end`, after the last blank line of those behind `start`.
@@ -258,7 +279,7 @@ mod tests {
         let mut pieces = text.as_bytes().chunks(size).peekable();
         while let Some(piece) = pieces.next() {
             let end = pieces.peek().is_none();
-            out.extend(events.push(&[piece], end).unwrap_or(piece.to_vec()));
+            out.extend(events.push(&[piece], end).of(piece));
         }
         (events, out)
     }
@@ -291,9 +312,9 @@ mod tests {
     #[test]
     fn an_event_is_sent_on_as_soon_as_it_is_complete() {
         let mut events = Events::new(true);
-        assert_eq!(events.push(&[b"data: 1\n\nda"], false).unwrap(), b"data: 1\n\n");
-        assert_eq!(events.push(&[b"ta: 2\n", b"\n"], false).unwrap(), b"data: 2\n\n");
-        assert_eq!(events.push(&[b"data: 3\n\n"], false), None);
+        assert_eq!(events.push(&[b"data: 1\n\nda"], false), Piece::Without(9..11));
+        assert_eq!(events.push(&[b"ta: 2\n", b"\n"], false), Piece::Other(b"data: 2\n\n".to_vec()));
+        assert_eq!(events.push(&[b"data: 3\n\n"], false), Piece::Same);
     }
 
     #[test]

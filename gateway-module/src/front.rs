@@ -12,6 +12,7 @@ use crate::errors::{
     AMBIGUOUS_API_KEY, Code, EXPIRED_API_KEY, INVALID_API_KEY, INVALID_BODY, KEY_BLOCKED, METHOD_NOT_ALLOWED,
     MISSING_API_KEY, REQUEST_TOO_LARGE, ROUTE_NOT_FOUND, Refusal,
 };
+use crate::events::Piece;
 use crate::filter::{Factory, Filter, OnBody, OnHeaders, OnWake};
 use crate::global_limits::GlobalLimits;
 use crate::head::{AnswerHead, Head, Secrets};
@@ -210,14 +211,16 @@ impl Filter for FrontFilter {
         if bytes > 0 && self.first_token_ms.is_none() {
             self.first_token_ms = Some(self.started.elapsed().as_millis() as u64);
         }
-        if let Some(data) = answer.push(&pieces, end) {
-            stream.set_response_piece(bytes, &data);
+        match answer.push(&pieces, end) {
+            Piece::Same => {}
+            Piece::Without(part) => stream.cut_response_piece(part),
+            Piece::Other(data) => stream.set_response_piece(bytes, &data),
         }
     }
 
     fn response_trailers(&mut self, stream: &mut Stream) {
-        let rest = self.answer.as_mut().and_then(|answer| answer.push(&[], true));
-        if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+        let rest = self.answer.as_mut().map(|answer| answer.push(&[], true));
+        if let Some(Piece::Other(rest)) = rest.filter(|rest| *rest != Piece::Other(vec![])) {
             stream.append_response(&rest);
         }
     }

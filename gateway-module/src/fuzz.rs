@@ -132,7 +132,7 @@ fn events() {
         let read = |pieces: &[&[u8]], hide: bool| {
             let (mut events, mut out) = (Events::new(hide), vec![]);
             for (number, piece) in pieces.iter().enumerate() {
-                out.extend(events.push(&[piece], number + 1 == pieces.len()).unwrap_or(piece.to_vec()));
+                out.extend(events.push(&[piece], number + 1 == pieces.len()).of(piece));
             }
             (events.usage, events.count, out)
         };

@@ -450,9 +450,10 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_get_body_chunks(
     body: Body,
     out: *mut Buffer,
 ) -> bool {
-    let Some(pieces) = unsafe { of(stream) }.bodies.get(&body) else { return false };
-    for (number, piece) in pieces.iter().enumerate() {
-        unsafe { *out.add(number) = Buffer::of(piece) };
+    let Some(pieces) = unsafe { of(stream) }.bodies.get_mut(&body) else { return false };
+    for (number, piece) in pieces.iter_mut().enumerate() {
+        // To be changed, too.
+        unsafe { *out.add(number) = Buffer { start: piece.as_mut_ptr(), length: piece.len() } };
     }
     true
 }
