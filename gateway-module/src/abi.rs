@@ -117,6 +117,9 @@ pub enum Source {
 /// Attribute `response.code_details`.
 const DETAILS_OF_ANSWER: u32 = 16;
 
+/// Attribute `upstream.request_attempt_count`.
+const ATTEMPTS: u32 = 53;
+
 /// Severity of a line in Envoy's log.
 const ERROR: u32 = 4;
 
@@ -183,6 +186,11 @@ unsafe extern "C" {
         stream: Handle,
         attribute: u32,
         value: *mut Buffer,
+    ) -> bool;
+    fn envoy_dynamic_module_callback_http_filter_get_attribute_int(
+        stream: Handle,
+        attribute: u32,
+        value: *mut u64,
     ) -> bool;
     fn envoy_dynamic_module_callback_http_get_filter_state_bytes(
         stream: Handle,
@@ -598,6 +606,15 @@ impl Stream<'_> {
         };
         // Safety: borrowed from self, which each setter needs exclusively.
         if found { unsafe { value.bytes() } } else { &[] }
+    }
+
+    /// Return whether this is the first attempt at the request, and certainly so.
+    pub fn is_first_attempt(&self) -> bool {
+        let mut attempts = 0;
+        let found = unsafe {
+            envoy_dynamic_module_callback_http_filter_get_attribute_int(self.handle, ATTEMPTS, &mut attempts)
+        };
+        found && attempts == 1
     }
 
     /// Return a filter state, which all attempts at a request share.

@@ -1,7 +1,7 @@
 //! Filter `backend`, below the router: form of a request for the backend of one attempt.
 //!
-//! All attempts at a request share its headers. Each one therefore starts from what the client sent: the first attempt
-//! keeps the path as a filter state, and one that replaces another header keeps that.
+//! All attempts at a request share its headers. Each one therefore starts from what the client sent: the filter `front`
+//! keeps the path as a filter state, else the first attempt, and one that replaces another header keeps that.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::endpoint::Counted;
 use crate::errors::{CREDENTIAL_MISSING, INTERNAL_ERROR, INVALID_QUERY, Refusal};
 use crate::filter::{Factory, Filter, OnBody, OnHeaders};
 use crate::measured::Measured;
-use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, LOAD_FORMAT, REPLACED, REWRITE, STRIP, WANTED};
+use crate::names::{BY_MODEL, BY_PATH, CLIENT, CLIENT_PATH, LOAD_FORMAT, REPLACED, REWRITE, STRIP, WANTED};
 use crate::paths::{self, Rewrite};
 use crate::prompt::{self, Form, Prompt, is_compressed, is_upgrade};
 use crate::regions;
@@ -99,7 +99,8 @@ impl Filter for BackendFilter {
                 return OnHeaders::Stop;
             }
         };
-        let again = rewrite_path(stream, &wanted);
+        let again = !stream.is_first_attempt();
+        rewrite_path(stream, &wanted, again);
         replace(stream, HOST, (!wanted.host.is_empty()).then_some(Some(wanted.host)), again);
         if self.config.credentials.is_some() && (again || credential.is_some()) {
             for name in HEADERS {
@@ -169,10 +170,10 @@ impl BackendFilter {
 
     /// Return the credential of the attempt's cluster.
     fn credential(&self, wanted: &Wanted) -> Result<Option<Credential>, Refusal> {
-        let name = String::from_utf8_lossy(wanted.credential);
-        if name.is_empty() {
+        if wanted.credential.is_empty() {
             return Ok(None);
         }
+        let name = String::from_utf8_lossy(wanted.credential);
         let known = self.config.credentials.as_ref();
         let credential = known.and_then(|known| known.with(|known| known.get(&name).cloned()));
         credential.map(Some).ok_or_else(|| {
@@ -218,8 +219,8 @@ impl BackendFilter {
 
 /// Refuse a query that names a model, which some servers read, where the endpoint names it.
 fn named_elsewhere(stream: &Stream, wanted: &Wanted) -> Result<(), Refusal> {
-    let path = stream.header(Headers::Request, ":path").unwrap_or_default();
-    if wanted.model.is_empty() || !paths::has_parameter(path, "model") {
+    let path = || stream.header(Headers::Request, ":path").unwrap_or_default();
+    if wanted.model.is_empty() || !paths::has_parameter(path(), "model") {
         return Ok(());
     }
     let message =
@@ -229,14 +230,15 @@ fn named_elsewhere(stream: &Stream, wanted: &Wanted) -> Result<(), Refusal> {
 
 fn rename(stream: &Stream, wanted: &Wanted) -> Result<Option<Rename>, Refusal> {
     // A client that chose the service by its name may not know the engine's.
+    let by_model = || stream.state(CLIENT_PATH).is_some_and(|kept| kept.first() == Some(&BY_MODEL));
     let given = match wanted.model {
-        b"" if !wanted.served.is_empty() && stream.state(BY_MODEL).is_some() => wanted.served,
+        b"" if !wanted.served.is_empty() && by_model() => wanted.served,
         model => model,
     };
-    let model = String::from_utf8_lossy(given).into_owned();
-    if model.is_empty() {
+    if given.is_empty() {
         return Ok(None);
     }
+    let model = String::from_utf8_lossy(given).into_owned();
     // What follows an upgrade is not read: it could name another model.
     if is_upgrade(stream) {
         return Err(Refusal::unreadable());
@@ -248,26 +250,24 @@ fn rename(stream: &Stream, wanted: &Wanted) -> Result<Option<Rename>, Refusal> {
     Ok(Some(Rename { model, content_type }))
 }
 
-/// Rewrite the path of this attempt, and return whether there was one before.
-fn rewrite_path(stream: &mut Stream, wanted: &Wanted) -> bool {
-    let kept = stream.state(CLIENT_PATH);
-    let again = kept.is_some();
-    let Some(path) = kept.or_else(|| stream.header(Headers::Request, ":path")) else { return again };
-    let rewrite = Rewrite {
-        strip: stream.metadata(Source::Route, REWRITE, STRIP).len(),
-        prefix: wanted.prefix,
-        overlap: wanted.overlap,
+/// Rewrite the path of this attempt; `again` if there may have been one before.
+fn rewrite_path(stream: &mut Stream, wanted: &Wanted, again: bool) {
+    let kept = stream.state(CLIENT_PATH).and_then(|kept| kept.get(1..));
+    let is_kept = kept.is_some();
+    let Some(path) = kept.or_else(|| stream.header(Headers::Request, ":path")) else { return };
+    let sent = if wanted.prefix.is_empty() {
+        (again && is_kept).then(|| path.to_vec())
+    } else {
+        let strip = stream.metadata(Source::Route, REWRITE, STRIP).len();
+        Some(Rewrite { strip, prefix: wanted.prefix, overlap: wanted.overlap }.of(path))
     };
-    let (path, rewritten) = (path.to_vec(), rewrite.of(path));
-    if again {
-        stream.set_header(Headers::Request, ":path", Some(rewritten.as_ref().unwrap_or(&path)));
-        return true;
+    if !is_kept {
+        let kept = [&[BY_PATH], path].concat();
+        stream.set_state(CLIENT_PATH, &kept);
     }
-    stream.set_state(CLIENT_PATH, &path);
-    if let Some(rewritten) = rewritten {
-        stream.set_header(Headers::Request, ":path", Some(&rewritten));
+    if let Some(sent) = sent {
+        stream.set_header(Headers::Request, ":path", Some(&sent));
     }
-    false
 }
 
 /// Replace or remove a header for this attempt; None restores what an attempt before has replaced.

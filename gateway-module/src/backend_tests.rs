@@ -2,7 +2,7 @@
 
 use crate::abi::Source;
 use crate::front_tests::Files;
-use crate::names::BY_MODEL;
+use crate::names::{BY_MODEL, CLIENT_PATH};
 use crate::stand_in::{Configured, Exchange};
 
 type Metadata<'a> = &'a [(&'a str, &'a str)];
@@ -118,7 +118,7 @@ fn only_who_chose_the_service_by_its_name_gets_the_engines_name_for_the_model() 
     ] {
         let mut exchange = request(&filter);
         if by_model {
-            exchange.stream().state.insert(BY_MODEL.into(), b"1".to_vec());
+            exchange.stream().state.insert(CLIENT_PATH.into(), [&[BY_MODEL], &b"/ml/qwen/v1/chat"[..]].concat());
         }
         metadata(&mut exchange, cluster);
         exchange.headers(false);

@@ -20,7 +20,9 @@ use crate::hold::{self, Holding};
 use crate::keys::{Blocked, Key, Shares};
 use crate::limits::{Admission, Gateways};
 use crate::models::not_allowed;
-use crate::names::{API_KEY, AUTHORIZATION, BY_MODEL, CLIENT, HOP, HOPS, LOOP, MOST_HOPS, RECORD};
+use crate::names::{
+    API_KEY, AUTHORIZATION, BY_MODEL, BY_PATH, CLIENT, CLIENT_PATH, HOP, HOPS, LOOP, MOST_HOPS, RECORD,
+};
 use crate::order::Balancing;
 use crate::outstanding::Reservation;
 use crate::paths;
@@ -335,6 +337,9 @@ impl FrontFilter {
         if self.config.usage && head.accepts_encodings {
             stream.set_header(Headers::Request, "accept-encoding", None);
         }
+        if !by_model {
+            keep_path(stream, BY_PATH, &head.path);
+        }
         if !end && !head.is_upgrade {
             self.expect_body(stream, by_model, head)?;
         }
@@ -572,8 +577,15 @@ impl FrontFilter {
     fn route(&self, stream: &mut Stream) {
         let path = ["/", self.service.as_str(), self.body.path.as_str()].concat();
         stream.set_header(Headers::Request, ":path", Some(path.as_bytes()));
-        stream.set_state(BY_MODEL, b"1");
+        keep_path(stream, BY_MODEL, &path);
         stream.clear_route_cache();
+    }
+}
+
+/// Hand the path to the filter of attempts; one that is not known it reads itself.
+fn keep_path(stream: &mut Stream, mark: u8, path: &str) {
+    if !path.is_empty() {
+        stream.set_state(CLIENT_PATH, &[&[mark], path.as_bytes()].concat());
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::keys::tests::hex;
-use crate::names::BY_MODEL;
+use crate::names::CLIENT_PATH;
 use crate::stand_in::{Configured, Exchange, counter};
 
 /// Folder of files for one test.
@@ -207,7 +207,7 @@ fn the_model_in_the_body_chooses_the_service() {
                     assert_eq!(sent.unwrap(), body.as_bytes());
                     assert_eq!(exchange.header(":path").unwrap(), path);
                     assert_eq!(exchange.stream().routed, 1);
-                    assert!(exchange.stream().state.contains_key(BY_MODEL));
+                    assert_eq!(exchange.stream().state[CLIENT_PATH], format!("m{path}").as_bytes());
                 }
                 Err((status, code)) => {
                     assert_eq!(sent, None);

@@ -33,11 +33,14 @@ pub const ORDER: &str = "modelplane.order";
 /// Key of a cluster's metadata with what the filter `backend` needs of it.
 pub const WANTED: &str = "attempt";
 
-/// Filter state with the path as it was before the first attempt.
+/// Filter state with the path as it was before the first attempt, behind one of the two marks that follow.
 pub const CLIENT_PATH: &str = "modelplane.replaced.:path";
 
-/// Filter state that is set if the `model` of the body has chosen the service.
-pub const BY_MODEL: &str = "modelplane.by_model";
+/// The path has chosen the service.
+pub const BY_PATH: u8 = b'p';
+
+/// The `model` of the body has chosen the service.
+pub const BY_MODEL: u8 = b'm';
 
 /// Filter state that is set once a request is held, and that its further routes match.
 pub const HELD: &str = "modelplane.held";

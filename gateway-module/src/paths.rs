@@ -73,18 +73,15 @@ pub fn service(path: &str) -> Option<&str> {
 pub struct Rewrite<'a> {
     /// Length of the prefix to remove.
     pub strip: usize,
-    /// Replacement, with a slash at its end; empty keeps the path.
+    /// Replacement, with a slash at its end.
     pub prefix: &'a [u8],
     /// Segment at the end of `prefix` that is not repeated.
     pub overlap: &'a [u8],
 }
 
 impl Rewrite<'_> {
-    /// Return the path that the backend sees; None if it is the client's.
-    pub fn of(&self, path: &[u8]) -> Option<Vec<u8>> {
-        if self.prefix.is_empty() {
-            return None;
-        }
+    /// Return the path that the backend sees.
+    pub fn of(&self, path: &[u8]) -> Vec<u8> {
         let mut rest = without_slash(path.get(self.strip..).unwrap_or_default());
         if !self.overlap.is_empty()
             && let Some(after) = rest.strip_prefix(self.overlap)
@@ -92,7 +89,7 @@ impl Rewrite<'_> {
         {
             rest = without_slash(after);
         }
-        Some([self.prefix, rest].concat())
+        [self.prefix, rest].concat()
     }
 }
 
@@ -180,15 +177,14 @@ mod tests {
         for (prefix, overlap, asked, seen) in cases {
             let rewrite =
                 Rewrite { strip: "/ml/qwen".len(), prefix: prefix.as_bytes(), overlap: overlap.as_bytes() };
-            let path = rewrite.of(format!("/ml/qwen{asked}").as_bytes()).unwrap();
+            let path = rewrite.of(format!("/ml/qwen{asked}").as_bytes());
             assert_eq!(String::from_utf8(path).unwrap(), seen);
         }
-        assert_eq!(Rewrite::default().of(b"/ml/qwen/v1"), None);
     }
 
     #[test]
     fn a_path_that_is_shorter_than_the_prefix_becomes_the_root() {
         let rewrite = Rewrite { strip: 99, prefix: b"/p/", overlap: b"" };
-        assert_eq!(rewrite.of(b"/short").unwrap(), b"/p/");
+        assert_eq!(rewrite.of(b"/short"), b"/p/");
     }
 }

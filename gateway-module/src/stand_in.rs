@@ -52,6 +52,8 @@ pub struct Stream {
     /// Dynamic metadata by namespace.
     pub dynamic: HashMap<String, serde_json::Value>,
     pub details: Option<String>,
+    /// Number of attempts before this one.
+    pub attempts: u64,
     bodies: HashMap<Body, Pieces>,
     slot: Option<Handle>,
 }
@@ -88,6 +90,7 @@ impl Configured {
         let stream = std::mem::replace(&mut before.stream, Box::into_raw(Box::<Stream>::default()));
         drop(before);
         unsafe { &mut *stream }.metadata.clear();
+        unsafe { &mut *stream }.attempts += 1;
         self.attach(stream)
     }
 
@@ -568,6 +571,17 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_get_attribute_str
     assert_eq!(attribute, 16);
     let details = unsafe { of(stream) }.details.as_deref();
     unsafe { lend(details.map(str::as_bytes), value) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_get_attribute_int(
+    stream: Handle,
+    attribute: u32,
+    value: *mut u64,
+) -> bool {
+    assert_eq!(attribute, 53);
+    unsafe { *value = of(stream).attempts + 1 };
+    true
 }
 
 #[unsafe(no_mangle)]
