@@ -528,6 +528,21 @@ impl Stream<'_> {
         self.append(body, data);
     }
 
+    /// Replace the end of the request's body from a place on, of which all pieces are there, with some bytes in total.
+    /// Its `content-length` stays as it is.
+    pub fn set_request_end(&mut self, bytes: usize, place: usize, end: &[u8]) {
+        if let Some((now, later)) = end.split_at_checked(bytes - place) {
+            for body in [Body::ReceivedRequest, Body::BufferedRequest] {
+                if let Some(piece) = self.only_piece(body).filter(|piece| piece.len() == bytes) {
+                    piece[place..].copy_from_slice(now);
+                    return self.append(body, later);
+                }
+            }
+        }
+        let whole = [&self.request_body()[..place], end].concat();
+        self.set_request_body(&whole);
+    }
+
     /// Replace the piece of the answer's body, which has some bytes.
     pub fn set_response_piece(&mut self, bytes: usize, data: &[u8]) {
         self.drain_bytes(Body::ReceivedResponse, bytes);
@@ -536,16 +551,25 @@ impl Stream<'_> {
         }
     }
 
-    /// Take a part out of the piece of the answer's body, which is in one place of memory.
+    /// Take a part out of the answer's body, which is in one piece.
     pub fn cut_response_piece(&mut self, part: Range<usize>) {
-        let mut piece = Buffer::NONE;
-        let body = Body::ReceivedResponse;
-        unsafe { envoy_dynamic_module_callback_http_get_body_chunks(self.handle, body, &mut piece) };
-        // Safety: Envoy lends the bytes of a body to be changed, too, and nothing else has them.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(piece.start.cast_mut(), piece.length) };
         // Envoy drops bytes at the begin of a body only: so what precedes the part takes its place.
-        bytes.copy_within(..part.start, part.len());
-        self.drain_bytes(body, part.len());
+        if let Some(piece) = self.only_piece(Body::ReceivedResponse) {
+            piece.copy_within(..part.start, part.len());
+            self.drain_bytes(Body::ReceivedResponse, part.len());
+        }
+    }
+
+    /// Return the piece of a body that has one, to be changed.
+    fn only_piece(&mut self, body: Body) -> Option<&mut [u8]> {
+        let mut piece = Buffer::NONE;
+        let is_lent = unsafe {
+            envoy_dynamic_module_callback_http_get_body_chunks_size(self.handle, body) == 1
+                && envoy_dynamic_module_callback_http_get_body_chunks(self.handle, body, &mut piece)
+        };
+        // Safety: Envoy lends the bytes of a body to be changed, too, and they are borrowed from self exclusively.
+        (is_lent && !piece.start.is_null())
+            .then(|| unsafe { std::slice::from_raw_parts_mut(piece.start.cast_mut(), piece.length) })
     }
 
     /// Add to the answer's body, which has ended with trailers.

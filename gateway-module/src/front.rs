@@ -499,19 +499,20 @@ impl FrontFilter {
         if self.body.by_model {
             self.route(stream);
         }
-        if let Some(asking) = asking {
+        if let Some((place, end)) = asking {
             self.hide = true;
-            stream.set_request_body(&asking);
+            stream.set_request_end(self.body.bytes as usize, place, &end);
             if self.body.has_length {
-                let length = asking.len().to_string();
+                let length = (place + end.len()).to_string();
                 stream.set_header(Headers::Request, "content-length", Some(length.as_bytes()));
             }
         }
         Ok(prompt)
     }
 
-    /// Read the model and find its service. Return the body that asks for token counts, if it does not yet.
-    fn understand(&mut self, body: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
+    /// Read the model and find its service. Return where the body changes to ask for token counts, and its end from
+    /// there, if it does not ask yet.
+    fn understand(&mut self, body: &[u8]) -> Result<Option<(usize, Vec<u8>)>, Refusal> {
         let form = prompt::Form::of(&self.body.content_type).unwrap_or(prompt::Form::Json);
         let prompt = Prompt::read(body, form).map_err(Refusal::invalid)?;
         self.body.model = prompt.model.as_deref().unwrap_or_default().to_string();

@@ -297,7 +297,7 @@ fn token_counts_of_a_stream_are_asked_for_and_hidden_again() {
     assert!(!exchange.headers(false));
     assert_eq!(exchange.header("accept-encoding"), None);
     let sent = exchange.body(&[br#"{"stream":"#, b"true}"], false).unwrap();
-    assert_eq!(sent, br#"{"stream_options":{"include_usage":true},"stream":true}"#);
+    assert_eq!(sent, br#"{"stream":true,"stream_options":{"include_usage":true}}"#);
     let headers = [(":status", "200"), ("content-type", "text/event-stream"), ("content-length", "9")];
     let answer = format!("data: {{}}\n\n{COUNTS}data: [DONE]\n\n");
     let pieces: Vec<&[u8]> = answer.as_bytes().chunks(11).collect();

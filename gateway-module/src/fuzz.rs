@@ -114,7 +114,8 @@ fn bodies() {
             whole["model"] = "a\"b".into();
             assert_eq!(value(&prompt.renamed(text, "a\"b")).unwrap(), whole);
         }
-        if let (Some(asking), Ok(mut whole)) = (prompt.asking(text), value(text)) {
+        if let (Some((place, end)), Ok(mut whole)) = (prompt.asking(text), value(text)) {
+            let asking = [&text[..place], &end].concat();
             if whole["stream_options"].is_null() {
                 whole["stream_options"] = serde_json::json!({});
             }

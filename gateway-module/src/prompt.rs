@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use crate::abi::{Headers, Stream};
 use crate::{multipart, scan};
 
-/// Request for the token counts of a stream.
-const ASK: &str = r#""stream_options":{"include_usage":true},"#;
+/// Request for the token counts of a stream, behind the other members.
+const ASK: &str = r#","stream_options":{"include_usage":true}"#;
 
 /// A longer name of a model is refused: it would be in errors, logs and headers.
 const MOST_MODEL_BYTES: usize = 512;
@@ -257,8 +257,12 @@ impl<'a> Prompt<'a> {
         let members = Members::read(text).map_err(|error| error.to_string())?;
         let model = members.model.map(string);
         let model = model.transpose().map_err(|_| "model is not a string")?.flatten();
-        let stream = members.stream.map(serde_json::from_str::<Option<bool>>);
-        let stream = stream.transpose().map_err(|_| "stream is not true or false")?.flatten();
+        let stream = match members.stream {
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            Some("null") | None => None,
+            Some(_) => return Err("stream is not true or false".into()),
+        };
         let place = |raw: &str| {
             let start = raw.as_ptr() as usize - text.as_ptr() as usize;
             start..start + raw.len()
@@ -268,9 +272,11 @@ impl<'a> Prompt<'a> {
         Ok(Prompt { model, slot, ask })
     }
 
-    /// Return the body with the request for token counts; None if the client asked itself or cannot ask.
-    pub fn asking(&self, body: &[u8]) -> Option<Vec<u8>> {
-        self.ask.as_ref().map(|edit| edit.apply(body))
+    /// Return where the body changes to request token counts, and what it is from there to its end; None if the
+    /// client asked itself or cannot ask.
+    pub fn asking(&self, body: &[u8]) -> Option<(usize, Vec<u8>)> {
+        let Edit(place, text) = self.ask.as_ref()?;
+        Some((place.start, [text.as_bytes(), &body[place.end..]].concat()))
     }
 
     /// Return the body with another model, also if it names none.
@@ -307,8 +313,8 @@ impl Edit {
 fn ask(text: &str, options: Option<&str>, place: impl Fn(&str) -> Range<usize>) -> Option<Edit> {
     let Some(options) = options else {
         // An object with `stream` has a member, which the comma separates.
-        let start = text.find('{')? + 1;
-        return Some(Edit(start..start, ASK.into()));
+        let end = text.rfind('}')?;
+        return Some(Edit(end..end, ASK.into()));
     };
     let asked: Option<StreamOptions> = serde_json::from_str(options).ok()?;
     if asked.unwrap_or_default().include_usage == Some(true) {
@@ -328,7 +334,8 @@ mod tests {
 
     fn asking(body: &str) -> Option<String> {
         let prompt = Prompt::read(body.as_bytes(), Form::Json).unwrap();
-        prompt.asking(body.as_bytes()).map(|body| String::from_utf8(body).unwrap())
+        let (place, end) = prompt.asking(body.as_bytes())?;
+        Some(format!("{}{}", &body[..place], String::from_utf8(end).unwrap()))
     }
 
     fn model(body: &str) -> Result<Option<String>, String> {
@@ -379,7 +386,7 @@ mod tests {
     fn token_counts_are_asked_for_only_where_the_client_did_not() {
         assert_eq!(
             asking(r#"{"stream":true,"x":1.0}"#).unwrap(),
-            r#"{"stream_options":{"include_usage":true},"stream":true,"x":1.0}"#
+            r#"{"stream":true,"x":1.0,"stream_options":{"include_usage":true}}"#
         );
         for (options, expected) in [
             ("null", r#"{"include_usage":true}"#),
