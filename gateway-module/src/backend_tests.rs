@@ -79,6 +79,22 @@ fn each_attempt_starts_from_what_the_client_sent() {
 }
 
 #[test]
+fn an_attempt_starts_from_the_path_that_was_handed_over() {
+    let filter = filter("handed-over");
+    for (prefix, expected) in [("/v1/", "/v1/chat"), ("", "/ml/qwen/chat")] {
+        let mut exchange = request(&filter);
+        exchange.stream().state.insert(CLIENT_PATH.into(), b"p/ml/qwen/chat".to_vec());
+        exchange.stream().request[0].1 = b"/ml/qwen/chat".to_vec();
+        for attempt in 0..3 {
+            metadata(&mut exchange, &[("prefix", prefix)]);
+            exchange.headers(true);
+            assert_eq!(exchange.header(":path").unwrap(), expected, "attempt {attempt}");
+            exchange = filter.again(exchange);
+        }
+    }
+}
+
+#[test]
 fn an_attempt_without_its_credential_is_refused() {
     for filter in [filter("missing"), Configured::new("backend", "{}").unwrap()] {
         let mut exchange = request(&filter);

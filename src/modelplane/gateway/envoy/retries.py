@@ -8,6 +8,7 @@ the fleet's gateway sends to another replica) from one that broke off a later on
 from typing import Any
 
 from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.gateway.services import ip_version
 from modelplane.gateway.table import Backend, Listener, Route
 
 ATTEMPT = "modelplane-attempt"
@@ -15,6 +16,19 @@ ATTEMPT = "modelplane-attempt"
 
 SENT_BEFORE = f"'{ATTEMPT}' in request.headers && request.headers['{ATTEMPT}'] != '1'"
 """Expression that holds for a request that was sent before."""
+
+# A name may have several addresses. Where there is one host, the search for another one only costs.
+_AT_ANOTHER_HOST = {
+    "retry_host_predicate": [
+        {
+            "name": "envoy.retry_host_predicates.previous_hosts",
+            "typed_config": {
+                "@type": f"{ENVOY}extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
+            },
+        }
+    ],
+    "host_selection_retry_max_attempts": 5,
+}
 
 _ATTEMPTS = 3
 _ONCE_MORE = 2
@@ -35,16 +49,13 @@ def policy(listener: Listener, route: Route, tiers: int = 0) -> dict[str, Any]:
         "retriable_status_codes": [503] if elsewhere else [],
         "num_retries": attempts - 1,
         "refresh_cluster_on_retry": len(route.backends) > 1,
-        "retry_host_predicate": [
-            {
-                "name": "envoy.retry_host_predicates.previous_hosts",
-                "typed_config": {
-                    "@type": f"{ENVOY}extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
-                },
-            }
-        ],
-        "host_selection_retry_max_attempts": 5,
+        **(_AT_ANOTHER_HOST if elsewhere or _is_by_name(route) else {}),
     }
+
+
+def _is_by_name(route: Route) -> bool:
+    """Return True if a name leads to a host, and so may lead to several."""
+    return not all(ip_version(host) for each in route.backends for host, _ in each.hosts)
 
 
 def _is_sent_when_read(listener: Listener, route: Route, attempts: int) -> bool:

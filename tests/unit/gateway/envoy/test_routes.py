@@ -52,6 +52,22 @@ def test_an_answer_of_503_is_tried_again_where_there_is_somewhere_else(
     assert route["timeout"] == "0s"
 
 
+@pytest.mark.parametrize(
+    ("backends", "is_sought"),
+    [
+        pytest.param((A,), False, id="not of the only address"),
+        pytest.param((replace(A, hosts=(("engine.ml", 80),)),), True, id="of a name, which may have several"),
+        pytest.param((B,), True, id="of several addresses"),
+        pytest.param((A, OUTSIDE), True, id="of several backends"),
+    ],
+)
+def test_another_host_is_sought_where_there_may_be_one(backends: tuple[Backend, ...], is_sought: bool) -> None:
+    routes = (Route("ml/qwen", "/ml/qwen/", backends, "none"),)
+    (host,) = route_configuration(Listener("front-door", "127.0.0.1", 80, routes))["virtual_hosts"]
+    [policy] = [each["route"]["retry_policy"] for each in host["routes"] if "route" in each]
+    assert ("retry_host_predicate" in policy) is is_sought
+
+
 def test_a_route_with_tiers_asks_another_backend_at_each_attempt() -> None:
     backends = (A, replace(B, priority=2), replace(OUTSIDE, priority=2, weight=5))
     routes = (Route("ml/qwen", "/ml/qwen/", backends, "none"),)
