@@ -12,12 +12,11 @@ use std::ffi::{c_char, c_void};
 use std::ops::{Deref, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::backend::BackendFactory;
 use crate::errors::{INTERNAL_ERROR, Refusal};
 use crate::filter::{Factory, Filter, OnBody, OnHeaders, OnWake};
-use crate::front::FrontFactory;
 use crate::names::DETAILS;
 
 /// Object of Envoy's.
@@ -773,18 +772,27 @@ fn fail(slot: &Slot, filter: &mut dyn Filter, stream: &mut Stream) {
     let _ = catch_unwind(AssertUnwindSafe(|| filter.failed(stream)));
 }
 
-fn configure(setup: &mut Setup, name: &[u8], text: &[u8]) -> Result<Box<dyn Factory>, String> {
-    match name {
-        b"front" => Ok(Box::new(FrontFactory::new(setup, text)?)),
-        b"backend" => Ok(Box::new(BackendFactory::new(setup, text)?)),
-        _ => Err("the filters are front and backend".into()),
-    }
+/// Filters of a module: their names in Envoy's configuration, and what reads the configuration of each.
+pub(crate) type Filters =
+    &'static [(&'static str, fn(&mut Setup, &[u8]) -> Result<Box<dyn Factory>, String>)];
+
+static FILTERS: OnceLock<Filters> = OnceLock::new();
+
+/// Offer filters to Envoy, and return the version of the ABI that these declarations follow.
+pub(crate) fn offer(filters: Filters) -> *const c_char {
+    FILTERS.get_or_init(|| filters);
+    c"v0.2.0".as_ptr()
 }
 
-/// Return the version of the ABI that these declarations follow.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn envoy_dynamic_module_on_program_init() -> *const c_char {
-    c"v0.2.0".as_ptr()
+fn configure(setup: &mut Setup, name: &[u8], text: &[u8]) -> Result<Box<dyn Factory>, String> {
+    let filters = FILTERS.get().copied().unwrap_or_default();
+    match filters.iter().find(|(known, _)| known.as_bytes() == name) {
+        Some((_, read)) => read(setup, text),
+        None => {
+            let names: Vec<_> = filters.iter().map(|(known, _)| *known).collect();
+            Err(format!("the filters are {}", names.join(" and ")))
+        }
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -134,7 +134,10 @@ fn only_who_chose_the_service_by_its_name_gets_the_engines_name_for_the_model() 
     ] {
         let mut exchange = request(&filter);
         if by_model {
-            exchange.stream().state.insert(CLIENT_PATH.into(), [&[BY_MODEL], &b"/ml/qwen/v1/chat"[..]].concat());
+            exchange
+                .stream()
+                .state
+                .insert(CLIENT_PATH.into(), [&[BY_MODEL], &b"/ml/qwen/v1/chat"[..]].concat());
         }
         metadata(&mut exchange, cluster);
         exchange.headers(false);

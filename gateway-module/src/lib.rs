@@ -2,6 +2,8 @@
 //!
 //! The contract with the control plane, which writes the files, is in `README.md`.
 
+use std::ffi::c_char;
+
 mod abi;
 mod answer;
 mod backend;
@@ -54,3 +56,13 @@ mod measured_tests;
 mod order_tests;
 #[cfg(test)]
 mod stand_in;
+
+/// Tell Envoy the version of the ABI; called once, before anything else.
+#[expect(unsafe_code, reason = "Envoy finds it by this name")]
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn envoy_dynamic_module_on_program_init() -> *const c_char {
+    abi::offer(&[
+        ("front", |setup, text| Ok(Box::new(front::FrontFactory::new(setup, text)?))),
+        ("backend", |setup, text| Ok(Box::new(backend::BackendFactory::new(setup, text)?))),
+    ])
+}

@@ -72,6 +72,7 @@ pub struct Configured(Handle);
 
 impl Configured {
     pub fn new(name: &str, text: &str) -> Option<Self> {
+        crate::envoy_dynamic_module_on_program_init();
         let (name, text) = (Buffer::of(name.as_bytes()), Buffer::of(text.as_bytes()));
         let made =
             unsafe { abi::envoy_dynamic_module_on_http_filter_config_new(std::ptr::null_mut(), name, text) };
