@@ -126,7 +126,7 @@ class Client:
             list_watch.selectors(labels, fields),
             accept=list_watch.accept(metadata_only, "List"),
         )
-        return list_watch.objects_of(responses.object_of(response), resource)
+        return list_watch.objects_of(responses.object_of(*response), resource)
 
     async def pages(
         self,
@@ -145,7 +145,7 @@ class Client:
         while True:
             params = list_watch.selectors(labels, "") | list_watch.paging(limit, resource_version, rest)
             response = await self._send("GET", resource.path(namespace), params)
-            page = list_watch.objects_of(responses.object_of(response), resource)
+            page = list_watch.objects_of(responses.object_of(*response), resource)
             yield page
             rest = page.rest
             if not rest:
@@ -311,7 +311,7 @@ class Client:
 
     async def get_raw(self, path: str) -> bytes:
         """Return the body of any path, such as ``/readyz``."""
-        return (await self._send("GET", path)).content
+        return (await self._send("GET", path))[1]
 
     async def read(self, path: str, params: Mapping[str, str], most: int) -> bytes:
         """Return the body of any path; ``ApiError`` if it has more than ``most`` bytes."""
@@ -333,7 +333,7 @@ class Client:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> Object:
-        return responses.object_of(await self._send(method, path, params, body, content_type))
+        return responses.object_of(*await self._send(method, path, params, body, content_type))
 
     async def _send(
         self,
@@ -343,7 +343,7 @@ class Client:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
-    ) -> httpx2.Response:
+    ) -> tuple[httpx2.Response, bytes]:
         request = self._requests.build(
             method,
             path,
@@ -355,6 +355,7 @@ class Client:
             extensions=None if method == "GET" else self._extensions,
         )
         async with self._turn, responses.answering(), asyncio.timeout(self._timeout_s * _DEADLINE):
-            response = await self._http.send(request)
+            response = await self._http.send(request, stream=True)
+            content = await responses.body(response)
         responses.raise_for_status(response)
-        return response
+        return response, content

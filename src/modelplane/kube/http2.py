@@ -18,6 +18,8 @@ import h2.exceptions
 import h2.settings
 import httpx2
 
+from modelplane.kube.requests import TARGET
+
 _STREAM_WINDOW = 1 << 20
 """Bytes of one response that the server may send before the reader takes them."""
 
@@ -310,14 +312,14 @@ def _encoded(
 
 
 def _headers(request: httpx2.Request) -> _Headers:
-    url = request.url
-    own = ((name.lower(), value) for name, value in request.headers.raw)
+    own = [(name.lower(), value) for name, value in request.headers.raw]
+    host = next(value for name, value in own if name == b"host")
     return [
         (b":method", request.method.encode()),
-        (b":authority", url.netloc),
-        (b":scheme", url.raw_scheme),
-        (b":path", url.raw_path),
-        *((name, value) for name, value in own if name not in _HTTP1_HEADERS),
+        (b":authority", host),
+        (b":scheme", b"https"),
+        (b":path", request.extensions.get(TARGET) or request.url.raw_path),
+        *(each for each in own if each[0] not in _HTTP1_HEADERS),
     ]
 
 

@@ -44,6 +44,18 @@ async def lines(response: httpx2.Response, *, unfinished: bool = False) -> Async
         yield rest
 
 
+async def body(response: httpx2.Response) -> bytes:
+    """Return the body of a response, and close it; a response that is a failure has its body from then on."""
+    try:
+        if response.is_error or "content-encoding" in response.headers:
+            return await response.aread()
+        # httpx reads through four generators what nothing has to be decoded of.
+        assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - the types of httpx
+        return b"".join([chunk async for chunk in response.stream])
+    finally:
+        await response.aclose()
+
+
 async def bounded(response: httpx2.Response, most: int) -> httpx2.Response:
     """Return a response with its body, which was not read yet; ``ApiError`` if that has more bytes."""
     body = bytearray()
@@ -55,10 +67,10 @@ async def bounded(response: httpx2.Response, most: int) -> httpx2.Response:
     return httpx2.Response(response.status_code, content=bytes(body), request=response.request)
 
 
-def object_of(response: httpx2.Response) -> Object:
-    """Return the object in a response; ``ApiError`` if it is not one of Kubernetes."""
+def object_of(response: httpx2.Response, content: bytes) -> Object:
+    """Return the object in the body of a response; ``ApiError`` if it is not one of Kubernetes."""
     try:
-        answer = decode(response.content)
+        answer = decode(content)
     except msgspec.DecodeError:
         answer = None
     if not isinstance(answer, dict) or "kind" not in answer:

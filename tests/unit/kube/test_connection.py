@@ -1,12 +1,17 @@
 import base64
+import gzip
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from lightkube.config import kubeconfig, models
+from lightkube.config.client_adapter import BearerAuth, BearerTokenFileAuth
 
-from modelplane.kube import resources
+from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
+from modelplane.kube.connection import Direct
 from support.api_server import Wire, listening
 
 
@@ -81,3 +86,109 @@ _NO_PEM = base64.b64encode(b"no certificate").decode()
 def test_an_unusable_kubeconfig_is_one_kind_of_error(kubeconfig: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"cannot use the kubeconfig: .+"):
         Client.from_kubeconfig(kubeconfig)
+
+
+class _Server(httpx2.AsyncBaseTransport):
+    """Answers in order, and notes the credentials of each request."""
+
+    def __init__(self, *answers: httpx2.Response) -> None:
+        self.answers = list(answers)
+        self.credentials: list[str] = []
+        self.is_closed = False
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.credentials.append(request.headers.get("Authorization", ""))
+        return self.answers.pop(0)
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+class _Pieces(httpx2.AsyncByteStream):
+    """A body that arrives in pieces."""
+
+    def __init__(self, *pieces: bytes, broken: bool = False) -> None:
+        self.pieces, self.broken, self.is_closed = pieces, broken, False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            yield piece
+        if self.broken:
+            raise httpx2.ReadError("the server closed the connection")
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+POD = b'{"kind": "Pod", "metadata": {"name": "p"}}'
+
+
+def _client(server: _Server, **settings: Any) -> Client:
+    return Client(Direct(server, **{"base_url": "https://server", **settings}), "tester")
+
+
+async def test_a_token_file_is_read_again_if_its_token_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("old")
+    body = _Pieces(b"refused")
+    server = _Server(
+        httpx2.Response(200, content=POD),
+        httpx2.Response(401, stream=body),
+        httpx2.Response(200, content=POD),
+    )
+    client = _client(server, auth=BearerTokenFileAuth(str(file)))
+    await client.get(resources.PODS, "p", "n")
+    file.write_text("new")
+    assert await client.get(resources.PODS, "p", "n")
+    assert server.credentials == ["Bearer old", "Bearer old", "Bearer new"]
+    assert body.is_closed  # read to its end, so that the connection is free
+
+
+@pytest.mark.parametrize(
+    ("settings", "sent"),
+    [
+        pytest.param({}, "", id="none"),
+        pytest.param({"auth": BearerAuth("t")}, "Bearer t", id="a token"),
+        pytest.param({"auth": ("u", "p")}, "Basic dTpw", id="a name and a password"),
+        pytest.param({"base_url": "https://u:p@server"}, "Basic dTpw", id="both in the address"),
+    ],
+)
+async def test_a_request_has_the_credentials_of_its_client(settings: dict[str, Any], sent: str) -> None:
+    server = _Server(httpx2.Response(200, content=POD))
+    await _client(server, **settings).get(resources.PODS, "p", "n")
+    assert server.credentials == [sent]
+
+
+async def test_a_redirect_is_an_answer_and_not_followed() -> None:
+    server = _Server(httpx2.Response(307, headers={"Location": "https://elsewhere/"}))
+    with pytest.raises(errors.ApiError, match="answers no Kubernetes object"):
+        await _client(server, auth=BearerAuth("t")).get(resources.PODS, "p", "n")
+    assert server.credentials == ["Bearer t"]
+
+
+async def test_a_body_is_read_in_pieces_and_its_stream_closed() -> None:
+    body = _Pieces(POD[:9], POD[9:])
+    assert await _client(_Server(httpx2.Response(200, stream=body))).get(resources.PODS, "p", "n")
+    assert body.is_closed
+
+
+async def test_a_body_that_is_compressed_is_decoded() -> None:
+    answer = httpx2.Response(200, headers={"Content-Encoding": "gzip"}, stream=_Pieces(gzip.compress(POD)))
+    assert await _client(_Server(answer)).get(resources.PODS, "p", "n")
+
+
+async def test_a_body_that_breaks_off_is_no_answer_and_its_stream_closed() -> None:
+    body = _Pieces(POD, broken=True)
+    with pytest.raises(errors.Unreachable, match="closed the connection"):
+        await _client(_Server(httpx2.Response(200, stream=body))).get(resources.PODS, "p", "n")
+    assert body.is_closed
+
+
+async def test_a_client_that_was_closed_sends_nothing() -> None:
+    server = _Server(httpx2.Response(200, content=POD))
+    client = _client(server)
+    await client.close()
+    with pytest.raises(errors.Unreachable, match="has been closed"):
+        await client.get(resources.PODS, "p", "n")
+    assert server.is_closed
+    assert not server.credentials
