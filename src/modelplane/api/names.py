@@ -4,6 +4,8 @@ A name is a readable part and five hex digits that make it unique. It has at mos
 limit of a DNS label. A name never changes once given: the hash covers names only.
 """
 
+from functools import lru_cache
+
 MAX_LENGTH = 63
 """Characters of a DNS label (RFC 1123)."""
 
@@ -47,6 +49,7 @@ def composed_name(owner: str, key: str) -> str:
     return _hashed(readable, f"{owner}/{key}", DIGITS)
 
 
+@lru_cache(4096)  # the names of a replica are asked for many times in a row
 def _hashed(readable: str, identity: str, digits: int, limit: int = MAX_LENGTH) -> str:
     from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, and few commands name anything
 

@@ -69,12 +69,7 @@ class Writer:
             for cluster, some in _in_turn(desired):
                 if cluster in silent:
                     continue
-                async with asyncio.TaskGroup() as group:
-                    attempts = [
-                        group.create_task(self._attempt(owner, child, observed.get(child.key)))
-                        for child in some
-                    ]
-                for problem, is_silent in (each.result() for each in attempts):
+                for problem, is_silent in await self._attempts(owner, some, observed):
                     problems += [problem] if problem and problem not in problems else []
                     silent |= {cluster} if is_silent else set()
             if not problems:
@@ -120,6 +115,18 @@ class Writer:
         )
         # With the version in the patch, nothing else has changed, and no composition reads finalizers.
         self._informers[item["kind"]].remember(written, quietly=not annotations)
+
+    async def _attempts(
+        self, owner: Object, some: list[Desired], observed: Mapping[str, Object]
+    ) -> list[tuple[str, bool]]:
+        """Write children at the same time; a single one needs no task for it."""
+        if len(some) == 1:
+            return [await self._attempt(owner, some[0], observed.get(some[0].key))]
+        async with asyncio.TaskGroup() as group:
+            attempts = [
+                group.create_task(self._attempt(owner, child, observed.get(child.key))) for child in some
+            ]
+        return [each.result() for each in attempts]
 
     async def _attempt(self, owner: Object, child: Desired, observed: Object | None) -> tuple[str, bool]:
         """Write a child; return the problem, empty if there is none, and whether nobody answered."""

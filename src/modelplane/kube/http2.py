@@ -313,10 +313,9 @@ def _encoded(
 
 def _headers(request: httpx2.Request) -> _Headers:
     own = [(name.lower(), value) for name, value in request.headers.raw]
-    host = next(value for name, value in own if name == b"host")
     return [
         (b":method", request.method.encode()),
-        (b":authority", host),
+        (b":authority", next(value for name, value in own if name == b"host")),
         (b":scheme", b"https"),
         (b":path", request.extensions.get(TARGET) or request.url.raw_path),
         *(each for each in own if each[0] not in _HTTP1_HEADERS),
