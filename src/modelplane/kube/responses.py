@@ -1,6 +1,6 @@
 """Responses of an API server: an object, a failure, or an endless stream of lines."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -36,7 +36,7 @@ async def lines(response: httpx2.Response, *, unfinished: bool = False) -> Async
     What comes after the last of them is left out, unless ``unfinished`` asks for it.
     """
     rest = b""
-    async for chunk in response.aiter_bytes():
+    async for chunk in _pieces(response):
         *complete, rest = (rest + chunk).split(b"\n")
         for line in complete:
             yield line
@@ -44,27 +44,35 @@ async def lines(response: httpx2.Response, *, unfinished: bool = False) -> Async
         yield rest
 
 
+def _pieces(response: httpx2.Response) -> AsyncIterable[bytes]:
+    """Return the pieces of a body: as they arrive, unless they have to be decoded.
+
+    httpx passes each through four generators.
+    """
+    if "content-encoding" in response.headers or not isinstance(response.stream, httpx2.AsyncByteStream):
+        return response.aiter_bytes()
+    return response.stream
+
+
 async def body(response: httpx2.Response) -> bytes:
     """Return the body of a response, and close it; a response that is a failure has its body from then on."""
     try:
-        if response.is_error or "content-encoding" in response.headers:
+        if response.is_error:
             return await response.aread()
-        # httpx reads through four generators what nothing has to be decoded of.
-        assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - the types of httpx
-        return b"".join([chunk async for chunk in response.stream])
+        return b"".join([chunk async for chunk in _pieces(response)])
     finally:
         await response.aclose()
 
 
 async def bounded(response: httpx2.Response, most: int) -> httpx2.Response:
     """Return a response with its body, which was not read yet; ``ApiError`` if that has more bytes."""
-    body = bytearray()
+    read = bytearray()
     async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > most:
+        read += chunk
+        if len(read) > most:
             where = response.url.copy_with(query=None)
             raise errors.ApiError(response.status_code, "", f"{where} answers more than {most // 2**20} MiB")
-    return httpx2.Response(response.status_code, content=bytes(body), request=response.request)
+    return httpx2.Response(response.status_code, content=bytes(read), request=response.request)
 
 
 def object_of(response: httpx2.Response, content: bytes) -> Object:

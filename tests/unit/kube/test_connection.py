@@ -192,3 +192,12 @@ async def test_a_client_that_was_closed_sends_nothing() -> None:
         await client.get(resources.PODS, "p", "n")
     assert server.is_closed
     assert not server.credentials
+
+
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+async def test_lines_are_decoded_where_they_are_compressed(encoding: str) -> None:
+    text = b"one\ntwo\n"
+    sent = gzip.compress(text) if encoding else text
+    headers = {"Content-Encoding": encoding} if encoding else {}
+    server = _Server(httpx2.Response(200, headers=headers, stream=_Pieces(sent[:5], sent[5:])))
+    assert [line async for line in _client(server).lines("/logs", {})] == [b"one", b"two"]
