@@ -18,7 +18,7 @@ import h2.exceptions
 import h2.settings
 import httpx2
 
-from modelplane.kube.requests import TARGET
+from modelplane.kube.requests import http2_headers
 
 _STREAM_WINDOW = 1 << 20
 """Bytes of one response that the server may send before the reader takes them."""
@@ -32,7 +32,6 @@ _MAX_REQUESTS = 1 << 20
 _FRAME_HEADER = 9
 _GOAWAY = 7
 _STREAM_ID_MASK = (1 << 31) - 1
-_HTTP1_HEADERS = frozenset({b"connection", b"host", b"keep-alive", b"transfer-encoding", b"upgrade"})
 
 _NEVER_THE_SAME = frozenset({b":path", b"content-length"})
 
@@ -153,6 +152,8 @@ class Connection(asyncio.Protocol):
         9113, section 6.8). An API server sends one to every client whose credentials it refuses, before
         the response that says why.
         """
+        if not self._incomplete and _are_whole(data):
+            return data  # as nearly always
         self._incomplete += data
         others, start = bytearray(), 0
         while len(self._incomplete) >= start + _FRAME_HEADER:
@@ -247,7 +248,7 @@ class Connection(asyncio.Protocol):
         response = ResponseStream(self, stream_id, request.extensions["timeout"]["read"])
         self._responses[stream_id] = response
         try:
-            self._h2.send_headers(stream_id, _headers(request), end_stream=not body)
+            self._h2.send_headers(stream_id, http2_headers(request), end_stream=not body)
             if request.method == "GET":
                 # No fence was checked for it. Those that begin together are sent together.
                 asyncio.get_running_loop().call_soon(self._flush)
@@ -311,15 +312,12 @@ def _encoded(
     return add(header, sensitive or header[0] in _NEVER_THE_SAME, False)
 
 
-def _headers(request: httpx2.Request) -> _Headers:
-    own = [(name.lower(), value) for name, value in request.headers.raw]
-    return [
-        (b":method", request.method.encode()),
-        (b":authority", next(value for name, value in own if name == b"host")),
-        (b":scheme", b"https"),
-        (b":path", request.extensions.get(TARGET) or request.url.raw_path),
-        *(each for each in own if each[0] not in _HTTP1_HEADERS),
-    ]
+def _are_whole(data: bytes) -> bool:
+    """Return True if data are complete frames, none of which is a GOAWAY."""
+    start = 0
+    while start + _FRAME_HEADER <= len(data) and data[start + 3] != _GOAWAY:
+        start += _FRAME_HEADER + int.from_bytes(data[start : start + 3], "big")
+    return start == len(data)
 
 
 class ResponseStream(httpx2.AsyncByteStream):

@@ -12,13 +12,15 @@ from urllib.parse import urlencode
 
 import httpx2
 
-TARGET = "target"
+_TARGET = "target"
 """The extension of a request with its path and query as they are sent (httpx's own name for it)."""
 
 _OF_A_REQUEST = frozenset({b"accept", b"content-type", b"content-length", b"host"})
 
 _AS_IT_IS = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~:-]*)+").fullmatch
 """Matches the paths that a parser leaves as they are: no segment is empty or begins with a dot."""
+
+_HTTP1_HEADERS = frozenset({b"connection", b"host", b"keep-alive", b"transfer-encoding", b"upgrade"})
 
 _NOWHERE = httpx2.URL()
 
@@ -71,7 +73,7 @@ class Requests:
         url: str | httpx2.URL = f"{self._base}{path}{query}"
         own = {}
         if _AS_IT_IS(path):
-            own = {TARGET: f"{self._prefix}{path}{query}".encode()}
+            own = {_TARGET: f"{self._prefix}{path}{query}".encode()}
         else:
             url = httpx2.URL(url)
         headers = self._headers_of(accept, content_type if content is not None else "")
@@ -94,6 +96,18 @@ class Requests:
             known = httpx2.Headers([*self._common, *given], encoding="ascii")
             self._headers[accept, content_type] = known
         return known.copy()
+
+
+def http2_headers(request: httpx2.Request) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a request over TLS as HTTP/2 has them."""
+    own = [(name.lower(), value) for name, value in request.headers.raw]
+    return [
+        (b":method", request.method.encode()),
+        (b":authority", next(value for name, value in own if name == b"host")),
+        (b":scheme", b"https"),
+        (b":path", request.extensions.get(_TARGET) or request.url.raw_path),
+        *(each for each in own if each[0] not in _HTTP1_HEADERS),
+    ]
 
 
 @lru_cache(256)

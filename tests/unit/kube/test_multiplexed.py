@@ -480,3 +480,31 @@ async def test_a_connection_is_left_before_its_numbers_run_out(
     for _ in range(5):
         await client.get("/")
     assert len(server.connections) == 3
+
+
+def _frame(kind: int, content: bytes) -> bytes:
+    return len(content).to_bytes(3, "big") + bytes([kind, 0]) + (1).to_bytes(4, "big") + content
+
+
+_DATA = _frame(0, b"abc")
+_AWAY = _frame(7, bytes(8))
+
+
+@pytest.mark.parametrize(
+    ("received", "is_whole"),
+    [
+        pytest.param(b"", True, id="nothing"),
+        pytest.param(_DATA, True, id="a frame"),
+        pytest.param(_DATA + _frame(0, b"") + _DATA, True, id="several, one of them empty"),
+        pytest.param(_DATA[:-1], False, id="a frame without its last byte"),
+        pytest.param(_DATA + _DATA[:5], False, id="a part of the next one's head"),
+        pytest.param(_AWAY, False, id="a farewell"),
+        pytest.param(_DATA + _AWAY, False, id="a farewell at the end"),
+        pytest.param(_DATA + _AWAY + _DATA, False, id="a farewell between"),
+        pytest.param(_frame(0, _AWAY), True, id="a farewell as content"),
+    ],
+)
+def test_only_whole_frames_without_a_farewell_are_passed_on_as_they_came(
+    received: bytes, is_whole: bool
+) -> None:
+    assert http2._are_whole(received) == is_whole
