@@ -1,12 +1,12 @@
 """Drains of random fleets, in random orders: nothing is lost, and every drain ends or says why."""
 
 from collections import Counter
-from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from modelplane.api.drain import Cordon
 from modelplane.scheduler import (

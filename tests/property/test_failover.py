@@ -1,10 +1,11 @@
 """What holds for failover, whatever fails and returns: two hundred random schedules in simulated time."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from modelplane.compose.failover import seen
 from modelplane.failover import (

@@ -6,11 +6,12 @@ endpoint first, and is gone some steps later. Replicas start and fail in between
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from modelplane.scheduler import (
     Accounting,

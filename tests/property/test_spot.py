@@ -5,12 +5,13 @@ a reason, nothing is overcommitted, and no replica that serves is withdrawn whil
 """
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
 
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from modelplane.api.placement import PlacementPolicy
 from modelplane.api.spot_settings import SpotFallback

@@ -4,9 +4,10 @@ The new revision is compared with the old one in the same window, each limit by 
 evidence holds the step: it is neither promoted nor aborted.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+
+import msgspec
 
 from modelplane.canary.evidence import Answers, Evidence
 
@@ -24,8 +25,7 @@ class Outcome(StrEnum):
     """A limit was exceeded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Limits beyond which a canary is aborted."""
 
     error_rate: Fraction = Fraction(5, 100)
@@ -35,8 +35,7 @@ class Limits:
     """Answers of a revision from which it is judged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """An outcome, and why."""
 
     outcome: Outcome

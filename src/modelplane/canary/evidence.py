@@ -1,8 +1,10 @@
 """Evidence: the answers of both revisions in one window, of which the oldest are dropped in time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from fractions import Fraction
+
+import msgspec
+from msgspec.structs import replace
 
 WINDOW_S = 300.0
 """Time that a window covers at least, if it is that old: older answers count only while there are few."""
@@ -10,8 +12,7 @@ WINDOW_S = 300.0
 _MOST_SAMPLES = 240
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(msgspec.Struct, frozen=True):
     """Attempts that endpoints have completed."""
 
     count: int = 0
@@ -41,8 +42,7 @@ class Answers:
         return Fraction(self.milliseconds, self.timed) if self.timed else None
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """Answers between two readings of the gateways, the later one at ``at``."""
 
     at: float
@@ -50,8 +50,7 @@ class Sample:
     old: Answers = Answers()
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """Samples of one step, the oldest first."""
 
     samples: tuple[Sample, ...] = ()

@@ -1,7 +1,8 @@
 """State of a canary's observation, as the control loop hands it to the composition."""
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from modelplane.canary.decision import Decision, Outcome
 
@@ -11,8 +12,7 @@ COUNTS_EVERY_S: Final = 30.0
 _NONE: Final = Decision(Outcome.GOES_ON, "")
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(msgspec.Struct, frozen=True):
     """The last decision on a step of a canary."""
 
     revision: str

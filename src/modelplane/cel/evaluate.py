@@ -10,7 +10,6 @@ cost nothing, cel-go v0.26 `interpreter/decorators.go`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -36,12 +35,11 @@ _WORK_OF_AN_ERROR: Final = 8
 Program: TypeAlias = "Callable[[Frame], Value]"
 
 
-@dataclass(slots=True)
-class Frame:
+class Frame(msgspec.Struct):
     """One evaluation: the device, the variables of the active loops, and the cost so far."""
 
     bindings: Bindings
-    scope: dict[str, Value] = field(default_factory=dict)
+    scope: dict[str, Value] = {}
     cost: int = 0
     work: int = 0
 

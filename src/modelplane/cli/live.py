@@ -5,12 +5,12 @@ In order: ``--kubeconfig``, ``KUBECONFIG``, the fleet of this machine if one run
 
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+import msgspec
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.options import home_option
@@ -59,8 +59,7 @@ _OPTIONS_BESIDE_CONTEXT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(msgspec.Struct, frozen=True):
     """Values of the options."""
 
     kubeconfig: Path | None

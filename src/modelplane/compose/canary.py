@@ -8,7 +8,6 @@ while replicas of both revisions exist: without older ones there is nothing to c
 import datetime as dt
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil
 
 import msgspec
@@ -27,8 +26,7 @@ _LONGEST = 1024
 """Characters of a message in the status."""
 
 
-@dataclass(frozen=True, slots=True)
-class Canary:
+class Canary(msgspec.Struct, frozen=True):
     """State of a deployment's canary."""
 
     status: CanaryStatus

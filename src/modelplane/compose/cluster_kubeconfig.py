@@ -4,8 +4,9 @@ The controllers, the commands and the function for Crossplane all read it here. 
 Secret of an existing cluster; the cluster of a cloud lists its own in its status.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from modelplane.api.cloud_cluster import SecretType
 from modelplane.api.cluster_origin import ClusterOrigin, IdentityType, Source
@@ -35,8 +36,7 @@ _IDENTITIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityReference:
+class IdentityReference(msgspec.Struct, frozen=True):
     """A key of a Secret that holds the cloud credential to use with a kubeconfig."""
 
     type: IdentityType
@@ -49,8 +49,7 @@ class IdentityReference:
         return f'Secret "{self.name}" in namespace "{self.namespace}"'
 
 
-@dataclass(frozen=True, slots=True)
-class KubeconfigReference:
+class KubeconfigReference(msgspec.Struct, frozen=True):
     """A key of a Secret that holds a kubeconfig."""
 
     name: str

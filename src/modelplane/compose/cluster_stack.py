@@ -1,10 +1,10 @@
 """The serving stack that an InferenceCluster asks for, and what is missing on a cluster without one."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from modelplane.api import labels
 from modelplane.api.cluster_origin import Source

@@ -10,9 +10,10 @@ the offline commands build the same ``Request`` and read the same ``Composition`
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
 
 from modelplane.api.cluster_origin import KubeconfigSecret
 from modelplane.api.inference_gateway import Backend
@@ -37,8 +38,7 @@ Readiness = Callable[[Object], bool]
 Owner = TypeVar("Owner", bound=Model)
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """Objects that a composition reads but does not own.
 
     Either one object by ``name``, or every object of the kind that ``labels`` match.
@@ -50,7 +50,7 @@ class Requirement:
     namespace: str = ""
     """Empty means all namespaces, or a cluster-scoped kind."""
     name: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
     cluster: str = ""
     """The InferenceCluster that holds them; empty is the control plane."""
     triggers: bool = True
@@ -80,8 +80,7 @@ class Requirement:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(msgspec.Struct, frozen=True):
     """A requirement that could not be read, and why. Not the same as an empty result."""
 
     cause: str
@@ -93,8 +92,7 @@ class Unknown:
     """True if the identity may not read them. Not told of every kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(msgspec.Struct, frozen=True):
     """The API server of a cluster does not answer."""
 
     cause: str
@@ -103,8 +101,7 @@ class Silence:
     """Time of the first failed attempt (RFC 3339); empty if unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(msgspec.Struct, frozen=True):
     """A cluster's credential that expires."""
 
     expires: str
@@ -115,8 +112,7 @@ class Credential:
     """The same about the credential that installs charts, as a sentence that names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request(Generic[Owner]):
+class Request(msgspec.Struct, Generic[Owner], frozen=True):
     """All inputs of a composition function."""
 
     owner: Owner
@@ -138,7 +134,7 @@ class Request(Generic[Owner]):
     """True if the gateway's present configuration admits requests with a key only."""
     key_problem: str | None = None
     """The reason for which the owner, a ModelKey, is not, or not wholly, in force; None if unknown."""
-    gateway_pods: Mapping[str, Object] = field(default_factory=dict)
+    gateway_pods: Mapping[str, Object] = {}
     """Manifests of the pods of Envoy, by key, where the InferenceGateway composes them: under Crossplane."""
     gateway_keys: "GatewayKeys | None" = None
     """Keys of the gateway, where the InferenceGateway composes their Secret: under Crossplane.
@@ -212,8 +208,7 @@ class NoRow(Exception):
     """A child is of a kind without a row for its place, and would be orphaned; the message names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Desired:
+class Desired(msgspec.Struct, frozen=True):
     """A child that should exist with these fields, and its readiness.
 
     A Release is installed by Helm on its cluster. Raises ``NoRow`` if a child on a cluster is of a kind
@@ -239,15 +234,13 @@ class Desired:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(msgspec.Struct, frozen=True):
     """A child to leave exactly as it is, because its desired state is unknown."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(msgspec.Struct, frozen=True):
     """An object that needs the owner, so that the owner's deletion waits for it.
 
     Crossplane keeps guards as Usages, the controllers by a finalizer.
@@ -264,8 +257,7 @@ class Guard:
         return f'{self.kind} "{where}{self.name}"'
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """An owner of one of our kinds; the namespace is empty for a cluster-scoped one."""
 
     kind: str
@@ -273,12 +265,11 @@ class Reference:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Composition:
+class Composition(msgspec.Struct, frozen=True):
     """The desired state, as far as one owner decides it."""
 
     children: tuple[Desired | Keep, ...] = ()
-    status: Mapping[str, Any] = field(default_factory=dict)
+    status: Mapping[str, Any] = {}
     """The owner's status fields in wire form, without conditions."""
     conditions: tuple[Condition, ...] = ()
     ready: bool | None = None
@@ -307,8 +298,7 @@ class Composition:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Blocked:
+class Blocked(msgspec.Struct, frozen=True):
     """No decision is possible: every child and the status stay as they are."""
 
     cause: str

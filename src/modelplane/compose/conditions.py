@@ -5,8 +5,9 @@ that nothing is written when nothing changed.
 """
 
 from collections.abc import Container
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from modelplane.api.meta import Status
 
@@ -14,8 +15,7 @@ READY = "Ready"
 SYNCED = "Synced"
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """One statement about an object (Kubernetes API conventions, "Typical status properties")."""
 
     type: str

@@ -6,8 +6,9 @@ concerned.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api.inference_cluster import InferenceCluster

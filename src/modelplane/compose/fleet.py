@@ -1,12 +1,12 @@
 """API objects in the scheduler's types."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api import labels, money

@@ -5,8 +5,9 @@ their first use, and the users that a deletion waits for.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from modelplane.api import labels
 from modelplane.api.clouds import CLUSTER_KINDS
@@ -23,8 +24,7 @@ _KEY = "users-"
 _API_VERSIONS = {kind.name: kind.api_version for kind in KINDS}
 
 
-@dataclass(frozen=True, slots=True)
-class _Need:
+class _Need(msgspec.Struct, frozen=True):
     """Objects of kind ``user`` need the objects of kind ``needed`` that ``names`` returns."""
 
     user: str

@@ -6,7 +6,8 @@ serves. If both templates have the same places, none is held, because none can l
 """
 
 from collections.abc import Collection
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api.meta import kind_name

@@ -4,9 +4,10 @@ They wait while the service has no endpoint and selects the replicas of a ModelD
 of replicas is: one that has just been scaled up from zero is not to be told from any other that starts.
 """
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
+
+import msgspec
 
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
@@ -27,11 +28,10 @@ _BY_PLACEMENT = frozenset({labels.CLUSTER, labels.REPLICA_INDEX})
 """Labels of an endpoint that no deployment knows before its replicas are placed."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(msgspec.Struct, frozen=True):
     """Endpoints that a service selects and that get no requests."""
 
-    admitted: Admitted = Admitted(())  # noqa: RUF009 - frozen
+    admitted: Admitted = Admitted(())
     """Those outside the regions of the service."""
     closed: frozenset[int] = frozenset()
     """Entries of the service whose budget is spent."""
@@ -75,7 +75,7 @@ def explained(
         waits = settings(request, has_endpoints=False, left_out=left_out).hold is not None
         if waits and _is_scaled_to_zero(request, left_out):
             return true(Type.ROUTING_READY, Reason.ROUTE_CONFIGURED, message)
-        return dataclasses.replace(routing, message=message)
+        return msgspec.structs.replace(routing, message=message)
     if routing.holds and (why := _problem(request)):
         message = f"routes to its endpoints; without any, requests would get 503 at once: {why}"
         return false(Type.ROUTING_READY, Reason.HOLD_UNSUPPORTED, message)

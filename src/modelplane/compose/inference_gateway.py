@@ -5,8 +5,10 @@ with one route to it. Until that accepts requests, the address is Envoy's. Under
 backend Envoy is composed, and any other backend reads the routes of services.
 """
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
@@ -154,8 +156,7 @@ def _with_pods(request: Request[InferenceGateway]) -> Request[InferenceGateway]:
     return replace(request, gateway_address="" if request.gateway_problem else found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Front:
+class _Front(msgspec.Struct, frozen=True):
     """The backend that is asked for, in front of the services."""
 
     title: str

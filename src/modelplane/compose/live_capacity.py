@@ -6,7 +6,6 @@ something cannot be read, the last known capacity stays, or else the declared on
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -48,14 +47,13 @@ _SHOWN: Final = 8
 """Pools, or differences, in a message: as many pools as a cluster has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """The pools of the status with their usable capacity, conditions, and when to look again."""
 
     pools: Sequence[Mapping[str, Any]]
     conditions: tuple[Condition, ...] = ()
     again_in_s: float | None = None
-    status: Mapping[str, Any] = field(default_factory=dict)
+    status: Mapping[str, Any] = {}
     """Further fields of the status."""
 
 

@@ -6,7 +6,8 @@ send it no more requests, and then it is deleted.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api import labels

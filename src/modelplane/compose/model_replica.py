@@ -7,7 +7,8 @@ as the replica serves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from modelplane.api import labels
 from modelplane.api.decode import decode_as, encode

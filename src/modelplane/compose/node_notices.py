@@ -5,7 +5,6 @@ node, and of others.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -24,8 +23,7 @@ class Where(StrEnum):
     CONDITION = "condition"
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(msgspec.Struct, frozen=True):
     """A sign. ``status`` is that of a condition, and ``says`` is in its message; empty allows any."""
 
     where: Where

@@ -15,7 +15,6 @@ ResourceSlice of a driver on any node, or an incomplete generation.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
@@ -44,15 +43,13 @@ Held: TypeAlias = Mapping[tuple[str, str, str], ClaimFacts]
 """The claim that holds a device, by driver, pool of devices and name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unclear:
+class Unclear(msgspec.Struct, frozen=True):
     """A pool cannot be counted, and why."""
 
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(msgspec.Struct, frozen=True):
     """Part of a pool that new replicas may use, and the rest by cause.
 
     ``missing`` has, for each usable node that exists, the devices that it lacks, by entry of the class.
@@ -62,12 +59,11 @@ class Observation:
     nodes: int
     growth: int = 0
     missing: tuple[tuple[int, ...], ...] = ()
-    terms: Mapping[tuple[Loss, str, str], int] = field(default_factory=dict)
+    terms: Mapping[tuple[Loss, str, str], int] = {}
     drift: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True):
     """Facts of a cluster, and the devices that replicas were given there, by pool and namespace."""
 
     nodes: Sequence[NodeFacts]
@@ -75,7 +71,7 @@ class Cluster:
     claims: Sequence[ClaimFacts]
     given: Mapping[tuple[str, str], int]
     rules: Sequence[RuleFacts] = ()
-    reports: Reports = field(default_factory=dict)
+    reports: Reports = {}
     """Unhealthy devices of the pods of replicas."""
 
 
@@ -237,8 +233,7 @@ def _foreign(
     return foreign
 
 
-@dataclass(frozen=True, slots=True)
-class _Lost:
+class _Lost(msgspec.Struct, frozen=True):
     """Devices that new replicas may not use although they are published without a taint."""
 
     foreign: Held

@@ -6,9 +6,10 @@ the deployment's last edit, is no evidence for anything.
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
@@ -46,8 +47,7 @@ class Saturation(StrEnum):
     """An autoscaler does not know the load."""
 
 
-@dataclass(frozen=True, slots=True)
-class Preferred:
+class Preferred(msgspec.Struct, frozen=True):
     """A deployment before a standby in the order."""
 
     deployment: ModelDeployment
@@ -71,8 +71,7 @@ class Preferred:
         return self.serving >= self.wanted > 0 and holds(self.item, Type.REPLICAS_SCHEDULED)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """Evidence about the deployments before a standby."""
 
     is_current: bool = True

@@ -6,9 +6,10 @@ deployment is read for the placement of another.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api.decode import InvalidObject

@@ -11,9 +11,9 @@ are removed when all of those serve.
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
+from typing import Final
 
 import msgspec
 
@@ -38,13 +38,15 @@ def revision(template: ReplicaTemplate) -> str:
     return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:_DIGITS]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Limits of a rollout, in replicas of the whole fleet."""
 
     unavailable: int = 1
     surge: int = 0
     paused: bool = False
+
+
+_LIMITS: Final = Limits()
 
 
 def limits(deployment: ModelDeployment) -> Limits:
@@ -63,8 +65,7 @@ def _share(count: int | str, replicas: int) -> Fraction:
     return Fraction(count)
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
+class Rollout(msgspec.Struct, frozen=True):
     """The replicas that are up to date, and those that wait for their turn, by key."""
 
     updated: frozenset[str]
@@ -74,7 +75,7 @@ class Rollout:
 def plan(
     desired: Mapping[str, ModelReplica],
     observed: Mapping[str, Object],
-    limits: Limits = Limits(),
+    limits: Limits = _LIMITS,
     surge: Collection[str] = (),
     missing: int = 0,
     first: Collection[str] = (),

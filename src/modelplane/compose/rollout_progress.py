@@ -6,8 +6,9 @@ progress is in the status. No clock is read: the time is that of the request, an
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from modelplane import scheduler
 from modelplane.api.listing import number_of
@@ -27,8 +28,7 @@ from modelplane.compose.wanted_replicas import replica_key
 _TYPE = ModelDeploymentCondition.PROGRESSING
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """Report of a deployment about its rollout; nothing without ``spec.rollout``."""
 
     status: dict[str, Any]

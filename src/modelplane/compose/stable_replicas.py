@@ -7,7 +7,8 @@ in any rollout.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api.listing import number_of

@@ -4,7 +4,6 @@ It is read from its ControllerRevision, and its ModelCache from the namespace.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -23,8 +22,7 @@ from modelplane.compose.rollout import revision
 CACHES: Final = "caches-of-namespace"
 
 
-@dataclass(frozen=True, slots=True)
-class Stable:
+class Stable(msgspec.Struct, frozen=True):
     """The template that a canary is compared with, as far as it is known."""
 
     template: ReplicaTemplate | None = None

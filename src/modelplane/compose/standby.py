@@ -5,10 +5,10 @@ The composition of a standby is that of a deployment with another number of repl
 keeps them.
 """
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
@@ -24,8 +24,7 @@ from modelplane.compose.rollout import is_draining
 from modelplane.compose.standby_state import left_s, step
 
 
-@dataclass(frozen=True, slots=True)
-class Standby:
+class Standby(msgspec.Struct, frozen=True):
     """A deployment's request with the replicas that it runs now, and what to report about that."""
 
     request: Request[ModelDeployment]

@@ -1,9 +1,9 @@
 """Tenancy: an object in a reserved namespace gets nothing new, and nothing of it is deleted."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import AdmittedReason, CommonCondition

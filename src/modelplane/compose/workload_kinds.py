@@ -7,9 +7,10 @@ a cluster, the writer for the control plane), because such an object would be or
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
+
+import msgspec
 
 from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE
@@ -31,8 +32,7 @@ class Place(Enum):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadKind:
+class WorkloadKind(msgspec.Struct, frozen=True):
     """A kind of children that is not our own."""
 
     group: str

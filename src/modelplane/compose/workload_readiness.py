@@ -1,12 +1,12 @@
 """Readiness of children that are not Modelplane's own, by their status: here, and in CEL for Crossplane."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Copies:
+
+class Copies(msgspec.Struct, frozen=True):
     """Ready once the status counts at least one serving copy.
 
     Not the workload's own ``Available``: with one copy and ``maxUnavailable: 1`` that is True at zero.
@@ -32,8 +32,7 @@ class Copies:
         return " && ".join(terms)
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True):
     """Ready once a condition is True, of any generation."""
 
     condition: str
@@ -49,8 +48,7 @@ class Finished:
         return f"object.status.conditions.exists(c, c.type == '{self.condition}' && c.status == 'True')"
 
 
-@dataclass(frozen=True, slots=True)
-class InPhase:
+class InPhase(msgspec.Struct, frozen=True):
     """Ready once it is in a phase."""
 
     phase: str
@@ -66,8 +64,7 @@ class InPhase:
         return f"object.status.{self.field} == '{self.phase}'"
 
 
-@dataclass(frozen=True, slots=True)
-class Reported:
+class Reported(msgspec.Struct, frozen=True):
     """Ready once a condition is True, of any generation, or each of its workloads has a ready copy.
 
     The condition alone would be False as soon as one of two copies is lost.

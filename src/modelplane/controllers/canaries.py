@@ -7,9 +7,11 @@ step, so that after a restart a decision needs new ones.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
+
+from msgspec.structs import replace
 
 from modelplane.api import labels
 from modelplane.api.canary import CanaryPhase, CanarySettings, CanaryStatus

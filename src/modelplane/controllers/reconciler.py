@@ -6,10 +6,11 @@ last, if it changed. All state is in the objects: after a crash the next control
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import filterfalse
 from typing import Any
+
+from msgspec.structs import replace
 
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as

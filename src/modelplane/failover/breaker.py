@@ -7,7 +7,8 @@ even if nothing tells whether it is lost.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from modelplane.failover.evidence import State
 from modelplane.failover.standing import Standing
@@ -15,8 +16,7 @@ from modelplane.failover.standing import Standing
 _ANSWERS = (State.REACHABLE, State.RETURNING)
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(msgspec.Struct, frozen=True):
     """A cluster's standing, and the region that it is in; empty for none."""
 
     standing: Standing

@@ -3,8 +3,9 @@
 No evidence is not bad evidence: a witness that knows nothing never makes a cluster worse.
 """
 
-from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
+
+import msgspec
 
 
 class State(StrEnum):
@@ -31,16 +32,14 @@ class Evidence(Enum):
     BAD = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Witness:
+class Witness(msgspec.Struct, frozen=True):
     """One witness; `cause` says in a part of a sentence what is bad."""
 
     evidence: Evidence = Evidence.UNKNOWN
     cause: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Witnesses:
+class Witnesses(msgspec.Struct, frozen=True):
     """The witnesses of one cluster.
 
     `api` is the connection to its API server, `data_path` what becomes of requests to its replicas, and

@@ -6,8 +6,9 @@ of one delay the others' by no more than one of them does.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+import msgspec
 
 from modelplane.failover.evidence import State
 from modelplane.failover.standing import Standing
@@ -28,8 +29,7 @@ Key: TypeAlias = tuple[str, str]
 """A cluster and a deployment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True):
     """Replicas of one deployment on one cluster, to be replaced if that is lost for `after_s`.
 
     `replaced` is true once enough replicas serve elsewhere. `namespace` is that of the deployment.
@@ -48,11 +48,10 @@ class Move:
         return self.cluster, self.deployment
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(msgspec.Struct, frozen=True):
     """The moves that may take place, by the time at which they were admitted, and what is left to admit."""
 
-    admitted: Mapping[Key, float] = field(default_factory=dict)
+    admitted: Mapping[Key, float] = {}
     replicas: float = PER_MINUTE
 
     def admit(

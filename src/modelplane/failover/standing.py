@@ -5,8 +5,10 @@ for each further time that it was lost within an hour, and 30 minutes at most. U
 it was lost adds up, so a cluster that comes and goes is left in the end.
 """
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from modelplane.failover.evidence import Evidence, State, Witnesses, finding
 
@@ -17,8 +19,7 @@ _COUNTED: Final = 8
 _ANSWERS: Final = "it was lost, and has not answered for long enough yet"
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """State of a cluster.
 
     `lost_s` is the time for which it was seen lost since it was last trusted, `answers_s` that since it

@@ -5,8 +5,10 @@ begins anew, as it does with an empty memory.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from modelplane.failover.breaker import Located, paused
 from modelplane.failover.evidence import State, Witnesses
@@ -16,8 +18,7 @@ from modelplane.failover.standing import Standing, advance
 STALL_S: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSeen:
+class ClusterSeen(msgspec.Struct, frozen=True):
     """Evidence about one cluster. `gone`: its InferenceCluster is being deleted."""
 
     witnesses: Witnesses
@@ -25,8 +26,7 @@ class ClusterSeen:
     gone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(msgspec.Struct, frozen=True):
     """Every InferenceCluster, the replicas that may have to be replaced, and the control plane's problem."""
 
     clusters: Mapping[str, ClusterSeen]
@@ -34,8 +34,7 @@ class Observation:
     own_problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(msgspec.Struct, frozen=True):
     """Report of failover to an owner: its own standing if it is a cluster, or its lost clusters.
 
     `lost` has the clusters whose replicas of a deployment are to be replaced, each with the cause; `paused`
@@ -43,17 +42,16 @@ class Watched:
     """
 
     standing: Standing | None = None
-    lost: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, str] = {}
     paused: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(msgspec.Struct, frozen=True):
     """Memory that one step leaves to the next; `paused` is the reason if the breaker is open."""
 
     at: float | None = None
-    standings: Mapping[str, Standing] = field(default_factory=dict)
-    pace: Pace = field(default_factory=Pace)
+    standings: Mapping[str, Standing] = {}
+    pace: Pace = msgspec.field(default_factory=Pace)
     paused: str = ""
 
     def of_cluster(self, name: str) -> Watched:

@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
 
+import msgspec
+
 from modelplane.api.mutual_tls import SERVER_DOMAIN, MutualTLSPhase
 
 CLIENT_NAME: Final = "gateway.modelplane.internal"
@@ -47,8 +49,7 @@ def server_name(uid: str) -> str:
     return f"{uid}.{SERVER_DOMAIN}"
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
+class Rollout(msgspec.Struct, frozen=True):
     """State of the rollout on one cluster."""
 
     phase: MutualTLSPhase = MutualTLSPhase.PLAIN
@@ -56,8 +57,7 @@ class Rollout:
     """Time since which no endpoint uses the protocol that is to be closed; None while one does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """Observations of a cluster."""
 
     wanted: bool
@@ -132,16 +132,14 @@ class Pair:
     key: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """Certificate of the fleet's gateway, and the authorities of the clusters' certificates, in PEM."""
 
     certificate: Pair
     authorities: str
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """Mutual TLS of one cluster, as the controllers have it."""
 
     rollout: Rollout = Rollout()
@@ -155,8 +153,7 @@ class Link:
     """The cause for which the rollout does not go on; empty if it is complete."""
 
 
-@dataclass(frozen=True, slots=True)
-class Validity:
+class Validity(msgspec.Struct, frozen=True):
     """Time for which a certificate is valid."""
 
     begins: datetime

@@ -4,8 +4,9 @@ A drain is shown with the largest limits, whatever ``spec.drain`` lets move at a
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api import labels

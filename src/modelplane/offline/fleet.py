@@ -6,10 +6,10 @@ their classes declare; a replica without a status has no endpoint.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api.cluster_origin import Source
@@ -65,8 +65,7 @@ class Unplannable(Exception):
     """Objects that prevent placement; the message says why, and the remedy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
+class Files(msgspec.Struct, frozen=True):
     """The objects of a fleet."""
 
     store: Store
@@ -78,8 +77,7 @@ class Files:
     """True if a server gave the objects. Nothing is assumed then: a cluster without a status is new."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """A placement of a deployment, and the fleet with the deployment's replicas in their places."""
 
     placement: scheduler.Placement

@@ -5,8 +5,9 @@ Pending.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api.decode import decode_as

@@ -5,8 +5,9 @@ One rule: an object that no file has does not exist. Nothing is "unknown".
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
@@ -34,11 +35,10 @@ def cluster_of(item: Mapping[str, Any]) -> str:
     return str(said.get(labels.CLUSTER, ""))
 
 
-@dataclass(slots=True)
-class Store:
+class Store(msgspec.Struct):
     """Objects by cluster, kind and name."""
 
-    _objects: dict[tuple[str, str, str], dict[tuple[str, str], Object]] = field(default_factory=dict)
+    _objects: dict[tuple[str, str, str], dict[tuple[str, str], Object]] = {}
 
     def copy(self) -> "Store":
         """Return a store with the same objects, which changes on its own."""
@@ -72,8 +72,7 @@ class Store:
             yield from slot.values()
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """Objects of files, and their problems."""
 
     objects: tuple[Object, ...]

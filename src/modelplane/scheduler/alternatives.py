@@ -1,6 +1,6 @@
 """Alternatives: the clusters that would take one more replica, where on them, and at what cost."""
 
-from dataclasses import dataclass
+import msgspec
 
 from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.cycle_state import CycleState
@@ -11,8 +11,7 @@ from modelplane.scheduler.turns import turns
 from modelplane.scheduler.types import Deployment, Fleet, PlacedEngine
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(msgspec.Struct, frozen=True):
     """A place for one more replica."""
 
     cluster: str
@@ -22,8 +21,7 @@ class Alternative:
     """True if any of its pods would be in a spot pool."""
 
 
-@dataclass(frozen=True, slots=True)
-class Alternatives:
+class Alternatives(msgspec.Struct, frozen=True):
     """The places, in the order of the deployment's policy without regard to spread, and the currency."""
 
     places: tuple[Alternative, ...]

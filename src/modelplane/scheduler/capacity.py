@@ -25,11 +25,12 @@ only if kube-scheduler chose its nodes well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import lcm
 from operator import or_
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from modelplane.scheduler.demand import Demand, Group, Load
 
@@ -64,8 +65,7 @@ class NodeCapacity(NamedTuple):
         return NodeCapacity(self.nodes + nodes, self.free + nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCapacity:
+class DeviceCapacity(msgspec.Struct, frozen=True):
     """A pool whose devices are counted. `devices` are those of one node, by entry.
 
     `lacking` are devices that cannot be had: vectors by entry, and how many nodes lack them.

@@ -11,9 +11,10 @@ import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final, TypeAlias
+
+import msgspec
 
 from modelplane.scheduler.cost import Cost, least_stranded
 from modelplane.scheduler.cycle_state import CycleState
@@ -29,8 +30,7 @@ _LAST: Final[Rank] = (math.inf,)
 """The rank of a cluster that has no place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """A cluster that accepted no (further) replica, and its refusal."""
 
     cluster: Cluster

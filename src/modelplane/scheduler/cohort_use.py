@@ -7,7 +7,8 @@ device is kept as a sum to which every later change is added.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.quotas import DeviceKey, Limit, Quota
@@ -15,24 +16,22 @@ from modelplane.scheduler.reservation import Reservation
 from modelplane.scheduler.types import Cluster, Fleet, PlacedEngine, Pool, Replica
 
 
-@dataclass(slots=True)
-class _Limits:
+class _Limits(msgspec.Struct):
     """Limits on the devices of a class, and the names of their quotas, in two lists.
 
     Pairs would be objects by the ten thousand, for which Python's garbage collector would stop a placement.
     """
 
-    names: list[str] = field(default_factory=list)
-    limits: list[Limit] = field(default_factory=list)
+    names: list[str] = []
+    limits: list[Limit] = []
 
 
-@dataclass(slots=True)
-class _There:
+class _There(msgspec.Struct):
     """Engines that are there in pools of a class, with their pools and quotas, in three lists."""
 
-    names: list[str] = field(default_factory=list)
-    pools: list[Pool] = field(default_factory=list)
-    engines: list[Sequence[PlacedEngine]] = field(default_factory=list)
+    names: list[str] = []
+    pools: list[Pool] = []
+    engines: list[Sequence[PlacedEngine]] = []
 
 
 class CohortUse:

@@ -1,7 +1,9 @@
 """State of one scheduling cycle, shared by its steps."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from modelplane.scheduler.cost import currency_of
 from modelplane.scheduler.filters import admit
@@ -17,8 +19,7 @@ from modelplane.scheduler.types import Cluster, Deployment, Fleet
 from modelplane.scheduler.verdict import Rejected
 
 
-@dataclass(frozen=True, slots=True)
-class CycleState:
+class CycleState(msgspec.Struct, frozen=True):
     """The deployment to place, the clusters by name, and the ledgers and placer of this cycle.
 
     Prices are compared in `currency`.

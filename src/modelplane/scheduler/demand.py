@@ -3,11 +3,10 @@
 A vector has one number for each device entry of the pool, in published order.
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True, order=True):
     """The devices that one pod takes from its node.
 
     Kubernetes chooses the devices when it binds the pod. If several entries satisfy a request, it may choose
@@ -20,23 +19,21 @@ class Demand:
     exact: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Group:
+class Group(msgspec.Struct, frozen=True, order=True):
     """Pods of one pool that Kubernetes puts on different nodes: one pod, or those of a gang.
 
     `pods` has the demand of each kind of pod, and how many of it there are.
     """
 
     pods: tuple[tuple[Demand, int], ...]
-    size: int = field(init=False, repr=False, compare=False)
-    """Number of pods, and of nodes."""
+    size: int = 0
+    """Number of pods, and of nodes, from `pods`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", sum(count for _, count in self.pods))
+        msgspec.structs.force_setattr(self, "size", sum(count for _, count in self.pods))
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(msgspec.Struct, frozen=True):
     """Load of an engine on one pool: equal groups of pods that claim devices."""
 
     group: Group

@@ -4,7 +4,8 @@ While every replica is placed, no refusal is examined.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from modelplane.api.listing import listing, number_of
 from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity

@@ -5,9 +5,10 @@ A cluster is counted once, under the refusal of the pool that came closest to a 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
+
+import msgspec
 
 from modelplane.api.listing import in_order, listing
 from modelplane.cel import ObservedValue
@@ -53,8 +54,7 @@ class Block(Enum):
     PRIORITY = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Refusal of a pool, or, if `pool` is empty, of a cluster. `reads` are the device values compared.
 
     `remedy` is the change that ends this refusal, if the compared values tell it; another may follow.
@@ -70,8 +70,7 @@ class Refusal:
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(msgspec.Struct, frozen=True):
     """A change, and the clusters that would then take a replica."""
 
     change: str
@@ -83,8 +82,7 @@ class Remedy:
         return f"{self.change} (then {len(self.clusters)} clusters would do)"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(msgspec.Struct, frozen=True):
     """Missing replicas and the reasons.
 
     `clusters` is the number of clusters; `refusals` are in order of cluster name and published pool, and
@@ -100,7 +98,7 @@ class Diagnosis:
     blocked: str = ""
     remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = ()
-    causes: Mapping[str, Unmet] = field(default_factory=dict)
+    causes: Mapping[str, Unmet] = {}
     block: Block = Block.NONE
     """The cause of `blocked`."""
     preempted: bool = False

@@ -14,8 +14,9 @@ already come first, the same ones are found again in the meantime.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.placer import Offer
@@ -26,8 +27,7 @@ _MOST_CLUSTERS: Final = 16
 _MOST_CANDIDATES: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Displacement:
+class Displacement(msgspec.Struct, frozen=True):
     """The place of a replica once others are gone. `replicas` has also those that leave anyway."""
 
     cluster: str

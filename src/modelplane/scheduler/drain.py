@@ -9,7 +9,8 @@ delays no other. Nor does a replacement that has been starting for too long.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from modelplane.api.drain import Cordon
 from modelplane.scheduler.cycle_state import CycleState

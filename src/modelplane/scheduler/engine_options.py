@@ -5,10 +5,11 @@ Different engines may use different pools. Free capacity plays no part here.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from operator import attrgetter
 from typing import Final, TypeAlias
+
+import msgspec
 
 from modelplane.scheduler import amounts
 from modelplane.scheduler.demand import Group, Load
@@ -29,8 +30,7 @@ _DEVICES: Final = attrgetter("devices")
 _OPENNESS: Final = attrgetter("cordon", "spot", "blocked")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """One way to place an engine: the pool and claims of each member, and the load on each pool."""
 
     pools: tuple[int, ...]
@@ -38,8 +38,7 @@ class Option:
     loads: tuple[tuple[int, Load], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
+class EngineOptions(msgspec.Struct, frozen=True):
     """The options of an engine: in published order, one pool before two.
 
     `refused` has, for each pool, the reason why the whole engine does not fit there.

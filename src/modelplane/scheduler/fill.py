@@ -4,8 +4,10 @@ By price, they are then placed together where that is cheaper.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from modelplane.scheduler import rearrangement
 from modelplane.scheduler.cluster_queue import ClusterQueue, Refused
@@ -23,8 +25,7 @@ _OTHERS: Final = 8
 """Clusters without a new replica that may be cheaper than those that have one."""
 
 
-@dataclass(frozen=True, slots=True)
-class New:
+class New(msgspec.Struct, frozen=True):
     """A replica to be made."""
 
     cluster: str
@@ -32,8 +33,7 @@ class New:
     engines: tuple[PlacedEngine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
+class Filled(msgspec.Struct, frozen=True):
     """The placed replicas; if some are missing, also the refusal of every cluster, and the pools tried."""
 
     placed: tuple[New, ...] = ()

@@ -7,8 +7,10 @@ without claims takes nothing.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from modelplane.api.node_pools import Accounting
 from modelplane.scheduler.capacity import DeviceCapacity, FreeCapacity, NodeCapacity
@@ -38,13 +40,12 @@ _Entry: TypeAlias = tuple[Sequence[PlacedEngine], int, Sequence[PlacedEngine]]
 """Sign (1 taken, -1 returned) and engines, which may share capacity that is counted already."""
 
 
-@dataclass(slots=True)
-class _Account:
+class _Account(msgspec.Struct):
     """The running total of the entries of a cluster's log."""
 
     summed: int = 0
-    nodes: Counter[str] = field(default_factory=Counter)
-    groups: dict[str, Counter[Group]] = field(default_factory=dict)
+    nodes: Counter[str] = msgspec.field(default_factory=Counter)
+    groups: dict[str, Counter[Group]] = {}
 
 
 class Ledger:

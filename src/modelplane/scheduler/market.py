@@ -1,7 +1,8 @@
 """Markets: spot and on-demand pools, and what a deployment says of them."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from modelplane.api.spot_settings import SpotFallback
 
@@ -14,8 +15,7 @@ class Market(StrEnum):
     SPOT = "spot"
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(msgspec.Struct, frozen=True):
     """Consent to spot pools, with the number of replicas that are on others, and the place without room."""
 
     base_on_demand: int = 0

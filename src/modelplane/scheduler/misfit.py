@@ -1,7 +1,8 @@
 """Misfits: why no choice of pools has capacity for the engines, with the numbers that were compared."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from modelplane.scheduler import amounts
 from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
@@ -11,8 +12,7 @@ from modelplane.scheduler.types import Cluster, Engine, Pool
 from modelplane.scheduler.verdict import Reason, Rejected
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(msgspec.Struct, frozen=True):
     """No choice of pools fits: the refusal of each pool, for the first engine without an option."""
 
     engine: str

@@ -3,15 +3,14 @@
 An existing replica is in exactly one of `assignments` and `dropped`.
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.diagnosis import Diagnosis
 from modelplane.scheduler.types import PlacedEngine, Replica
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True):
     """One replica on one cluster.
 
     `replica` is the existing object's name, empty for a new one. `retained`: it exists. `leaving`: it
@@ -39,8 +38,7 @@ class Assignment:
     """Its pools that are spot."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(msgspec.Struct, frozen=True):
     """An existing replica (by object name) that is not kept, where it was, and the positive reason."""
 
     replica: str
@@ -49,13 +47,12 @@ class Dropped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """Assignments in order of cluster, index and name; dropped replicas; the diagnosis; the currency."""
 
     assignments: tuple[Assignment, ...] = ()
     dropped: tuple[Dropped, ...] = ()
-    diagnosis: Diagnosis = field(default_factory=Diagnosis)
+    diagnosis: Diagnosis = msgspec.field(default_factory=Diagnosis)
     currency: str = ""
     displaces: tuple[Replica, ...] = ()
     """Replicas of lower priority that are to leave for a missing one, and do not leave yet."""

@@ -5,12 +5,13 @@ published order, an engine in one pool before one that is in two.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, product
 from math import prod
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from modelplane.api.placement import PlacementPolicy
 from modelplane.scheduler import misfit
@@ -42,16 +43,14 @@ class Offer(NamedTuple):
     cost: Cost
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(msgspec.Struct, frozen=True):
     """An option of each engine, and their cost as the policy compares it."""
 
     options: tuple[Option, ...]
     amounts: Amounts
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(msgspec.Struct, frozen=True):
     """The options of a new replica on clusters whose pools are alike, free capacity apart.
 
     `options` is None if some engine has none. `costs` are by the identity of the option, `amounts` those that

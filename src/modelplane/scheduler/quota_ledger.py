@@ -6,7 +6,8 @@ refuses new replicas only.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from modelplane.scheduler.cohort_use import CohortUse
 from modelplane.scheduler.ledger import Ledger
@@ -16,8 +17,7 @@ from modelplane.scheduler.types import Cluster, Fleet, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason, Rejected
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """Use of one limit: what is used of it, and what may be used in addition, borrowed devices included."""
 
     limit: Limit

@@ -4,7 +4,9 @@ The numbers are those of the ledger that placements use.
 """
 
 from collections import Counter
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.quota_ledger import QuotaLedger
@@ -14,8 +16,7 @@ from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Fleet
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaUse:
+class QuotaUse(msgspec.Struct, frozen=True):
     """Use of a device of a class: by the namespaces of the quota, and what the fleet's pools have of it."""
 
     class_name: str

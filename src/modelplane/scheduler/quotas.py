@@ -5,8 +5,9 @@ the borrower's `borrowing` and the lenders' `lending`. Devices that a quota does
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 
 class DeviceKey(NamedTuple):
@@ -19,8 +20,7 @@ class DeviceKey(NamedTuple):
         return f"{self.device} devices of class {self.class_name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """Limits on a device of a class; an empty `device` is the first of the class.
 
     `borrowing` and `lending` are None if they are not limited.
@@ -38,8 +38,7 @@ class Limit:
         return 0 if self.lending is None else max(self.nominal - self.lending, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(msgspec.Struct, frozen=True):
     """One DeviceQuota.
 
     With a `problem`, its limits are not known: it refuses every new replica of its namespaces. `namespaces`
@@ -53,7 +52,7 @@ class Quota:
     limits: tuple[Limit, ...] = ()
     problem: str = ""
     priority_classes: tuple[str, ...] = ()
-    priorities: Mapping[str, int] = field(default_factory=dict)
+    priorities: Mapping[str, int] = {}
     preempting: frozenset[str] = frozenset()
     preempts: bool = False
 

@@ -7,8 +7,9 @@ and of these the cheapest sum.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+import msgspec
 
 from modelplane.api.placement import PlacementPolicy
 from modelplane.scheduler.best_fit import Amounts
@@ -95,15 +96,14 @@ def _added(*parts: Amounts) -> Amounts:
     return tuple(map(sum, zip(*parts, strict=True)))
 
 
-@dataclass(slots=True)
-class _Search:
+class _Search(msgspec.Struct):
     """The cheapest places for some replicas on one cluster."""
 
     cluster: Cluster
     capacities: Sequence[FreeCapacity]
     ways: Sequence[Way]
     budget: SearchBudget
-    _found: dict[int, tuple[Way, ...] | None] = field(default_factory=dict)
+    _found: dict[int, tuple[Way, ...] | None] = {}
 
     def costs(self, most: int) -> list[Amounts]:
         """Return the least cost of no replica, one, and so on, up to as many as fit."""

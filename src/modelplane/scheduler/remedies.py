@@ -7,9 +7,11 @@ with a larger pool.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.cel import ObservedValue, SelectorError
@@ -155,8 +157,7 @@ def _least(fits: Callable[[int], bool], most: int) -> int:
     return high
 
 
-@dataclass(frozen=True, slots=True)
-class _Edit:
+class _Edit(msgspec.Struct, frozen=True):
     """An edited deployment, the edit in words, and the clusters that it may help on."""
 
     change: str

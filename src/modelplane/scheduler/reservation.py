@@ -1,12 +1,11 @@
 """Reservation: the place of a replica that comes first and does not exist yet."""
 
-from dataclasses import dataclass
+import msgspec
 
 from modelplane.scheduler.types import Deployment, PlacedEngine, Replica
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True):
     """A place on a cluster for a replica of a deployment.
 
     Replicas `instead_of` which it is to be placed still hold capacity; it takes only what it needs beyond.

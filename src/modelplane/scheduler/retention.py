@@ -18,8 +18,10 @@ not serve yields to older ones and to those that serve: it leaves, as if it did 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from modelplane.scheduler import failover
 from modelplane.scheduler.cycle_state import CycleState
@@ -38,8 +40,7 @@ HELD: Final = "already placed, and an edit that it does not fit does not reach i
 _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason.DEVICES_COMPETE)
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """The replica stays, with these engines. `grows`: they take capacity that it does not hold yet.
 
     `waits`: it is to leave when its turn comes. `held`: it stays as it is, because an edit does not reach it.
@@ -53,8 +54,7 @@ class Kept:
     held: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
+class Leaving(msgspec.Struct, frozen=True):
     """The replica stays as it is until a replacement is ready, or as `until` says."""
 
     replica: Replica
@@ -62,8 +62,7 @@ class Leaving:
     until: str = "a replacement is ready"
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(msgspec.Struct, frozen=True):
     """The replica is not kept."""
 
     replica: Replica

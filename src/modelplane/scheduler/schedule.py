@@ -4,7 +4,8 @@ Existing replicas are inputs: none is moved to improve a placement.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from modelplane.scheduler import failover
 from modelplane.scheduler.cycle_state import CycleState

@@ -1,7 +1,8 @@
 """Surge: replicas that a rollout places in addition to those that the deployment asks for."""
 
 from collections.abc import Collection
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from modelplane.scheduler.placement import Placement
 from modelplane.scheduler.schedule import schedule

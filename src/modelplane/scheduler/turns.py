@@ -8,8 +8,10 @@ for it (`displacement`). Nothing of this is stored: each placement derives it an
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from modelplane.cel import SelectorError
 from modelplane.scheduler.cycle_state import CycleState
@@ -31,15 +33,14 @@ _MOST_DISPLACING: Final = 4
 """Deployments for which replicas are being displaced at a time, each for one replica."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(msgspec.Struct, frozen=True):
     """Reservations of the deployments that come first, and the replicas that leave for them, with the reason.
 
     `may_displace` is false while as many displace others as may at a time.
     """
 
     reservations: tuple[Reservation, ...] = ()
-    displaced: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    displaced: Mapping[tuple[str, str], str] = {}
     may_displace: bool = True
 
     def note(self) -> str:

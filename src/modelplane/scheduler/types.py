@@ -9,8 +9,9 @@ caller that cannot list everything does not schedule.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from modelplane.api.devices import Claim
 from modelplane.api.drain import Cordon
@@ -25,8 +26,7 @@ from modelplane.scheduler.market import Market, Spot
 from modelplane.scheduler.quotas import Quota
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(msgspec.Struct, frozen=True):
     """One entry of an InferenceClass's devices, as the pool publishes it.
 
     Attribute keys are `name` (of the driver's domain) or `domain/name`; capacities are quantities as text.
@@ -37,12 +37,11 @@ class Device:
     count: int
     claim: Claim = Claim.DRA
     device_class_name: str = ""
-    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
-    capacity: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, AttributeValue] = {}
+    capacity: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Taint:
+class Taint(msgspec.Struct, frozen=True):
     """A taint of an InferenceCluster."""
 
     key: str
@@ -54,8 +53,7 @@ class Taint:
         return f"{self.key}{value}:{self.effect}"
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
+class Toleration(msgspec.Struct, frozen=True):
     """A deployment's toleration. No `effect` tolerates both; `Exists` with an empty key, every taint."""
 
     key: str = ""
@@ -64,8 +62,7 @@ class Toleration:
     effect: TaintEffect | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Usable:
+class Usable(msgspec.Struct, frozen=True):
     """Part of a pool that new replicas may use, as observed: `nodes` nodes, less devices on some of them.
 
     `lacking` has vectors of devices that a node lacks, by entry of the pool, and how many nodes lack them.
@@ -77,8 +74,7 @@ class Usable:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(msgspec.Struct, frozen=True):
     """A node pool: `nodes` is its maximum size, `devices` are those of each node, in published order.
 
     `usable` is None if nothing was observed: then all of it may be used. It limits new replicas only.
@@ -107,8 +103,7 @@ class Pool:
         return self.nodes if self.usable is None else min(self.usable.nodes, self.nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(msgspec.Struct, frozen=True):
     """Optional kinds of the cluster: DRA, LeaderWorkerSets (gangs), InferencePools (endpoint pickers), and
     LLMInferenceServices, which `needs_llm_inference_service` if KServe is to run engines there.
     """
@@ -120,8 +115,7 @@ class Capabilities:
     needs_llm_inference_service: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True):
     """One InferenceCluster. `not_ready` is the reason why it is not `ready`, as part of a sentence.
 
     `cache_storage` is the StorageClass of volumes that many pods may mount; without it there are no caches.
@@ -133,7 +127,7 @@ class Cluster:
     """
 
     name: str
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
     ready: bool = True
     not_ready: str = ""
     gateway_address: str = ""
@@ -149,14 +143,16 @@ class Cluster:
     lost: str = ""
     doubt: str = ""
     returning: bool = False
-    smallest_node: int = field(init=False, repr=False, compare=False)
+    smallest_node: int = 0
     """Devices of the smallest node that a pod takes alone; 0 if some pods of a pool may share a node."""
-    currencies: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    currencies: tuple[str, ...] = ()
     """The currency of each pool that has prices."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "smallest_node", min(map(_stranding, self.pools), default=0))
-        object.__setattr__(self, "currencies", tuple(each.currency for each in self.pools if each.currency))
+        msgspec.structs.force_setattr(self, "smallest_node", min(map(_stranding, self.pools), default=0))
+        msgspec.structs.force_setattr(
+            self, "currencies", tuple(each.currency for each in self.pools if each.currency)
+        )
 
 
 def _stranding(pool: Pool) -> int:
@@ -179,8 +175,7 @@ class Phase(StrEnum):
     DECODE = "Decode"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRequest:
+class DeviceRequest(msgspec.Struct, frozen=True):
     """Devices that each pod of a member needs on its node; all `selectors` (CEL) must match one device."""
 
     name: str
@@ -188,8 +183,7 @@ class DeviceRequest:
     selectors: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """One role of an engine. `pods` is how many of it one copy of the engine has, each on its own node."""
 
     role: Role = Role.STANDALONE
@@ -197,8 +191,7 @@ class Member:
     requests: tuple[DeviceRequest, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(msgspec.Struct, frozen=True):
     """A serving unit of a replica; it goes to one pool, or its members to pools that a fabric joins."""
 
     name: str
@@ -212,20 +205,18 @@ class Engine:
         return any(member.role is not Role.STANDALONE for member in self.members)
 
 
-@dataclass(frozen=True, slots=True)
-class CacheFootprint:
+class CacheFootprint(msgspec.Struct, frozen=True):
     """The clusters with the deployment's ModelCache; `known` is false while the cache cannot be read.
 
     `regions` are those that may have it; empty allows all.
     """
 
     known: bool
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
     regions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Priority:
+class Priority(msgspec.Struct, frozen=True):
     """Priority of a deployment: the `value` of its PriorityClass, whose name is empty if it has none.
 
     `preempts` is true if its quota and its class let it displace replicas of lower priority. A `problem` is
@@ -238,8 +229,7 @@ class Priority:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(msgspec.Struct, frozen=True):
     """One ModelDeployment. `cache` is None if it refers to none. `most_per_hour` is in billionths.
 
     `regions` are those that may serve it; empty allows all. `picks` is true if an endpoint picker chooses the
@@ -252,7 +242,7 @@ class Deployment:
     uid: str
     replicas: int
     engines: tuple[Engine, ...]
-    cluster_selector: Mapping[str, str] = field(default_factory=dict)
+    cluster_selector: Mapping[str, str] = {}
     cache: CacheFootprint | None = None
     tolerations: tuple[Toleration, ...] = ()
     picks: bool = False
@@ -277,8 +267,7 @@ class Deployment:
         return self.created or "~", self.namespace, self.name
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedRequest:
+class ResolvedRequest(msgspec.Struct, frozen=True):
     """A device request that a pool's DRA device serves, as in the pods' ResourceClaim."""
 
     name: str
@@ -287,8 +276,7 @@ class ResolvedRequest:
     selectors: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedMember:
+class PlacedMember(msgspec.Struct, frozen=True):
     """A member with its pool. One without claims needs no node of its own."""
 
     role: Role
@@ -297,8 +285,7 @@ class PlacedMember:
     claims: tuple[ResolvedRequest, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedEngine:
+class PlacedEngine(msgspec.Struct, frozen=True):
     """An engine with its members' pools."""
 
     name: str
@@ -306,8 +293,7 @@ class PlacedEngine:
     members: tuple[PlacedMember, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Replica:
+class Replica(msgspec.Struct, frozen=True):
     """One observed ModelReplica. `deleting` is true if its deletion was requested, at the time `deleted`.
 
     `created` is its creation time; both are texts that sort by time. `unreachable` is the reason why its
@@ -353,8 +339,7 @@ class Replica:
         return self.ready and not (self.withdrawn or self.unreachable)
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(msgspec.Struct, frozen=True):
     """Every InferenceCluster, ModelReplica of every deployment, and DeviceQuota, in any order.
 
     A replica that was decided and is not observed yet belongs here too: its capacity is taken. One that was

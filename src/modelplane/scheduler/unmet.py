@@ -5,8 +5,9 @@ meet from one that these devices do not meet, and both from conditions that excl
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from modelplane.cel import NoMatch
 from modelplane.cel.conditions import conditions, reads
@@ -20,8 +21,7 @@ from modelplane.scheduler.verdict import Rejected
 _LONGEST: Final = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Unmet:
+class Unmet(msgspec.Struct, frozen=True):
     """The fault of a request's conditions; `condition` is empty if no single one is at fault."""
 
     condition: str = ""

@@ -4,7 +4,8 @@ The numbers are those of the ledger that placements use.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from modelplane.api.node_pools import Accounting
 from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
@@ -15,8 +16,7 @@ from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Fleet, Pool
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(msgspec.Struct, frozen=True):
     """An amount, as declared, in use, and usable; more may be in use than exist if the pool is overcommitted.
 
     Without an observation, all that is declared is usable.
@@ -33,8 +33,7 @@ class Amount:
         return max(self.usable - self.taken, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """One pool, with its nodes if it counts nodes, or its devices by entry."""
 
     cluster: str

@@ -3,9 +3,10 @@
 Every rejection has a reason and the compared values.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
+
+import msgspec
 
 from modelplane.cel import ObservedValue
 
@@ -39,13 +40,11 @@ class Reason(IntEnum):
     OVER_QUOTA = 24
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(msgspec.Struct, frozen=True):
     """The filter accepts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(msgspec.Struct, frozen=True):
     """A rejection. `subject` is the taint or request concerned, `detail` the values compared.
 
     `reads` are the device values that selectors read before they refused. `remedy` is the change that ends

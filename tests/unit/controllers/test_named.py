@@ -1,9 +1,9 @@
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers import named

@@ -19,11 +19,11 @@ are `engine:pool*N`. A placement is shown in the same way, `pool+pool` for a gan
 `cluster/index pool` for a new replica, `name@...` for a kept one, `name@... leaving`.
 """
 
-import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from modelplane.scheduler import (
@@ -214,8 +214,8 @@ def shown(placement: Placement) -> list[str]:
 def with_selector(wanted: Deployment, expression: str) -> Deployment:
     """Return the deployment with one selector in place of those of its first member."""
     [first, *_] = wanted.engines
-    member = dataclasses.replace(first.members[0], requests=(DeviceRequest("gpu", 1, (expression,)),))
-    return dataclasses.replace(wanted, engines=(dataclasses.replace(first, members=(member,)),))
+    member = msgspec.structs.replace(first.members[0], requests=(DeviceRequest("gpu", 1, (expression,)),))
+    return msgspec.structs.replace(wanted, engines=(msgspec.structs.replace(first, members=(member,)),))
 
 
 class Language:

@@ -1,9 +1,9 @@
 """Serving several requests from the devices of one node."""
 
-import dataclasses
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
 from modelplane.scheduler import (
@@ -39,7 +39,7 @@ def serve(requests: tuple[DeviceRequest, ...], entries: tuple[Device, ...]) -> l
     )
     verdict = devices(requests, entries, selection, SearchBudget())
     if isinstance(verdict, Rejected):
-        return dataclasses.replace(verdict, reads=(), remedy="", selectors=())
+        return msgspec.structs.replace(verdict, reads=(), remedy="", selectors=())
     return [f"{claim.name}={claim.device_class_name}*{claim.count}" for claim in verdict.claims]
 
 
@@ -86,7 +86,7 @@ BIG, SMALL = entry("big", 141, 2), entry("small", 24, 2)
         ),
         pytest.param(
             (DeviceRequest("x", 1, (f'device.driver == "g" && {request("x", 200).selectors[0]}',)),),
-            (dataclasses.replace(BIG, driver="nic"), SMALL),
+            (msgspec.structs.replace(BIG, driver="nic"), SMALL),
             Rejected(Reason.NO_MATCHING_DEVICE, "x", "memory is 24Gi"),
             id="of those that do not match, the one on which the selector came farther is told first",
         ),

@@ -1,9 +1,9 @@
 """Drains: what moves now, what waits and why, and what a cordon keeps away."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from modelplane.api.drain import Cordon
 from modelplane.scheduler import (

@@ -1,9 +1,9 @@
 """Evictions: replicas on nodes that are taken back leave at once, and the last one that serves stays."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from modelplane.scheduler import (
     Cluster,

@@ -1,9 +1,9 @@
 """Replicas of a deployment with failover while clusters are lost, in doubt, or come back."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from modelplane.scheduler import (
     Cluster,

@@ -1,9 +1,9 @@
 """Which of several places that would all do gets a replica."""
 
-import dataclasses
 from itertools import product
 from random import Random
 
+import msgspec
 import pytest
 
 from modelplane.scheduler import (
@@ -78,7 +78,7 @@ def test_on_a_tie_a_replica_goes_where_it_strands_the_fewest_devices() -> None:
     assert where(schedule(fleet, deployment(2))) == ["a/eight", "b/one"], "spread comes first"
 
 
-FREE_DEVICE = dataclasses.replace(gpus(2), name="free", claim=Claim.SYNTHETIC, device_class_name="")
+FREE_DEVICE = msgspec.structs.replace(gpus(2), name="free", claim=Claim.SYNTHETIC, device_class_name="")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def some_deployment(random: Random, policy: PlacementPolicy) -> Deployment:
         )
         for number in range(random.randint(1, 2))
     )
-    return dataclasses.replace(deployment(1, policy, currency="USD"), engines=engines)
+    return msgspec.structs.replace(deployment(1, policy, currency="USD"), engines=engines)
 
 
 def cheapest_by_trying_everything(fleet: Fleet, wanted: Deployment) -> tuple[int, ...] | None:
@@ -240,8 +240,8 @@ def forced(
     held: list[Replica] = []
     total = (0, 0, 0)
     for number, (engine, only) in enumerate(zip(wanted.engines, chosen, strict=True)):
-        alone = dataclasses.replace(wanted, engines=(engine,), policy=None, uid=f"u{number}")
-        there = dataclasses.replace(each, pools=(only,))
+        alone = msgspec.structs.replace(wanted, engines=(engine,), policy=None, uid=f"u{number}")
+        there = msgspec.structs.replace(each, pools=(only,))
         placement = schedule(Fleet((there,), tuple(held)), alone)
         if not placement.assignments:
             return []

@@ -1,10 +1,10 @@
 """Priorities: the order in which deployments get devices, and which replicas leave for others."""
 
-from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from modelplane.api.drain import Cordon
 from modelplane.scheduler import (

@@ -1,9 +1,9 @@
 """Quotas: what is refused, with which numbers, and what is never taken away."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from modelplane.api.drain import Cordon
 from modelplane.scheduler import (

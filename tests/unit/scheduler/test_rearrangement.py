@@ -1,11 +1,11 @@
 """Replicas of several engines are placed together where that is cheaper than one by one."""
 
-import dataclasses
 import importlib.util
 from pathlib import Path
 from random import Random
 from types import ModuleType
 
+import msgspec
 import pytest
 
 from modelplane.scheduler import (
@@ -83,7 +83,7 @@ def test_more_replicas_are_placed_where_they_fit_only_together() -> None:
     wanted = deployment(2, BIG, SMALL)
     assert pools_of(schedule(fleet, wanted, together=False)) == ["a/large a/large"]
     assert pools_of(schedule(fleet, wanted)) == ["a/large a/few"] * 2
-    third = schedule(fleet, dataclasses.replace(wanted, replicas=3))
+    third = schedule(fleet, msgspec.structs.replace(wanted, replicas=3))
     assert (len(third.assignments), third.diagnosis.placed) == (2, 2)
     assert [(each.cluster, each.pool) for each in third.diagnosis.refusals] == [("a", "large"), ("a", "few")]
 
@@ -116,7 +116,7 @@ def test_replicas_that_run_stay_where_they_are() -> None:
     wanted = deployment(1, BIG, SMALL)
     [first] = schedule(FLEET, wanted).assignments
     there = Replica("ml", "r", "uid", "qwen", first.cluster, first.index, first.engines)
-    after = schedule(Fleet(FLEET.clusters, (there,)), dataclasses.replace(wanted, replicas=3))
+    after = schedule(Fleet(FLEET.clusters, (there,)), msgspec.structs.replace(wanted, replicas=3))
     assert [each.engines for each in after.assignments if each.retained] == [first.engines]
     assert len(after.assignments) == 3
 

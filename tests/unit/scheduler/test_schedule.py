@@ -1,8 +1,8 @@
 """Where replicas go: each case is a fleet, what exists, a deployment, and the placement."""
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from modelplane.cel import SelectorError
@@ -595,24 +595,26 @@ def test_an_assignment_carries_the_claims_of_each_member(say: Any) -> None:
 def test_a_member_without_requests_rides_along_at_no_cost(say: Any) -> None:
     want = say.deployment("1: 100Gi*8 +4")
     leader, worker = want.engines[0].members
-    engine = dataclasses.replace(want.engines[0], members=(leader, dataclasses.replace(worker, requests=())))
-    placement = schedule(say.fleet("a: h200 x1"), dataclasses.replace(want, engines=(engine,)))
+    engine = msgspec.structs.replace(
+        want.engines[0], members=(leader, msgspec.structs.replace(worker, requests=()))
+    )
+    placement = schedule(say.fleet("a: h200 x1"), msgspec.structs.replace(want, engines=(engine,)))
     assert placement.assignments[0].engines[0].members[1] == PlacedMember(Role.WORKER, "h200", 4, ())
 
 
 def test_a_synthetic_device_steers_but_is_not_claimed(say: Any) -> None:
     want = say.deployment("1: 100Gi*8")
     member = want.engines[0].members[0]
-    nic = dataclasses.replace(
+    nic = msgspec.structs.replace(
         member.requests[0],
         name="nic",
         count=1,
         selectors=('device.attributes["nic.nvidia.com"].linkType == "infiniband"',),
     )
-    engine = dataclasses.replace(
-        want.engines[0], members=(dataclasses.replace(member, requests=(*member.requests, nic)),)
+    engine = msgspec.structs.replace(
+        want.engines[0], members=(msgspec.structs.replace(member, requests=(*member.requests, nic)),)
     )
-    placement = schedule(say.fleet("a: a100 x1, h200 x1"), dataclasses.replace(want, engines=(engine,)))
+    placement = schedule(say.fleet("a: a100 x1, h200 x1"), msgspec.structs.replace(want, engines=(engine,)))
     assert [claim.name for claim in placement.assignments[0].engines[0].members[0].claims] == ["gpu"]
 
 

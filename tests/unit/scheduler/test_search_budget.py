@@ -1,10 +1,10 @@
 """How much one placement may search."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from modelplane import cel
 from modelplane.scheduler import (

@@ -1,10 +1,10 @@
 """Spot pools: which replicas are placed there, at which price, and which of them leave first."""
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from modelplane.api.spot_settings import SpotFallback
 from modelplane.scheduler import (

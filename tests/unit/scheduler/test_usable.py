@@ -1,8 +1,7 @@
 """What is observed of a pool limits new replicas, and takes nothing from those that exist."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from modelplane.scheduler import (
     Accounting,

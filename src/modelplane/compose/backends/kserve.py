@@ -9,8 +9,9 @@ Sources: the LLMInferenceService of KServe v0.20 (``serving.kserve.io/v1alpha2``
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from modelplane.api import labels
 from modelplane.api.engines import ENGINE_PORT, Phase, Role

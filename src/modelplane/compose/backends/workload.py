@@ -5,7 +5,6 @@ Names do not depend on the content, except for immutable objects.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import Any, Final
 
@@ -55,8 +54,7 @@ class Marks(msgspec.Struct, frozen=True):
     """On the pods of the whole replica that take requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(msgspec.Struct, frozen=True):
     """One engine of a replica, placed on a cluster."""
 
     replica: ModelReplica
@@ -67,9 +65,9 @@ class Workload:
     """Labels by which its pods are found."""
     port: int = ENGINE_PORT
     """Port of the engine itself; another one if a sidecar has the pod's."""
-    taints: Mapping[str, tuple[NodeTaint, ...]] = field(default_factory=dict)
+    taints: Mapping[str, tuple[NodeTaint, ...]] = {}
     """Taints of the nodes, by pool."""
-    copies: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    copies: Mapping[tuple[str, str], str] = {}
     """Names of Secrets and ConfigMaps on the cluster, by kind and name of the original."""
     form: Form = Form.LATEST
     """The fields that Modelplane adds to the pods."""

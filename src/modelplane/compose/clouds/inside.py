@@ -1,19 +1,19 @@
 """Inside a cluster of a cloud: components of its serving stack, and storage for ModelCaches."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from modelplane.api.clouds import Cloud, traits
 from modelplane.api.serving_stack import StackStorage, VolumeBinding
 from modelplane.api.stack_components import ComponentName
 
 
-@dataclass(frozen=True, slots=True)
-class Inside:
+class Inside(msgspec.Struct, frozen=True):
     """The components that only clusters of a cloud need, and its StorageClass."""
 
-    components: Mapping[ComponentName, Mapping[str, Any]] = field(default_factory=dict)
+    components: Mapping[ComponentName, Mapping[str, Any]] = {}
     """Their values for this cluster, by name."""
     storage: StackStorage | None = None
     """None if the cloud has none, or while a parameter is unknown."""

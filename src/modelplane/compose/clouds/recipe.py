@@ -1,8 +1,9 @@
 """Recipe: the row of a cloud. It says of what a cluster of the cloud is composed."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from modelplane.api.cluster_origin import Source
 from modelplane.api.inference_class import Provisioning
@@ -13,8 +14,7 @@ from modelplane.compose.clouds.provider import Account, Provider
 from modelplane.compose.clouds.site import Parts, Site
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(msgspec.Struct, frozen=True):
     """A cloud: the kind of its clusters, their providers, and the modules that compose them."""
 
     source: Source

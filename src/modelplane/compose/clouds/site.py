@@ -5,8 +5,9 @@ exists is ``Waiting`` until then: the flow keeps it as it is if it exists alread
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from modelplane.api import labels
 from modelplane.api.cloud_settings import Credentials
@@ -48,8 +49,7 @@ Parts = Iterator[Desired | Waiting]
 Spec = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Site(Generic[Owner]):
+class Site(msgspec.Struct, Generic[Owner], frozen=True):
     """A cluster of a cloud that is being composed."""
 
     request: Request[Any]

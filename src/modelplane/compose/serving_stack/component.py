@@ -1,8 +1,9 @@
 """Component: the row of a part of the serving stack."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from modelplane.api.serving_stack import ServingStack, Versions
 from modelplane.api.stack_components import ComponentName, ComponentSettings, ComponentState
@@ -23,8 +24,7 @@ _COMPOSED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """A stack that is being composed, and the components that it consists of."""
 
     request: Request[ServingStack]
@@ -57,8 +57,7 @@ def _no_values(_plan: Plan) -> Values:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
+class Component(msgspec.Struct, frozen=True):
     """A part of the stack: a chart, objects, or settings of another component."""
 
     name: ComponentName

@@ -5,10 +5,10 @@ setting is invalid or another component degrades, everything stays as it is.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
+
 from modelplane.api.meta import Object
 from modelplane.api.names import composed_name
 from modelplane.api.reason_meanings import ALARMING
@@ -138,7 +140,7 @@ def _composed(
             if is_release(manifest):
                 manifest = remote.write(child, used)
             elif child.cluster:
-                manifest = remote.write(replace(child, manifest=mark(owner, child)), used)
+                manifest = remote.write(msgspec.structs.replace(child, manifest=mark(owner, child)), used)
             yield child.key, Child(manifest, _is_ready(child, observation))
 
 

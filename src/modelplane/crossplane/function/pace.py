@@ -9,9 +9,11 @@ written every few seconds instead of with each child, and an owner without chang
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from modelplane.api.decode import decode_as
 from modelplane.api.meta import Object, kind_name

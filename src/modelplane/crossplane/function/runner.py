@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
+import msgspec
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from google.protobuf.message import DecodeError
 
@@ -156,7 +157,7 @@ class Runner:
             return composition
         guards = (*composition.guards, *given.possible_guards(core))
         connects = not asked.kubeconfig_problem
-        guarded = replace(composition, guards=guards)
+        guarded = msgspec.structs.replace(composition, guards=guards)
         beside = companions(kind, decoded, guarded, core, composed, connects=connects)
         return decided(question.owner, observation, composition, beside, given, self._now())
 
@@ -176,7 +177,9 @@ class Runner:
     def _placed(self, composer: Composer, request: Request[Any]) -> Composition | Blocked:
         listed = request.found("replicas")
         taken = (*listed, *self._reservations.others(request.owner.metadata.uid, listed))
-        return composer.compose(replace(request, required={**request.required, "replicas": taken}))
+        return composer.compose(
+            msgspec.structs.replace(request, required={**request.required, "replicas": taken})
+        )
 
 
 def _question(

@@ -6,8 +6,9 @@ through DRA, otherwise the first that serves them at all.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from modelplane.api.devices import Claim
 from modelplane.cel import Match, NoMatch, Quantity
@@ -22,8 +23,7 @@ from modelplane.scheduler.verdict import Reason, Rejected
 _STATE_COST: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(msgspec.Struct, frozen=True):
     """The member's requests can be served. `claims` are those that go through DRA; they make the `demand`."""
 
     claims: tuple[ResolvedRequest, ...]

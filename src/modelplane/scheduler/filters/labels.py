@@ -1,11 +1,11 @@
 """Comparing wanted labels with those that there are (Kubernetes' matchLabels)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """A wanted label, as key=value, that the cluster does not have, and the difference in words."""
 
     wanted: str

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from modelplane.api.decode import decode_as
@@ -112,10 +113,10 @@ def keys(
     changed: datetime | None = None,
 ) -> GatewayKeys | None:
     """Return the keys that the InferenceGateway is to compose."""
-    request = replace(asked(backend), required={CLUSTERS.key: clusters}, now=NOW)
+    request = msgspec.structs.replace(asked(backend), required={CLUSTERS.key: clusters}, now=NOW)
     if changed:
         fields = [{"manager": "crossplane", "time": f"{changed:%Y-%m-%dT%H:%M:%SZ}"}]
-        request = replace(request, observed={KEY: {"metadata": {"managedFields": fields}}})
+        request = msgspec.structs.replace(request, observed={KEY: {"metadata": {"managedFields": fields}}})
     given: dict[str, Any] = {KEY: found}
     if reported:
         given[gateway.STATE] = (state.manifest(reported, "modelplane-system"),)

@@ -1,16 +1,16 @@
 """The zones of an EKS cluster, with the ranges of the public and the private subnet in each."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from string import ascii_lowercase
+
+import msgspec
 
 from modelplane.api.eks_cluster import EKSCluster
 from modelplane.compose.clouds import address_ranges
 from modelplane.compose.clouds.site import Site
 
 
-@dataclass(frozen=True, slots=True)
-class Zone:
+class Zone(msgspec.Struct, frozen=True):
     """An availability zone of the cluster."""
 
     index: int
