@@ -1,6 +1,5 @@
 """What holds for every fleet and every deployment, whatever they look like."""
 
-import dataclasses
 import itertools
 import re
 from collections import Counter
@@ -8,6 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TypeAlias
 
+import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -141,7 +141,7 @@ def test_no_pool_is_given_more_than_it_has(
     fleet: tuple[Cluster, ...], first: Deployment, second: Deployment
 ) -> None:
     ours = replicas_of(UID, schedule(Fleet(fleet), first).assignments)
-    other = dataclasses.replace(second, uid="uid-other")
+    other = msgspec.structs.replace(second, uid="uid-other")
     theirs = replicas_of("uid-other", schedule(Fleet(fleet, ours), other).assignments)
     amounts = (amount for each in usage(Fleet(fleet, ours + theirs)) for amount in each.amounts)
     assert [amount for amount in amounts if amount.taken > amount.total] == []
@@ -164,7 +164,7 @@ def test_the_order_of_the_input_changes_nothing(
     fleet: tuple[Cluster, ...], deployment: Deployment, ready: bool, random: Random
 ) -> None:
     existing = replicas_of(UID, schedule(Fleet(fleet), deployment).assignments, ready)
-    edited = dataclasses.replace(deployment, replicas=2)
+    edited = msgspec.structs.replace(deployment, replicas=2)
     shuffled_clusters, shuffled_replicas = list(fleet), list(existing)
     random.shuffle(shuffled_clusters)
     random.shuffle(shuffled_replicas)
@@ -187,12 +187,12 @@ def test_what_runs_stays_when_nothing_is_edited(fleet: tuple[Cluster, ...], depl
 def test_trouble_and_new_labels_move_nothing(fleet: tuple[Cluster, ...], deployment: Deployment) -> None:
     first = schedule(Fleet(fleet), deployment)
     troubled = tuple(
-        dataclasses.replace(
+        msgspec.structs.replace(
             cluster,
             ready=False,
             labels={"tier": "retired"},
             gateway_address="",
-            pools=tuple(dataclasses.replace(pool, nodes=0) for pool in cluster.pools),
+            pools=tuple(msgspec.structs.replace(pool, nodes=0) for pool in cluster.pools),
             taints=(Taint("t", "", Effect.NO_SCHEDULE),),
         )
         for cluster in fleet
@@ -307,7 +307,7 @@ def test_a_fit_is_found_exactly_where_trying_every_choice_finds_one(
 ) -> None:
     deployment = Deployment("ml-team", "qwen", UID, 1, engines)
     for cluster in fleet:
-        open_cluster = dataclasses.replace(cluster, ready=True, gateway_address="192.0.2.1", taints=())
+        open_cluster = msgspec.structs.replace(cluster, ready=True, gateway_address="192.0.2.1", taints=())
         found = bool(schedule(Fleet((open_cluster,)), deployment).assignments)
         assert found == fits_somehow(deployment, open_cluster)
 
@@ -316,7 +316,7 @@ def test_two_engines_share_pools_where_taking_the_first_that_fits_would_fail() -
     """The smallest fleet on which placing one engine after the other, with no way back, finds nothing."""
     claim = (ResolvedRequest("gpu", "gpu", 1, (MEMORY.format(20),)),)
     big = Device("gpu", "gpu.example.com", 1, Claim.DRA, "gpu", capacity={"memory": "141Gi"})
-    small = dataclasses.replace(big, capacity={"memory": "24Gi"})
+    small = msgspec.structs.replace(big, capacity={"memory": "24Gi"})
     cluster = Cluster(
         "a", gateway_address="192.0.2.1", pools=(Pool("big", 1, (big,)), Pool("small", 1, (small,)))
     )
@@ -394,7 +394,7 @@ def test_deployments_that_were_given_the_same_room_settle(sizes: list[int], seed
             free = size - sum(each.ready for each in there if each.cluster == f"c{at}")
             waiting = [each for each in there if each.cluster == f"c{at}" and not each.ready]
             for each in waiting[:free]:
-                there[there.index(each)] = dataclasses.replace(each, ready=True)
+                there[there.index(each)] = msgspec.structs.replace(each, ready=True)
     assert Counter(each.deployment_uid for each in there if each.ready) == Counter(
         {team.uid: team.replicas for team in teams if team.replicas}
     )
@@ -408,12 +408,12 @@ def placed_of(fleet: Fleet, deployment: Deployment) -> int:
 def enlarged(fleet: Fleet, name: str, pool: str, nodes: int) -> Fleet:
     def grown(cluster: Cluster) -> Cluster:
         pools = tuple(
-            dataclasses.replace(each, nodes=each.nodes + nodes) if each.name == pool else each
+            msgspec.structs.replace(each, nodes=each.nodes + nodes) if each.name == pool else each
             for each in cluster.pools
         )
-        return dataclasses.replace(cluster, pools=pools) if cluster.name == name else cluster
+        return msgspec.structs.replace(cluster, pools=pools) if cluster.name == name else cluster
 
-    return dataclasses.replace(fleet, clusters=tuple(map(grown, fleet.clusters)))
+    return msgspec.structs.replace(fleet, clusters=tuple(map(grown, fleet.clusters)))
 
 
 def relaxed(deployment: Deployment, request: str, before: str, after: str) -> Deployment:
@@ -421,13 +421,13 @@ def relaxed(deployment: Deployment, request: str, before: str, after: str) -> De
         return text.replace(f'quantity("{before}")', f'quantity("{after}")')
 
     engines = tuple(
-        dataclasses.replace(
+        msgspec.structs.replace(
             engine,
             members=tuple(
-                dataclasses.replace(
+                msgspec.structs.replace(
                     member,
                     requests=tuple(
-                        dataclasses.replace(each, selectors=tuple(map(edited, each.selectors)))
+                        msgspec.structs.replace(each, selectors=tuple(map(edited, each.selectors)))
                         if each.name == request
                         else each
                         for each in member.requests
@@ -438,7 +438,7 @@ def relaxed(deployment: Deployment, request: str, before: str, after: str) -> De
         )
         for engine in deployment.engines
     )
-    return dataclasses.replace(deployment, engines=engines)
+    return msgspec.structs.replace(deployment, engines=engines)
 
 
 @settings(max_examples=300, deadline=None)
@@ -463,11 +463,11 @@ def test_a_proposed_change_places_one_more(
         elif match := re.fullmatch(r'relax memory from (\w+) to (\w+) in request "(\w+)"', remedy.change):
             assert placed_of(fleet, relaxed(after, match[3], match[1], match[2])) > diagnosis.placed
         elif remedy.change == "tolerate taint t:NoSchedule" or remedy.change == "tolerate taint t:NoExecute":
-            tolerant = dataclasses.replace(after, tolerations=(Toleration("t", Operator.EXISTS),))
+            tolerant = msgspec.structs.replace(after, tolerations=(Toleration("t", Operator.EXISTS),))
             assert placed_of(fleet, tolerant) > diagnosis.placed
         else:
             assert remedy.change == "remove tier=prod from the clusterSelector"
-            assert placed_of(fleet, dataclasses.replace(after, cluster_selector={})) > diagnosis.placed
+            assert placed_of(fleet, msgspec.structs.replace(after, cluster_selector={})) > diagnosis.placed
 
 
 @given(clusters(), deployments, st.sets(st.sampled_from(("eu", "us", "ap")), min_size=1), st.booleans())
@@ -477,7 +477,7 @@ def test_no_replica_is_placed_or_kept_outside_the_regions(
     """A replica outside leaves; only one on a cluster of unknown region is kept on doubt."""
     before = schedule(Fleet(fleet), wanted)
     existing = replicas_of(UID, before.assignments, ready)
-    ruled = dataclasses.replace(wanted, regions=tuple(sorted(allowed)))
+    ruled = msgspec.structs.replace(wanted, regions=tuple(sorted(allowed)))
     regions = {each.name: each.region for each in fleet}
     for found in (Fleet(fleet), Fleet(fleet, existing)):
         for each in schedule(found, ruled).assignments:
