@@ -5,33 +5,26 @@ reads an object that decodes and that a person wrote: one with an owner is Model
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modelplane.api import labels
-from modelplane.api.aks_cluster import AKSCluster
-from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.api.eks_cluster import EKSCluster
-from modelplane.api.gke_cluster import GKECluster
-from modelplane.api.inference_class import InferenceClass
-from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.kinds import Kind
-from modelplane.api.meta import GROUP, LabelSelector, Model
-from modelplane.api.model_cache import ModelCache
-from modelplane.api.model_deployment import Member, ModelDeployment, ReplicaSettings
-from modelplane.api.model_endpoint import ModelEndpoint
-from modelplane.api.model_service import ModelService
-from modelplane.api.nebius_cluster import NebiusCluster
-from modelplane.api.node_pools import CAPACITY_BLOCKS, FabricType
-from modelplane.api.serving_stack import ServingStack
-from modelplane.api.vultr_cluster import VultrCluster
+from modelplane.api.meta import GROUP, LabelSelector
 from modelplane.host.addresses import is_loopback
 from modelplane.offline.diagnostics import Path, nearest, shown
 
 if TYPE_CHECKING:
     from modelplane.api.containers import Container
+    from modelplane.api.inference_class import InferenceClass
+    from modelplane.api.inference_cluster import InferenceCluster
+    from modelplane.api.inference_gateway import InferenceGateway
+    from modelplane.api.model_cache import ModelCache
+    from modelplane.api.model_deployment import Member, ModelDeployment, ReplicaSettings
+    from modelplane.api.model_endpoint import ModelEndpoint
+    from modelplane.api.model_service import ModelService
+    from modelplane.api.serving_stack import ServingStack
 
 
 class Advice(NamedTuple):
@@ -51,19 +44,20 @@ def advice(kind: Kind, value: Mapping[str, Any]) -> Iterator[Advice]:
         return
     if decoded.metadata.owner_references:
         return
-    for type_, check in RULES:
-        if isinstance(decoded, type_):
-            yield from check(decoded)
+    for check in RULES.get(kind.name, ()):
+        yield from check(decoded)
 
 
-def _gateway_name(gateway: InferenceGateway) -> Iterator[Advice]:
+def _gateway_name(gateway: "InferenceGateway") -> Iterator[Advice]:
     """Warn of a gateway that serves no ModelService."""
+    from modelplane.api.inference_gateway import DEFAULT_NAME  # noqa: PLC0415  for gateways only
+
     if gateway.metadata.name != DEFAULT_NAME:
         message = f"only the InferenceGateway named {DEFAULT_NAME} is used: rename it to {DEFAULT_NAME}"
         yield Advice(("metadata", "name"), message)
 
 
-def _open_gateway(gateway: InferenceGateway) -> Iterator[Advice]:
+def _open_gateway(gateway: "InferenceGateway") -> Iterator[Advice]:
     """Warn of a gateway that serves every request by default, where it is known not to be on loopback."""
     address = gateway.status.address or ""
     host = address.rpartition(":")[0] or address
@@ -75,15 +69,18 @@ def _open_gateway(gateway: InferenceGateway) -> Iterator[Advice]:
         yield Advice(("spec",), message, at_key=True)
 
 
-def _stack_of_no_cluster(stack: ServingStack) -> Iterator[Advice]:
+def _stack_of_no_cluster(stack: "ServingStack") -> Iterator[Advice]:
     """Warn of a stack that installs nothing."""
     if not stack.spec.cluster_name:
         message = "a stack without clusterName installs nothing: an InferenceCluster makes its own"
         yield Advice(("spec",), message, at_key=True)
 
 
-def _provisioning_of_existing(cluster: InferenceCluster) -> Iterator[Advice]:
+def _provisioning_of_existing(cluster: "InferenceCluster") -> Iterator[Advice]:
     """Warn of settings for clusters that Modelplane creates, on one that exists."""
+    from modelplane.api.cluster_origin import Source  # noqa: PLC0415  for clusters only
+    from modelplane.api.node_pools import CAPACITY_BLOCKS, FabricType  # noqa: PLC0415  as above
+
     if cluster.spec.cluster.source is not Source.EXISTING:
         return
     for index, pool in enumerate(cluster.spec.node_pools):
@@ -102,9 +99,6 @@ def _provisioning_of_existing(cluster: InferenceCluster) -> Iterator[Advice]:
             yield Advice((*path, "fabric"), message, at_key=True)
 
 
-_WITH_POOLS: Final = (InferenceCluster, AKSCluster, EKSCluster, GKECluster, NebiusCluster, VultrCluster)
-
-
 def _initial_above_maximum(cluster: Any) -> Iterator[Advice]:
     """Warn of pools that start with more nodes than autoscaling allows."""
     for index, pool in enumerate(cluster.spec.node_pools):
@@ -117,18 +111,18 @@ def _initial_above_maximum(cluster: Any) -> Iterator[Advice]:
             yield Advice(("spec", "nodePools", index, "nodeCount"), message)
 
 
-def _cluster_selector_of_deployment(deployment: ModelDeployment) -> Iterator[Advice]:
+def _cluster_selector_of_deployment(deployment: "ModelDeployment") -> Iterator[Advice]:
     """Warn of labels that clusters do not have."""
     path, settings = _settings(deployment)
     yield from _cluster_selector((*path, "clusterSelector"), settings.cluster_selector)
 
 
-def _cluster_selector_of_cache(cache: ModelCache) -> Iterator[Advice]:
+def _cluster_selector_of_cache(cache: "ModelCache") -> Iterator[Advice]:
     """Warn of labels that clusters do not have."""
     yield from _cluster_selector(("spec", "clusterSelector"), cache.spec.cluster_selector)
 
 
-def _endpoint_selectors(service: ModelService) -> Iterator[Advice]:
+def _endpoint_selectors(service: "ModelService") -> Iterator[Advice]:
     """Warn of labels that endpoints do not have, and of a selector without labels."""
     for index, entry in enumerate(service.spec.endpoints):
         path = ("spec", "endpoints", index, "selector", "matchLabels")
@@ -192,7 +186,7 @@ def _bare(key: str) -> str:
     return key.removeprefix(labels.PREFIX)
 
 
-def _device_selectors(deployment: ModelDeployment) -> Iterator[Advice]:
+def _device_selectors(deployment: "ModelDeployment") -> Iterator[Advice]:
     """Warn of attributes that no device can have."""
     for path, member in _members(deployment):
         for index, request in enumerate(member.node_selector.devices if member.node_selector else ()):
@@ -202,7 +196,7 @@ def _device_selectors(deployment: ModelDeployment) -> Iterator[Advice]:
                 yield from (Advice(where, message) for message in messages)
 
 
-def _missed_cards(deployment: ModelDeployment) -> Iterator[Advice]:
+def _missed_cards(deployment: "ModelDeployment") -> Iterator[Advice]:
     """Warn of selectors that a card would match if it had all of its nominal memory."""
     for path, member in _members(deployment):
         for index, request in enumerate(member.node_selector.devices if member.node_selector else ()):
@@ -217,7 +211,7 @@ def _missed_cards(deployment: ModelDeployment) -> Iterator[Advice]:
                 yield Advice((*path, *where), message)
 
 
-def _overstated_memory(class_: InferenceClass) -> Iterator[Advice]:
+def _overstated_memory(class_: "InferenceClass") -> Iterator[Advice]:
     """Warn of memory that the card of a device does not publish."""
     from modelplane.catalogue.cards import overstatements  # noqa: PLC0415  few files have a class
 
@@ -251,7 +245,7 @@ def _impossible(found: re.Match[str]) -> str:
     return ""
 
 
-def _hub_model_beside_cache(deployment: ModelDeployment) -> Iterator[Advice]:
+def _hub_model_beside_cache(deployment: "ModelDeployment") -> Iterator[Advice]:
     """Warn of an engine that downloads its model although a cache is mounted."""
     _, settings = _settings(deployment)
     if settings.model_cache_ref is None:
@@ -283,7 +277,7 @@ def _hub_model(container: "Container") -> str:
     return named if re.fullmatch(_HUB_ID, named) else ""
 
 
-def _engine_flags(deployment: ModelDeployment) -> Iterator[Advice]:
+def _engine_flags(deployment: "ModelDeployment") -> Iterator[Advice]:
     """Warn of flags that the engine refuses, or that contradict its pods."""
     from modelplane.offline.engine_advice import warnings  # noqa: PLC0415  reads a table of flags
 
@@ -295,7 +289,7 @@ def _engine_flags(deployment: ModelDeployment) -> Iterator[Advice]:
                 yield Advice((*where, *word), message, at_key=len(word) == 1)
 
 
-def _undefined_variables(deployment: ModelDeployment) -> Iterator[Advice]:
+def _undefined_variables(deployment: "ModelDeployment") -> Iterator[Advice]:
     """Warn of a reference to a variable that nothing sets: the program receives its characters."""
     from modelplane.compose.engine_variables import undefined  # noqa: PLC0415  as the flags
 
@@ -307,7 +301,7 @@ def _undefined_variables(deployment: ModelDeployment) -> Iterator[Advice]:
                 yield Advice((*where, *each.path), each.message)
 
 
-def _endpoint_url(endpoint: ModelEndpoint) -> Iterator[Advice]:
+def _endpoint_url(endpoint: "ModelEndpoint") -> Iterator[Advice]:
     """Warn of a host that means another machine to the gateway, and of a path that is not used."""
     found = re.match(_URL, endpoint.spec.url)
     if found is None:
@@ -328,33 +322,38 @@ _URL: Final = r"https?://(?P<host>\[[^\]]*\]|[^/?#:]+)(?::\d+)?(?P<path>[^?#]*)"
 _LOOPBACK: Final = frozenset({"localhost", "[::1]", "0.0.0.0", "[::]"})  # noqa: S104  compared, not bound
 
 
-def _settings(deployment: ModelDeployment) -> tuple[Path, ReplicaSettings]:
+def _settings(deployment: "ModelDeployment") -> "tuple[Path, ReplicaSettings]":
     template = deployment.spec.template
     return (("spec",), deployment.spec) if template is None else (("spec", "template", "spec"), template.spec)
 
 
-def _members(deployment: ModelDeployment) -> Iterator[tuple[Path, Member]]:
+def _members(deployment: "ModelDeployment") -> "Iterator[tuple[Path, Member]]":
     path, _ = _settings(deployment)
     for index, engine in enumerate(deployment.replica_template().engines):
         for number, member in enumerate(engine.members):
             yield (*path, "engines", index, "members", number), member
 
 
-RULES: Final[tuple[tuple[type[Model], Callable[[Any], Iterator[Advice]]], ...]] = (
-    (InferenceClass, _overstated_memory),
-    (InferenceGateway, _gateway_name),
-    (InferenceGateway, _open_gateway),
-    (InferenceCluster, _provisioning_of_existing),
-    *((type_, _initial_above_maximum) for type_ in _WITH_POOLS),
-    (ModelCache, _cluster_selector_of_cache),
-    (ModelDeployment, _cluster_selector_of_deployment),
-    (ModelDeployment, _device_selectors),
-    (ModelDeployment, _missed_cards),
-    (ModelDeployment, _hub_model_beside_cache),
-    (ModelDeployment, _engine_flags),
-    (ModelDeployment, _undefined_variables),
-    (ModelEndpoint, _endpoint_url),
-    (ModelService, _endpoint_selectors),
-    (ServingStack, _stack_of_no_cluster),
-)
-"""Each rule, with the type of the objects that it reads."""
+RULES: Final[Mapping[str, Sequence[Callable[[Any], Iterator[Advice]]]]] = {
+    "AKSCluster": (_initial_above_maximum,),
+    "EKSCluster": (_initial_above_maximum,),
+    "GKECluster": (_initial_above_maximum,),
+    "InferenceClass": (_overstated_memory,),
+    "InferenceCluster": (_provisioning_of_existing, _initial_above_maximum),
+    "InferenceGateway": (_gateway_name, _open_gateway),
+    "ModelCache": (_cluster_selector_of_cache,),
+    "ModelDeployment": (
+        _cluster_selector_of_deployment,
+        _device_selectors,
+        _missed_cards,
+        _hub_model_beside_cache,
+        _engine_flags,
+        _undefined_variables,
+    ),
+    "ModelEndpoint": (_endpoint_url,),
+    "ModelService": (_endpoint_selectors,),
+    "NebiusCluster": (_initial_above_maximum,),
+    "ServingStack": (_stack_of_no_cluster,),
+    "VultrCluster": (_initial_above_maximum,),
+}
+"""The rules for objects of each kind. Kinds by name: to import their types takes long, and few are needed."""
