@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from pathlib import Path
+from typing import Any, Final
 
 import click
 
@@ -71,6 +72,11 @@ def status(home: Path | None, output: str) -> None:
 
 Counts = dict[str, dict[str, int]]
 
+_COUNTED: Final = frozenset(
+    {"InferenceCluster", "InferenceGateway", "ModelDeployment", "ModelReplica", "ModelService"}
+)
+"""Kinds whose objects are counted, by name: to import their types takes longer than all the rest."""
+
 
 def _gateway_problem(place: Home) -> str:
     from modelplane.host.errors import LocalError
@@ -84,30 +90,32 @@ def _gateway_problem(place: Home) -> str:
 
 async def _objects(place: Home) -> tuple[Counts, list[str]]:
     """Return the number of objects, and of Ready ones, by kind; and what is closed of the clusters."""
-    from modelplane.cli import cordons
-    from modelplane.controllers import fleet_resources
+    from modelplane.api.kinds import KINDS
     from modelplane.kube.client import Client
     from modelplane.kube.errors import KubernetesError
+    from modelplane.kube.resources import Resource
 
-    kinds = (
-        fleet_resources.INFERENCE_CLUSTERS,
-        fleet_resources.INFERENCE_GATEWAYS,
-        fleet_resources.MODEL_DEPLOYMENTS,
-        fleet_resources.MODEL_REPLICAS,
-        fleet_resources.MODEL_SERVICES,
-    )
     counted: Counts = {}
     closed: list[str] = []
     try:
         async with Client.from_kubeconfig(str(place.kubeconfig), timeout_s=2.0) as client:
-            for kind in kinds:
-                items = (await client.list(kind)).items
-                counted[kind.kind] = {"total": len(items), "ready": sum(map(_ready, items))}
-                if kind is fleet_resources.INFERENCE_CLUSTERS:
-                    closed = [said for each in items for said in cordons.closed(each)]
+            for kind in (each for each in KINDS if each.name in _COUNTED):
+                resource = Resource(kind.group, kind.version, kind.name, kind.plural, kind.namespaced)
+                items = (await client.list(resource)).items
+                counted[kind.name] = {"total": len(items), "ready": sum(map(_ready, items))}
+                closed += [said for each in items for said in _closed(each)]
     except (KubernetesError, ValueError) as error:
         raise UserError(f"the API server says: {error}") from error
     return counted, closed
+
+
+def _closed(item: dict[str, Any]) -> list[str]:
+    """Return what is closed of an object, if it is a cluster with taints."""
+    if not item.get("spec", {}).keys() & {"taints", "poolTaints"}:
+        return []
+    from modelplane.cli import cordons
+
+    return cordons.closed(item)
 
 
 def _document(

@@ -1,13 +1,15 @@
 """Readiness of children, as observed."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
-from modelplane.compose.composition import Readiness
 from modelplane.compose.conditions import SYNCED
 from modelplane.compose.workload_kinds import row_of
+
+if TYPE_CHECKING:
+    from modelplane.compose.composition import Readiness
 
 
 def exists(_child: Object) -> bool:
@@ -45,7 +47,7 @@ def observed_generation(item: Object, type_: str) -> int:
     return int(found.get("observedGeneration", synced.get("observedGeneration", 0))) if found else 0
 
 
-def when_condition(type_: str) -> Readiness:
+def when_condition(type_: str) -> "Readiness":
     """Ready while a condition of the child is True."""
     return lambda child: holds(child, type_)
 
