@@ -31,7 +31,8 @@ from typing import Any, cast
 import litellm_proxy
 
 from modelplane.gateway.envoy.access_log import access_log
-from modelplane.gateway.envoy.files import LISTENERS, WITH_MODULE, files
+from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.keys import KeyFile
 from modelplane.gateway.models import ModelFile

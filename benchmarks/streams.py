@@ -32,7 +32,8 @@ import h2.connection
 import h2.events
 import msgspec
 
-from modelplane.gateway.envoy.files import WITH_MODULE, files
+from modelplane.gateway.envoy.file_names import WITH_MODULE
+from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
 from modelplane.gateway.keys import KeyEntry, KeyFile, NamespaceEntry
 from modelplane.gateway.models import ModelFile, ServiceEntry

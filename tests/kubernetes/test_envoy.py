@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from modelplane.gateway.envoy.files import CLUSTERS
+from modelplane.gateway.envoy.file_names import CLUSTERS
 from modelplane.gateway.envoy.routes import routes_file
 from modelplane.gateway.table import Backend, Route
 from modelplane.host.private_files import write_private

@@ -14,7 +14,8 @@ import pytest
 
 from modelplane.controllers import issuing
 from modelplane.gateway.envoy import mutual_tls as envoy_mutual_tls
-from modelplane.gateway.envoy.files import LISTENERS, WITH_MODULE, files
+from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.mutual_tls import CLIENT_NAME, Identity, Pair, server_name

@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from modelplane.gateway.envoy.files import CLUSTERS
-from modelplane.gateway.envoy.mutual_tls import FOLDER
-from modelplane.gateway.envoy.routes import ROUTES
-from modelplane.gateway.envoy.tls import TLS
+from modelplane.gateway.envoy.file_names import CLUSTERS, MUTUAL_TLS, ROUTES, TLS
 from modelplane.host import unix_sockets
 from modelplane.host.errors import LocalError
 from modelplane.proxy import module
@@ -25,7 +22,7 @@ def reload_problem(directory: Path) -> str:
     counts = stats(directory, "[.]update_(rejected|failure|time)$")
     sources = {CLUSTERS: "cluster_manager.cds", module.listeners_of(directory): "listener_manager.lds"}
     sources |= {f"{ROUTES}{path.name}": f".rds.{path.stem}" for path in (directory / ROUTES).glob("*.json")}
-    for folder in (TLS, FOLDER):
+    for folder in (TLS, MUTUAL_TLS):
         sources |= {
             f"{folder}{path.name}": f"sds.{path.stem}" for path in (directory / folder).glob("*.json")
         }

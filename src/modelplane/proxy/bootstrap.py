@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from modelplane.gateway.envoy.clusters import CA_BUNDLE
-from modelplane.gateway.envoy.files import CLUSTERS, files
+from modelplane.gateway.envoy.file_names import CLUSTERS
+from modelplane.gateway.envoy.files import files
 from modelplane.gateway.table import Listener, Table
 from modelplane.host.errors import LocalError
 from modelplane.host.private_files import write_private

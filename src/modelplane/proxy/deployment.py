@@ -13,7 +13,7 @@ from modelplane.api.meta import GATEWAY_NAMESPACE
 from modelplane.api.rejected import Rejected
 from modelplane.gateway import service_address
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
-from modelplane.gateway.envoy.tls import takes_tls
+from modelplane.gateway.envoy.file_names import takes_tls
 from modelplane.gateway.ledger import Ledger
 from modelplane.gateway.load import Load
 from modelplane.kube import resources

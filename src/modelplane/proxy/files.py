@@ -8,8 +8,8 @@ that does not exist yet. If Envoy rejects a file, it keeps its configuration;
 from collections.abc import Mapping
 from pathlib import Path
 
-from modelplane.gateway.envoy import mutual_tls
-from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, WITH_MODULE, transition
+from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, MUTUAL_TLS, WITH_MODULE
+from modelplane.gateway.envoy.files import transition
 from modelplane.gateway.envoy.module import PRIVATE
 from modelplane.host.private_files import write_private
 
@@ -36,7 +36,7 @@ def write(directory: Path, files: Mapping[str, str]) -> bool:
 
 def _order(path: str) -> tuple[int, str]:
     """Order files so that none refers to a later one: secrets, clusters, routes, listeners."""
-    return -1 if path.startswith((PRIVATE, mutual_tls.FOLDER)) else _ORDER.get(path, 1), path
+    return -1 if path.startswith((PRIVATE, MUTUAL_TLS)) else _ORDER.get(path, 1), path
 
 
 def _current(directory: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from modelplane.api.meta import GATEWAY_NAMESPACE, Object
-from modelplane.gateway.envoy.files import LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.proxy.directory import Write

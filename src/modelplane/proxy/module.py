@@ -10,9 +10,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from modelplane.gateway.envoy import listeners, module
-from modelplane.gateway.envoy.files import LISTENERS, WITH_MODULE
-from modelplane.gateway.table import Listener
+from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
 from modelplane.host.private_files import write_private
 
 BOOTSTRAP = "bootstrap.json"
@@ -34,6 +32,8 @@ def place(directory: Path, library: Path | None, envoy: Path | None) -> str:
 
     ``library`` is None if there is none. One that ``envoy`` cannot load is not kept.
     """
+    from modelplane.gateway.envoy import module  # noqa: PLC0415 - heavy, and only to start an Envoy
+
     ours = directory / _FOLDER / f"lib{module.NAME}.so"
     if library is None or envoy is None:
         ours.unlink(missing_ok=True)
@@ -86,6 +86,9 @@ def missing(directory: Path) -> str:
 
 def _refused(directory: Path, envoy: Path) -> str:
     """Return why an Envoy cannot load the module of a directory; empty if it can."""
+    from modelplane.gateway.envoy import listeners  # noqa: PLC0415 - heavy, and only to start an Envoy
+    from modelplane.gateway.table import Listener  # noqa: PLC0415 - as above
+
     listener = listeners.resource(Listener("trial", "127.0.0.1", 0), with_module=True)
     manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
     del manager["rds"]  # its file does not exist yet

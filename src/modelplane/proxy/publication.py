@@ -24,10 +24,8 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.inference_gateway import DEFAULT_NAME
-from modelplane.gateway.envoy.files import CLUSTERS
+from modelplane.gateway.envoy.file_names import CLUSTERS, MUTUAL_TLS, TLS
 from modelplane.gateway.envoy.module import PRIVATE
-from modelplane.gateway.envoy.mutual_tls import FOLDER
-from modelplane.gateway.envoy.tls import TLS
 from modelplane.gateway.envoy.tokens import TOKENS
 from modelplane.kube import resources
 from modelplane.kube.resources import Object, Resource
@@ -41,7 +39,7 @@ SELECTOR = f"{labels.GATEWAY}={DEFAULT_NAME}"
 CHUNK_BYTES = 512 * 1024
 """Half of the maximum of a ConfigMap or Secret (Kubernetes API, "ConfigMap")."""
 
-_PRIVATE = (PRIVATE, TLS, FOLDER)
+_PRIVATE = (PRIVATE, TLS, MUTUAL_TLS)
 """Folders of the files that are published as Secrets, as are clusters with tokens."""
 
 _LEAST_BYTES = 1024 * 1024

@@ -1,10 +1,12 @@
 import json
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.gateway.envoy.files import WITH_MODULE
+from modelplane.gateway.envoy.file_names import WITH_MODULE
 from modelplane.host.errors import LocalError
 from modelplane.local import disk_room, process_status, settings
 from modelplane.local.process_status import ProcessStatus
@@ -116,3 +118,27 @@ def test_a_gateway_with_certificates_is_reached_by_https(home):
     certificate.touch()
     document = json.loads(status(home, "-o", "json").output)
     assert document["addresses"]["models"] == "https://127.0.0.1:8082"
+
+
+def test_what_counting_does_not_need_is_not_imported(home):
+    unneeded = (
+        "rich",
+        "modelplane.gateway.table",
+        "modelplane.controllers",
+        "modelplane.api.inference_cluster",
+    )
+    script = (
+        "import sys, json\nfrom modelplane.cli.main import main\n"
+        "from modelplane.local import process_status\n"
+        "from modelplane.local.process_status import ProcessStatus\n"
+        "names = ('control-plane', 'envoy')\n"
+        "running = tuple(ProcessStatus(name, 'Running', 7, 0.0, 0, 0, '') for name in names)\n"
+        "process_status.of = lambda _home: running\n"
+        "try:\n"
+        f"    main(['status', '--home', {str(home)!r}], standalone_mode=False)\n"
+        "except Exception:\n    pass\n"
+        f"print(json.dumps([name for name in {unneeded} if name in sys.modules]))"
+    )
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "the API server says: cannot use the kubeconfig" in output.stdout
+    assert json.loads(output.stdout.splitlines()[-1]) == []

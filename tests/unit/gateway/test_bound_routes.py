@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.files import CLUSTERS, files
+from modelplane.gateway.envoy.file_names import CLUSTERS
+from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.module import SERVICES
 from modelplane.gateway.keys import KeyEntry, KeyFile
 from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry

@@ -13,7 +13,8 @@ from modelplane.gateway import credentials
 from modelplane.gateway.credential_file import CredentialFile, SecretHeader
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy import rewrite
-from modelplane.gateway.envoy.files import CLUSTERS, WITH_MODULE, files
+from modelplane.gateway.envoy.file_names import CLUSTERS, WITH_MODULE
+from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.module import CREDENTIALS
 from modelplane.gateway.service_file import HoldEntry, ServiceEntry
 from modelplane.gateway.services import Target, target_of

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.gateway.envoy.files import LISTENERS, files
+from modelplane.gateway.envoy.file_names import LISTENERS
+from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.routes import routes_file
 from modelplane.gateway.table import Backend, Listener, Route, Table
 from modelplane.proxy import bootstrap

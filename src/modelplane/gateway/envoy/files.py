@@ -15,18 +15,11 @@ import msgspec
 from modelplane.gateway.envoy import clusters, holding, module, mutual_tls, rate_limits, tls
 from modelplane.gateway.envoy import listeners as envoy_listeners
 from modelplane.gateway.envoy import routes as envoy_routes
-from modelplane.gateway.envoy.routes import ROUTES, former_names, routes_file
+from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, ROUTES, WITH_MODULE
+from modelplane.gateway.envoy.routes import former_names, routes_file
 from modelplane.gateway.envoy.type_urls import CONFIG
 from modelplane.gateway.envoy.upstream_addresses import destinations_file, policy
 from modelplane.gateway.table import Backend, EndpointPicker, Listener, Table, shared
-
-LISTENERS = "lds.json"
-"""The listeners of an Envoy without the module, but for those that only the module can guard."""
-
-WITH_MODULE = "lds-with-module.json"
-"""The listeners of an Envoy with the module."""
-
-CLUSTERS = "cds.json"
 
 
 def files(table: Table) -> dict[str, str]:

@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from modelplane.gateway.envoy import sds
+from modelplane.gateway.envoy.file_names import MUTUAL_TLS
 from modelplane.gateway.mutual_tls import Identity, Pair
 
-FOLDER = "mutual-tls/"
-"""Directory of the files."""
-
-IDENTITY = f"{FOLDER}gateway-identity.json"
-AUTHORITIES = f"{FOLDER}cluster-authorities.json"
+IDENTITY = f"{MUTUAL_TLS}gateway-identity.json"
+AUTHORITIES = f"{MUTUAL_TLS}cluster-authorities.json"
 
 
 def transport_socket(server_name: str) -> dict[str, Any]:
@@ -42,7 +40,7 @@ def transport_socket(server_name: str) -> dict[str, Any]:
 
 
 def _name(path: str) -> str:
-    return path.removeprefix(FOLDER).removesuffix(".json")
+    return path.removeprefix(MUTUAL_TLS).removesuffix(".json")
 
 
 def secrets(identity: Identity | None) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -24,11 +24,9 @@ from modelplane.gateway.envoy import (
     upstream_addresses,
 )
 from modelplane.gateway.envoy.clusters import cluster_name
+from modelplane.gateway.envoy.file_names import ROUTES
 from modelplane.gateway.table import Listener, Route
 from modelplane.gateway.tiers import Shares, attempts
-
-ROUTES = "routes/"
-"""Folder with one file of routes for each listener."""
 
 _BOUND = "modelplane.regions"
 """Filter state of the module with the regions of a request, each between commas."""

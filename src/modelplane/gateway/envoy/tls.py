@@ -4,17 +4,15 @@ A certificate is in a file of its own (``sds``). The files hold private keys.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from modelplane.api.inference_gateway import TLSVersion
 from modelplane.gateway.envoy import sds
+from modelplane.gateway.envoy.file_names import TLS
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Listener
 from modelplane.gateway.tls import Certificate, Tls
-
-TLS = "tls/"
-"""Directory of the certificates."""
 
 _VERSIONS = {TLSVersion.V1_2: "TLSv1_2", TLSVersion.V1_3: "TLSv1_3"}
 
@@ -72,8 +70,3 @@ def certificate(content: str) -> Certificate | None:
         return Certificate(str(secret["name"]), *sds.read_key_pair(secret))
     except (KeyError, TypeError, ValueError):
         return None
-
-
-def takes_tls(paths: Iterable[str]) -> bool:
-    """Return True if the files of an Envoy have certificates, so that clients use https."""
-    return any(path.startswith(TLS) for path in paths)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, WITH_MODULE, files, transition
+from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.files import files, transition
 from modelplane.gateway.table import Backend, EndpointPicker, Front, Listener, Route, Table
 
 POLICIES = "type.googleapis.com/envoy.extensions.load_balancing_policies"

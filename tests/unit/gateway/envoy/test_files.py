@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, WITH_MODULE, files, transition
+from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.files import files, transition
 from modelplane.gateway.envoy.module import KEYS, MODELS
 from modelplane.gateway.envoy.routes import routes_file
 from modelplane.gateway.keys import KeyEntry, KeyFile

@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from modelplane.gateway.envoy.files import CLUSTERS, files
+from modelplane.gateway.envoy.file_names import CLUSTERS
+from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.module import SERVICES
 from modelplane.gateway.envoy.routes import routes_file
 from modelplane.gateway.service_file import HoldEntry, ServiceEntry

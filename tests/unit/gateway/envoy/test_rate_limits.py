@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from modelplane.api.rate_limit_service import RateLimitService
-from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, WITH_MODULE, files
+from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.files import files
 from modelplane.gateway.keys import KeyFile
 from modelplane.gateway.table import Backend, Front, Listener, Route, Table
 

@@ -1,0 +1,25 @@
+"""Names of Envoy's files, apart from what writes them: those who only look for the files need no more."""
+
+from collections.abc import Iterable
+
+LISTENERS = "lds.json"
+"""The listeners of an Envoy without the module, but for those that only the module can guard."""
+
+WITH_MODULE = "lds-with-module.json"
+"""The listeners of an Envoy with the module."""
+
+CLUSTERS = "cds.json"
+
+ROUTES = "routes/"
+"""Directory of the routes, one file for each listener."""
+
+TLS = "tls/"
+"""Directory of the certificates."""
+
+MUTUAL_TLS = "mutual-tls/"
+"""Directory of the gateway's own certificate, and of the authorities of clusters."""
+
+
+def takes_tls(paths: Iterable[str]) -> bool:
+    """Return True if the files of an Envoy have certificates, so that clients use https."""
+    return any(path.startswith(TLS) for path in paths)
