@@ -61,7 +61,9 @@ def test_an_answer_of_503_is_tried_again_where_there_is_somewhere_else(
         pytest.param((A, OUTSIDE), True, id="of several backends"),
     ],
 )
-def test_another_host_is_sought_where_there_may_be_one(backends: tuple[Backend, ...], is_sought: bool) -> None:
+def test_another_host_is_sought_where_there_may_be_one(
+    backends: tuple[Backend, ...], is_sought: bool
+) -> None:
     routes = (Route("ml/qwen", "/ml/qwen/", backends, "none"),)
     (host,) = route_configuration(Listener("front-door", "127.0.0.1", 80, routes))["virtual_hosts"]
     [policy] = [each["route"]["retry_policy"] for each in host["routes"] if "route" in each]
