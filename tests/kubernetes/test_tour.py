@@ -48,7 +48,19 @@ class Tourist:
 
     def run(self, script: str) -> str:
         """Run lines for a shell in the root of the repository, and return what they print."""
-        done = subprocess.run(
+        done = self._done(script)
+        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}\n{self._evidence()}"
+        return done.stdout
+
+    def _evidence(self) -> str:
+        """Return what the clusters tell of their pods, and the ends of the engines' logs."""
+        told = [self._done(f"kubectl --context {each} get pods,events -A").stdout for each in CLUSTERS]
+        files = self.fleet.home.root.glob("clusters/*/agent/pods/*/engine/*/*")
+        logs = (f"{each}:\n{each.read_text(errors='replace')[-2000:]}" for each in files if each.is_file())
+        return "\n".join([*told, *logs])
+
+    def _done(self, script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
             env=os.environ
             | {
@@ -64,8 +76,6 @@ class Tourist:
             timeout=400,
             check=False,
         )
-        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
-        return done.stdout
 
     def read(self, page: str) -> str:
         """Run every line of a page, and return what they print."""
