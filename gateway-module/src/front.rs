@@ -21,7 +21,8 @@ use crate::keys::{Blocked, Key, Shares};
 use crate::limits::{Admission, Gateways};
 use crate::models::not_allowed;
 use crate::names::{
-    API_KEY, AUTHORIZATION, BY_MODEL, BY_PATH, CLIENT, CLIENT_PATH, HOP, HOPS, LOOP, MOST_HOPS, RECORD,
+    ADDRESS, API_KEY, AUTHORIZATION, BY_MODEL, BY_PATH, CLIENT, CLIENT_PATH, HOP, HOPS, LOOP, MOST_HOPS,
+    RECORD,
 };
 use crate::order::Balancing;
 use crate::outstanding::Reservation;
@@ -352,6 +353,9 @@ impl FrontFilter {
             stream.set_header(Headers::Request, CLIENT, None);
         }
         if self.config.internal_headers {
+            if head.has_address {
+                stream.set_header(Headers::Request, ADDRESS, None);
+            }
             for name in &head.internal {
                 stream.set_header(Headers::Request, name, None);
             }

@@ -412,19 +412,21 @@ fn answers_of_the_module_count_as_requests() {
 fn what_only_gateways_may_say_is_dropped_and_the_hop_is_counted() {
     let spoofed = [
         ("x-envoy-retry-on", "5xx"),
+        ("x-envoy-external-address", "192.0.2.1"),
         ("x-modelplane-host", "evil"),
         ("modelplane-hops", "11"),
         ("modelplane-hops", "1"),
         ("x-other", "kept"),
     ];
+    let dropped = [None, None, None, Some("111")];
     for (option, expected) in
-        [("true", [None, None, Some("111")]), ("false", [Some("5xx"), Some("evil"), Some("11")])]
+        [("true", dropped), ("false", [Some("5xx"), Some("192.0.2.1"), Some("evil"), Some("11")])]
     {
         let text = format!(r#"{{"authentication":"None","internalHeaders":{option}}}"#);
         let mut exchange = post(&Configured::new("front", &text).unwrap(), "/ml/qwen/x", &spoofed);
         assert!(exchange.headers(true));
-        let seen =
-            ["x-envoy-retry-on", "x-modelplane-host", "modelplane-hops"].map(|name| exchange.header(name));
+        let seen = ["x-envoy-retry-on", "x-envoy-external-address", "x-modelplane-host", "modelplane-hops"]
+            .map(|name| exchange.header(name));
         assert_eq!(seen, expected.map(|value| value.map(ToString::to_string)));
         assert_eq!(exchange.header("x-other").unwrap(), "kept");
     }

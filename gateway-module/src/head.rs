@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::names::{API_KEY, AUTHORIZATION, CLIENT, HOPS, INTERNAL};
+use crate::names::{ADDRESS, API_KEY, AUTHORIZATION, CLIENT, HOPS, INTERNAL};
 use crate::paths;
 use crate::prompt::is_identity;
 use crate::record::Record;
@@ -18,6 +18,7 @@ const CLIENT_NAME: &[u8] = CLIENT.as_bytes();
 const AUTHORIZATION_NAME: &[u8] = AUTHORIZATION.as_bytes();
 const API_KEY_NAME: &[u8] = API_KEY.as_bytes();
 const HOPS_NAME: &[u8] = HOPS.as_bytes();
+const ADDRESS_NAME: &[u8] = ADDRESS.as_bytes();
 
 /// Values of one header.
 #[derive(Debug, Default)]
@@ -76,6 +77,8 @@ pub struct Head {
     pub hops: Option<Vec<u8>>,
     /// Names of headers that only the gateway may set.
     pub internal: Vec<String>,
+    /// True if Envoy has set the address of the client.
+    pub has_address: bool,
 }
 
 impl Head {
@@ -106,6 +109,7 @@ impl Head {
                 AUTHORIZATION_NAME => secrets.authorization.add(value),
                 API_KEY_NAME => secrets.api_key.add(value),
                 HOPS_NAME => hops = hops.or(Some(value)),
+                ADDRESS_NAME => head.has_address = true,
                 _ if INTERNAL.iter().any(|prefix| name.starts_with(prefix.as_bytes())) => {
                     head.internal.push(String::from_utf8_lossy(name).into_owned());
                 }

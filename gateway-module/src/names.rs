@@ -78,5 +78,8 @@ pub const HOP: u8 = b'1';
 /// Maximum of gateways that forward a request.
 pub const MOST_HOPS: usize = 4;
 
+/// Header that Envoy itself sets on almost every request: the address of the client.
+pub const ADDRESS: &str = "x-envoy-external-address";
+
 /// Prefixes of headers that only the gateway may set: a client's would change timeouts and retries.
 pub const INTERNAL: [&str; 2] = ["x-envoy-", "x-modelplane-"];
