@@ -65,7 +65,7 @@ class NodeCapacity(NamedTuple):
         return NodeCapacity(self.nodes + nodes, self.free + nodes)
 
 
-class DeviceCapacity(msgspec.Struct, frozen=True):
+class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
     """A pool whose devices are counted. `devices` are those of one node, by entry.
 
     `lacking` are devices that cannot be had: vectors by entry, and how many nodes lack them.

@@ -30,7 +30,7 @@ _LAST: Final[Rank] = (math.inf,)
 """The rank of a cluster that has no place."""
 
 
-class Refused(msgspec.Struct, frozen=True):
+class Refused(msgspec.Struct, frozen=True, gc=False):
     """A cluster that accepted no (further) replica, and its refusal."""
 
     cluster: Cluster

@@ -30,7 +30,7 @@ _DEVICES: Final = attrgetter("devices")
 _OPENNESS: Final = attrgetter("cordon", "spot", "blocked")
 
 
-class Option(msgspec.Struct, frozen=True):
+class Option(msgspec.Struct, frozen=True, gc=False):
     """One way to place an engine: the pool and claims of each member, and the load on each pool."""
 
     pools: tuple[int, ...]

@@ -31,13 +31,15 @@ class IdentityMap(Generic[Key, Value]):
 
 def numbering(value_of: Callable[[Key], Hashable]) -> Callable[[Key], int]:
     """Return a function that numbers objects: the same number for objects of equal value."""
-    known: IdentityMap[Key, int] = IdentityMap()
+    known: dict[int, int] = {}
+    keys: list[Key] = []  # kept, as above
     numbers: dict[Hashable, int] = {}
 
     def number(key: Key) -> int:
-        found = known.get(key)
+        found = known.get(id(key))
         if found is None:
-            found = known.setdefault(key, numbers.setdefault(value_of(key), len(numbers)))
+            found = known[id(key)] = numbers.setdefault(value_of(key), len(numbers))
+            keys.append(key)
         return found
 
     return number

@@ -12,7 +12,7 @@ from modelplane.scheduler.types import Cluster, Engine, Pool
 from modelplane.scheduler.verdict import Reason, Rejected
 
 
-class Misfit(msgspec.Struct, frozen=True):
+class Misfit(msgspec.Struct, frozen=True, gc=False):
     """No choice of pools fits: the refusal of each pool, for the first engine without an option."""
 
     engine: str

@@ -10,7 +10,7 @@ from modelplane.scheduler.diagnosis import Diagnosis
 from modelplane.scheduler.types import PlacedEngine, Replica
 
 
-class Assignment(msgspec.Struct, frozen=True):
+class Assignment(msgspec.Struct, frozen=True, gc=False):
     """One replica on one cluster.
 
     `replica` is the existing object's name, empty for a new one. `retained`: it exists. `leaving`: it

@@ -183,10 +183,15 @@ class Placer:
         return total(cost_of(cluster.pools[pool], load, self._currency) for pool, load in option.loads)
 
     def _options(self, cluster: Cluster, pins: Pins | None) -> Sequence[Sequence[Option]] | Misfit:
-        if pins is None and (known := self._kind(cluster).options) is not None:
-            return known
+        if pins is None:
+            kind = self._kind(cluster)
+            if kind.options is not None:
+                return kind.options
+            every = kind.found
+        else:
+            every = self._finder.of_existing(cluster.pools)
         options: list[Sequence[Option]] = []
-        for engine, found in zip(self._engines, self._found(cluster, pins), strict=True):
+        for engine, found in zip(self._engines, every, strict=True):
             pin = (pins or {}).get(engine.name)
             obeying = found.options if pin is None else _obeying(found.options, cluster, pin)
             if not obeying:

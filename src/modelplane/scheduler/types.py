@@ -26,7 +26,7 @@ from modelplane.scheduler.market import Market, Spot
 from modelplane.scheduler.quotas import Quota
 
 
-class Device(msgspec.Struct, frozen=True):
+class Device(msgspec.Struct, frozen=True, gc=False):
     """One entry of an InferenceClass's devices, as the pool publishes it.
 
     Attribute keys are `name` (of the driver's domain) or `domain/name`; capacities are quantities as text.
@@ -41,7 +41,7 @@ class Device(msgspec.Struct, frozen=True):
     capacity: Mapping[str, str] = {}
 
 
-class Taint(msgspec.Struct, frozen=True):
+class Taint(msgspec.Struct, frozen=True, gc=False):
     """A taint of an InferenceCluster."""
 
     key: str
@@ -62,7 +62,7 @@ class Toleration(msgspec.Struct, frozen=True):
     effect: TaintEffect | None = None
 
 
-class Usable(msgspec.Struct, frozen=True):
+class Usable(msgspec.Struct, frozen=True, gc=False):
     """Part of a pool that new replicas may use, as observed: `nodes` nodes, less devices on some of them.
 
     `lacking` has vectors of devices that a node lacks, by entry of the pool, and how many nodes lack them.
@@ -74,7 +74,7 @@ class Usable(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-class Pool(msgspec.Struct, frozen=True):
+class Pool(msgspec.Struct, frozen=True, gc=False):
     """A node pool: `nodes` is its maximum size, `devices` are those of each node, in published order.
 
     `usable` is None if nothing was observed: then all of it may be used. It limits new replicas only.
@@ -115,7 +115,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     needs_llm_inference_service: bool = False
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class Cluster(msgspec.Struct, frozen=True, gc=False):
     """One InferenceCluster. `not_ready` is the reason why it is not `ready`, as part of a sentence.
 
     `cache_storage` is the StorageClass of volumes that many pods may mount; without it there are no caches.
@@ -267,7 +267,7 @@ class Deployment(msgspec.Struct, frozen=True):
         return self.created or "~", self.namespace, self.name
 
 
-class ResolvedRequest(msgspec.Struct, frozen=True):
+class ResolvedRequest(msgspec.Struct, frozen=True, gc=False):
     """A device request that a pool's DRA device serves, as in the pods' ResourceClaim."""
 
     name: str
@@ -276,7 +276,7 @@ class ResolvedRequest(msgspec.Struct, frozen=True):
     selectors: tuple[str, ...]
 
 
-class PlacedMember(msgspec.Struct, frozen=True):
+class PlacedMember(msgspec.Struct, frozen=True, gc=False):
     """A member with its pool. One without claims needs no node of its own."""
 
     role: Role
@@ -285,7 +285,7 @@ class PlacedMember(msgspec.Struct, frozen=True):
     claims: tuple[ResolvedRequest, ...] = ()
 
 
-class PlacedEngine(msgspec.Struct, frozen=True):
+class PlacedEngine(msgspec.Struct, frozen=True, gc=False):
     """An engine with its members' pools."""
 
     name: str
@@ -293,7 +293,7 @@ class PlacedEngine(msgspec.Struct, frozen=True):
     members: tuple[PlacedMember, ...]
 
 
-class Replica(msgspec.Struct, frozen=True):
+class Replica(msgspec.Struct, frozen=True, gc=False):
     """One observed ModelReplica. `deleting` is true if its deletion was requested, at the time `deleted`.
 
     `created` is its creation time; both are texts that sort by time. `unreachable` is the reason why its

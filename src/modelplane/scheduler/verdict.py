@@ -44,7 +44,7 @@ class Fit(msgspec.Struct, frozen=True):
     """The filter accepts."""
 
 
-class Rejected(msgspec.Struct, frozen=True):
+class Rejected(msgspec.Struct, frozen=True, gc=False):
     """A rejection. `subject` is the taint or request concerned, `detail` the values compared.
 
     `reads` are the device values that selectors read before they refused. `remedy` is the change that ends
