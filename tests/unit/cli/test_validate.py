@@ -28,6 +28,19 @@ def test_valid_manifests_of_a_folder_are_counted(tmp_path):
     )
 
 
+def test_what_a_deployment_does_not_need_is_not_imported(tmp_path):
+    (tmp_path / "a.yaml").write_text(DEPLOYMENT)
+    kinds = ("aks_cluster", "eks_cluster", "model_endpoint", "serving_stack")
+    unneeded = ("rich", "asyncio", "modelplane.scheduler", *(f"modelplane.api.{kind}" for kind in kinds))
+    script = (
+        "import sys, json\nfrom modelplane.cli.main import main\n"
+        f"main(['validate', {str(tmp_path)!r}], standalone_mode=False)\n"
+        f"print(json.dumps([name for name in {unneeded} if name in sys.modules]))"
+    )
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert json.loads(output.stdout.splitlines()[-1]) == []
+
+
 def test_a_mistake_is_a_line_and_status_1():
     result = validate("-", stdin=DEPLOYMENT.replace("  replicas", "  replica"))
     assert (result.exit_code, result.output) == (
