@@ -35,6 +35,13 @@ MOST_MOVING: Final = 1000
 """Largest number of replicas that drains may move at a time."""
 
 
+class TaintEffect(StrEnum):
+    """Effect of a taint on deployments that do not tolerate it."""
+
+    NO_SCHEDULE = "NoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
 class PoolTaintKey(StrEnum):
     """Keys of taints of pools."""
 

@@ -15,7 +15,15 @@ from modelplane.api.clouds import Cloud, clouds_where, traits
 from modelplane.api.cluster_origin import CacheStorage, ClusterOrigin, Source
 from modelplane.api.device_prices import DevicePricing
 from modelplane.api.devices import Device
-from modelplane.api.drain import CORDONS, Cordon, DrainSettings, DrainStatus, PoolTaint, strongest
+from modelplane.api.drain import (
+    CORDONS,
+    Cordon,
+    DrainSettings,
+    DrainStatus,
+    PoolTaint,
+    TaintEffect,
+    strongest,
+)
 from modelplane.api.eviction_notices import MAX_NOTICES, EvictionNotice
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
 from modelplane.api.listing import alternatives
@@ -27,13 +35,6 @@ from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.api.stack_components import COMPONENTS, ComponentSettings, ServingProfile
 from modelplane.api.usable_capacity import CapacitySource, UsableCapacity
-
-
-class TaintEffect(StrEnum):
-    """Effect of a taint on deployments that do not tolerate it."""
-
-    NO_SCHEDULE = "NoSchedule"
-    NO_EXECUTE = "NoExecute"
 
 
 class Taint(Model):

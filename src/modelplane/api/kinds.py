@@ -201,6 +201,14 @@ KINDS = (
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
 _BY_TYPE_NAME = {kind.name: kind for kind in KINDS}
 
+# Rows for code that is to start quickly, and so does not import their types.
+INFERENCE_CLUSTER = _BY_TYPE_NAME["InferenceCluster"]
+INFERENCE_GATEWAY = _BY_TYPE_NAME["InferenceGateway"]
+MODEL_CACHE = _BY_TYPE_NAME["ModelCache"]
+MODEL_DEPLOYMENT = _BY_TYPE_NAME["ModelDeployment"]
+MODEL_REPLICA = _BY_TYPE_NAME["ModelReplica"]
+MODEL_SERVICE = _BY_TYPE_NAME["ModelService"]
+
 
 def kind_named(api_version: str, name: str) -> Kind:
     """Return a kind by its name in manifests. Raises ``KeyError`` for one that is not ours."""

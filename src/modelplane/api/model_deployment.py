@@ -12,6 +12,7 @@ import msgspec
 
 from modelplane.api.device_quota import PriorityClassName
 from modelplane.api.devices import NodeSelector
+from modelplane.api.drain import TaintEffect
 from modelplane.api.engines import (
     PHASE_RULES,
     RESERVED_PREFIX,
@@ -27,7 +28,6 @@ from modelplane.api.engines import (
 )
 from modelplane.api.failover import FailoverSettings, FailoverStatus
 from modelplane.api.fields import LABEL_VALUE, QUALIFIED_KEYS, QUALIFIED_NAME, LabelValue, Rule, about
-from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta, Status
 from modelplane.api.picker import Picker
 from modelplane.api.placement import PlacementSettings

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.api.drain import CORDONS, Cordon
-from modelplane.api.inference_cluster import InferenceCluster, TaintEffect
+from modelplane.api.drain import CORDONS, Cordon, TaintEffect
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.reasons import InferenceClusterCondition

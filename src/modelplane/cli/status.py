@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -72,11 +72,6 @@ def status(home: Path | None, output: str) -> None:
 
 Counts = dict[str, dict[str, int]]
 
-_COUNTED: Final = frozenset(
-    {"InferenceCluster", "InferenceGateway", "ModelDeployment", "ModelReplica", "ModelService"}
-)
-"""Kinds whose objects are counted, by name: to import their types takes longer than all the rest."""
-
 
 def _gateway_problem(place: Home) -> str:
     from modelplane.host.errors import LocalError
@@ -90,16 +85,23 @@ def _gateway_problem(place: Home) -> str:
 
 async def _objects(place: Home) -> tuple[Counts, list[str]]:
     """Return the number of objects, and of Ready ones, by kind; and what is closed of the clusters."""
-    from modelplane.api.kinds import KINDS
+    from modelplane.api import kinds
     from modelplane.kube.client import Client
     from modelplane.kube.errors import KubernetesError
     from modelplane.kube.resources import Resource
 
+    counted_kinds = (
+        kinds.INFERENCE_CLUSTER,
+        kinds.INFERENCE_GATEWAY,
+        kinds.MODEL_DEPLOYMENT,
+        kinds.MODEL_REPLICA,
+        kinds.MODEL_SERVICE,
+    )
     counted: Counts = {}
     closed: list[str] = []
     try:
         async with Client.from_kubeconfig(str(place.kubeconfig), timeout_s=2.0) as client:
-            for kind in (each for each in KINDS if each.name in _COUNTED):
+            for kind in counted_kinds:
                 resource = Resource(kind.group, kind.version, kind.name, kind.plural, kind.namespaced)
                 items = (await client.list(resource)).items
                 counted[kind.name] = {"total": len(items), "ready": sum(map(_ready, items))}

@@ -69,7 +69,7 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
         taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
         capabilities=_capabilities(status.capabilities, source.spec.serving_stack.backend),
         cache_storage=(status.cache.storage_class_name or "") if status.cache else "",
-        pod_keys=pod_policy.key_rules(source),
+        pod_keys=pod_policy.key_rules(source.spec),
         cordon=source.cordon(),
         max_moving=source.spec.drain.max_moving,
         max_moving_in_fleet=source.spec.drain.max_moving_in_fleet,

@@ -291,7 +291,7 @@ def _planned(
         return refused
     if moved := other_backend(request.owner, request.observed):
         return Refused(Reason.UNSUPPORTED_TOPOLOGY, moved)
-    if rejected := pod_policy.rejected(request.owner, cluster):
+    if rejected := pod_policy.rejected(request.owner, cluster.metadata.name, cluster.spec):
         return Refused(Reason.POD_NOT_ACCEPTED, rejected.message)
     copied = copies(request, cluster)
     if isinstance(copied, Rejected):

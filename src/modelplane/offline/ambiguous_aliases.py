@@ -6,40 +6,38 @@ names both. A client that may use one of them only gets that one.
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.inference_gateway import (
-    DEFAULT_NAME,
-    EVERY_NAMESPACE,
-    Authentication,
-    InferenceGateway,
-    InferenceGatewaySpec,
-    ModelAlias,
-)
-from modelplane.api.model_service import ModelService
-from modelplane.gateway.grants import grant_of, not_granted, services_of
+from modelplane.api.kinds import INFERENCE_GATEWAY, MODEL_SERVICE
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
+
+if TYPE_CHECKING:
+    from modelplane.api.inference_gateway import InferenceGatewaySpec, ModelAlias
 
 
 class AmbiguousAliases(msgspec.Struct):
     """Names of ModelServices, and aliases, of the objects read so far."""
 
-    _gateways: list[tuple[Manifest, InferenceGatewaySpec]] = msgspec.field(default_factory=list)
+    _gateways: "list[tuple[Manifest, InferenceGatewaySpec]]" = msgspec.field(default_factory=list)
     _named: defaultdict[str, set[str]] = msgspec.field(default_factory=lambda: defaultdict(set))
     """Services by name, as NAMESPACE/SERVICE."""
 
     def read(self, manifest: Manifest) -> None:
         """Remember an object that names a service."""
-        decoded = manifest.decoded(InferenceGateway, ModelService)
+        decoded = manifest.decoded(INFERENCE_GATEWAY, MODEL_SERVICE)
         if decoded is None:
             return
-        if isinstance(decoded, ModelService):
+        if manifest.kind is MODEL_SERVICE:
             namespace, name = decoded.metadata.namespace or "default", decoded.metadata.name
             self._named[name].add(f"{namespace}/{name}")
-        elif decoded.metadata.name == DEFAULT_NAME:
+            return
+        from modelplane.api.inference_gateway import DEFAULT_NAME  # noqa: PLC0415  for gateways only
+
+        if decoded.metadata.name == DEFAULT_NAME:
             self._gateways.append((manifest, decoded.spec))
 
     def problems(self) -> Iterator[Problem]:
@@ -53,15 +51,18 @@ class AmbiguousAliases(msgspec.Struct):
                     yield replace(problem, severity=Severity.WARNING)
 
 
-def _message(alias: ModelAlias, other: str) -> str:
+def _message(alias: "ModelAlias", other: str) -> str:
     return (
         f'"{alias.name}" is also ModelService {other}: a client that may use both gets 409 for this name: '
         f"rename the alias, or grant no namespace both {alias.service} and {other}"
     )
 
 
-def _meets(spec: InferenceGatewaySpec, alias: ModelAlias, other: str) -> bool:
+def _meets(spec: "InferenceGatewaySpec", alias: "ModelAlias", other: str) -> bool:
     """Return True if a client for which an alias counts may use its service and another one."""
+    from modelplane.api.inference_gateway import EVERY_NAMESPACE, Authentication  # noqa: PLC0415  as above
+    from modelplane.gateway.grants import grant_of, not_granted, services_of  # noqa: PLC0415  as above
+
     if spec.authentication is not Authentication.API_KEY:
         return EVERY_NAMESPACE in alias.namespaces
     both = (alias.service, other)

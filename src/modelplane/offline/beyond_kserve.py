@@ -5,15 +5,18 @@ it selects. It may still be placed on another cluster.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.model_deployment import ModelDeployment, ReplicaTemplate
+from modelplane.api.kinds import INFERENCE_CLUSTER, MODEL_DEPLOYMENT
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
+
+if TYPE_CHECKING:
+    from modelplane.api.model_deployment import ReplicaTemplate
 
 
 class BeyondKServe(msgspec.Struct):
@@ -21,14 +24,14 @@ class BeyondKServe(msgspec.Struct):
 
     _clusters: dict[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
     """Their labels, by name."""
-    _deployments: list[tuple[Manifest, ReplicaTemplate]] = msgspec.field(default_factory=list)
+    _deployments: "list[tuple[Manifest, ReplicaTemplate]]" = msgspec.field(default_factory=list)
 
     def read(self, manifest: Manifest) -> None:
         """Remember a cluster with the backend KServe, or a deployment."""
-        decoded = manifest.decoded(InferenceCluster, ModelDeployment)
+        decoded = manifest.decoded(INFERENCE_CLUSTER, MODEL_DEPLOYMENT)
         if decoded is None:
             return
-        if isinstance(decoded, ModelDeployment):
+        if manifest.kind is MODEL_DEPLOYMENT:
             self._deployments.append((manifest, decoded.replica_template()))
         elif decoded.spec.serving_stack.backend is ServingBackend.KSERVE:
             self._clusters[decoded.metadata.name] = decoded.metadata.labels
@@ -44,7 +47,7 @@ class BeyondKServe(msgspec.Struct):
                 yield replace(manifest.problem(("spec",), message), severity=Severity.WARNING)
 
 
-def _refused(template: ReplicaTemplate) -> str:
+def _refused(template: "ReplicaTemplate") -> str:
     """Return the first setting that KServe cannot express; empty if it can express all."""
     from modelplane.compose.backends.kserve_limits import rejections  # noqa: PLC0415 - heavy, and rarely used
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.model_cache import ModelCache
+from modelplane.api.kinds import MODEL_CACHE, MODEL_DEPLOYMENT
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
@@ -28,10 +28,10 @@ class ContextLengths(msgspec.Struct):
 
     def read(self, manifest: Manifest) -> None:
         """Remember a deployment, or a cache of a repository of the hub."""
-        decoded = manifest.decoded(ModelCache, ModelDeployment)
+        decoded = manifest.decoded(MODEL_CACHE, MODEL_DEPLOYMENT)
         if decoded is None:
             return
-        if isinstance(decoded, ModelDeployment):
+        if manifest.kind is MODEL_DEPLOYMENT:
             self._deployments.append((manifest, decoded))
         elif hub := decoded.spec.hugging_face:
             key = (decoded.metadata.namespace or "", decoded.metadata.name)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.api.drain import MOST_MOVING
-from modelplane.api.inference_cluster import InferenceCluster, TaintEffect
+from modelplane.api.drain import MOST_MOVING, TaintEffect
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.compose import fleet

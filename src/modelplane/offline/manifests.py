@@ -50,9 +50,9 @@ class Manifest(msgspec.Struct, frozen=True):
         """File and line, as its name in messages."""
         return f"{self.source.name}:{self.place.line}"
 
-    def decoded(self, *types: type) -> Any:
-        """Return the object, if it is valid and of one of these types; None otherwise."""
-        if self.kind is None or self.kind.type not in types:
+    def decoded(self, *kinds: Kind) -> Any:
+        """Return the object, if it is valid and of one of these kinds; None otherwise."""
+        if self.kind is None or self.kind not in kinds:
             return None
         try:
             return decode_as(self.kind.type, self.node.plain())

@@ -6,15 +6,18 @@ cluster is warned of, because the InferenceCluster may accept it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.model_deployment import ModelDeployment, ReplicaTemplate
+from modelplane.api.kinds import INFERENCE_CLUSTER, MODEL_DEPLOYMENT
 from modelplane.api.pod_keys import DEFAULT_RULES, TEAMS_DOMAIN, VARIABLE, KeyRules, PodPart, refused
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
+
+if TYPE_CHECKING:
+    from modelplane.api.model_deployment import ReplicaTemplate
 
 
 class RefusedPods(msgspec.Struct):
@@ -22,19 +25,19 @@ class RefusedPods(msgspec.Struct):
 
     _clusters: dict[str, tuple[Mapping[str, str], KeyRules]] = msgspec.field(default_factory=dict)
     """Their labels, and the keys that they accept, by name."""
-    _deployments: list[tuple[Manifest, ReplicaTemplate]] = msgspec.field(default_factory=list)
+    _deployments: "list[tuple[Manifest, ReplicaTemplate]]" = msgspec.field(default_factory=list)
 
     def read(self, manifest: Manifest) -> None:
         """Remember a cluster or a deployment."""
-        decoded = manifest.decoded(InferenceCluster, ModelDeployment)
+        decoded = manifest.decoded(INFERENCE_CLUSTER, MODEL_DEPLOYMENT)
         if decoded is None:
             return
-        if isinstance(decoded, ModelDeployment):
+        if manifest.kind is MODEL_DEPLOYMENT:
             self._deployments.append((manifest, decoded.replica_template()))
             return
         from modelplane.compose.backends.pod_policy import key_rules  # noqa: PLC0415 - heavy
 
-        self._clusters[decoded.metadata.name] = decoded.metadata.labels, key_rules(decoded)
+        self._clusters[decoded.metadata.name] = decoded.metadata.labels, key_rules(decoded.spec)
 
     def problems(self) -> Iterator[Problem]:
         """Yield one problem for each deployment, which names everything that is refused."""
@@ -43,7 +46,7 @@ class RefusedPods(msgspec.Struct):
                 message, severity = found
                 yield replace(manifest.problem(("spec",), message), severity=severity)
 
-    def _problem(self, template: ReplicaTemplate) -> tuple[str, Severity] | None:
+    def _problem(self, template: "ReplicaTemplate") -> tuple[str, Severity] | None:
         from modelplane.compose.backends.pod_policy import parts  # noqa: PLC0415 - heavy, and rarely used
 
         chosen, wanted = parts(template.engines), template.cluster_selector.items()

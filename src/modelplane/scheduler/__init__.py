@@ -4,8 +4,8 @@
 """
 
 from modelplane.api.devices import Claim
+from modelplane.api.drain import TaintEffect as Effect
 from modelplane.api.engines import Role
-from modelplane.api.inference_cluster import TaintEffect as Effect
 from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.api.node_pools import Accounting
 from modelplane.api.placement import PlacementPolicy

@@ -14,9 +14,8 @@ from enum import StrEnum
 import msgspec
 
 from modelplane.api.devices import Claim
-from modelplane.api.drain import Cordon
+from modelplane.api.drain import Cordon, TaintEffect
 from modelplane.api.engines import Role
-from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.api.node_pools import Accounting
 from modelplane.api.placement import PlacementPolicy

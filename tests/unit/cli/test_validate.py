@@ -30,7 +30,7 @@ def test_valid_manifests_of_a_folder_are_counted(tmp_path):
 
 def test_what_a_deployment_does_not_need_is_not_imported(tmp_path):
     (tmp_path / "a.yaml").write_text(DEPLOYMENT)
-    kinds = ("aks_cluster", "eks_cluster", "model_endpoint", "serving_stack")
+    kinds = ("inference_cluster", "inference_gateway", "aks_settings", "model_cache", "serving_stack")
     unneeded = ("rich", "asyncio", "modelplane.scheduler", *(f"modelplane.api.{kind}" for kind in kinds))
     script = (
         "import sys, json\nfrom modelplane.cli.main import main\n"

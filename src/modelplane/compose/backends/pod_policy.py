@@ -6,20 +6,23 @@ of a container runtime select devices, past the claims by which the scheduler co
 """
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from modelplane.api.engines import MemberPods
-from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.pod_keys import REFUSED_VARIABLES, VARIABLE, KeyRules, PodPart, prefixes, refused
 from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.rejected import Rejected
 
+if TYPE_CHECKING:
+    from modelplane.api.inference_cluster import InferenceClusterSpec
 
-def key_rules(cluster: InferenceCluster, further: PodScheduler | None = None) -> KeyRules:
+
+def key_rules(cluster: "InferenceClusterSpec", further: PodScheduler | None = None) -> KeyRules:
     """Return the keys that a cluster accepts of a team's pods, which may have a further scheduler."""
-    keys = cluster.spec.pod_keys
-    schedulers = [each for each in (further, cluster.spec.pod_scheduler) if each]
+    keys = cluster.pod_keys
+    schedulers = [each for each in (further, cluster.pod_scheduler) if each]
     own = (key for each in schedulers for key in (*each.labels, *each.annotations))
     return KeyRules(keys.accept, keys.refuse, prefixes(own))
 
@@ -37,13 +40,13 @@ def _parts(member: MemberPods) -> Iterator[PodPart]:
     yield from (PodPart(VARIABLE, name) for name in names if name in REFUSED_VARIABLES)
 
 
-def rejected(replica: ModelReplica, cluster: InferenceCluster) -> Rejected | None:
-    """Return every label, annotation and variable that is refused; None if all are accepted."""
-    found = "; ".join(_rejections(replica, cluster))
+def rejected(replica: ModelReplica, name: str, cluster: "InferenceClusterSpec") -> Rejected | None:
+    """Return what a cluster with this name refuses, of labels, annotations and variables; None if nothing."""
+    found = "; ".join(_rejections(replica, name, cluster))
     return Rejected(found) if found else None
 
 
-def _rejections(replica: ModelReplica, cluster: InferenceCluster) -> Iterator[str]:
+def _rejections(replica: ModelReplica, name: str, cluster: "InferenceClusterSpec") -> Iterator[str]:
     rules = key_rules(cluster, replica.spec.pod_scheduler)
     for engine in replica.spec.engines:
         found = refused(parts([engine]), rules)
@@ -51,7 +54,7 @@ def _rejections(replica: ModelReplica, cluster: InferenceCluster) -> Iterator[st
         variables = [str(each) for each in found if each.what == VARIABLE]
         if keys:
             yield (
-                f'InferenceCluster "{cluster.metadata.name}" does not accept {", ".join(keys)} of the pods '
+                f'InferenceCluster "{name}" does not accept {", ".join(keys)} of the pods '
                 f'of engine "{engine.name}": remove what is refused, or let the platform team add it to '
                 "spec.podKeys.accept there"
             )

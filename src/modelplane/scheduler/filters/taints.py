@@ -1,7 +1,6 @@
 """Taints of a cluster that the deployment does not tolerate."""
 
-from modelplane.api.drain import CORDONS
-from modelplane.api.inference_cluster import TaintEffect
+from modelplane.api.drain import CORDONS, TaintEffect
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.scheduler.types import Cluster, Deployment, Taint, Toleration
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
