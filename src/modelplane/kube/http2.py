@@ -42,6 +42,8 @@ BODY_STARTED = "http2.send_request_body.started"
 HTTP_2, HTTP_1_1 = "h2", "http/1.1"
 """Protocol identifiers of ALPN (RFC 7301)."""
 
+h2.connection.repr = type  # type: ignore[attr-defined]  # it spells out each frame for a log that it drops
+
 _Headers = list[tuple[bytes, bytes]]
 
 

@@ -14,6 +14,7 @@ import h2.config
 import h2.connection
 import h2.events
 import httpx2
+import hyperframe.frame
 import pytest
 from hyperframe.frame import GoAwayFrame
 
@@ -508,3 +509,11 @@ def test_only_whole_frames_without_a_farewell_are_passed_on_as_they_came(
     received: bytes, is_whole: bool
 ) -> None:
     assert http2._are_whole(received) == is_whole
+
+
+async def test_a_frame_is_not_spelled_out_for_a_log(
+    client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(hyperframe.frame.Frame, "__repr__")
+    monkeypatch.setattr(hyperframe.frame.Frame, "_body_repr", None)
+    assert (await client.get("/a")).status_code == 200
