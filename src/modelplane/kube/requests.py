@@ -22,15 +22,18 @@ _AS_IT_IS = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~:-]*)+").fullmatch
 
 _HTTP1_HEADERS = frozenset({b"connection", b"host", b"keep-alive", b"transfer-encoding", b"upgrade"})
 
-_NOWHERE = httpx2.URL()
-
 
 class _Request(httpx2.Request):
     """A request whose URL is parsed only for those who read it."""
 
-    def __init__(self, method: str, url: str | httpx2.URL, **settings: Any) -> None:
-        super().__init__(method, _NOWHERE, **settings)
+    def __init__(  # it sets what httpx does, which would parse a URL and copy the headers once more
+        self, method: str, url: str | httpx2.URL, headers: httpx2.Headers, content: bytes, extensions: Any
+    ) -> None:
+        self.method = method
         self._url = url
+        self.headers = headers
+        self.extensions = extensions
+        self.stream = httpx2.ByteStream(content)
 
     @property
     def url(self) -> httpx2.URL:
@@ -79,13 +82,8 @@ class Requests:
         headers = self._headers_of(accept, content_type if content is not None else "")
         if content is not None:
             headers["Content-Length"] = str(len(content))
-        return _Request(
-            method,
-            url,
-            headers=headers,
-            stream=httpx2.ByteStream(content or b""),
-            extensions={**(extensions or {}), "timeout": timeout.as_dict(), **own},
-        )
+        further = {**(extensions or {}), "timeout": timeout.as_dict(), **own}
+        return _Request(method, url, headers, content or b"", further)
 
     def _headers_of(self, accept: str, content_type: str) -> httpx2.Headers:
         """Return the headers of a kind of requests, to be changed by the caller."""

@@ -76,6 +76,13 @@ def test_a_name_with_a_line_end_is_no_request() -> None:
         requests.build("GET", "/api/v1/namespaces/n/secrets/a\r\nb", None, httpx2.Timeout(1.0))
 
 
+def test_a_request_has_what_one_of_httpx_has() -> None:
+    requests = Requests(httpx2.AsyncClient(base_url="https://server"))
+    own = vars(requests.build("GET", "/api", None, httpx2.Timeout(1.0)))
+    theirs = vars(httpx2.Request("GET", "https://server/api", stream=httpx2.ByteStream(b"")))
+    assert {name.lstrip("_") for name in own} == set(theirs)
+
+
 async def test_the_body_is_sent() -> None:
     requests = Requests(httpx2.AsyncClient(base_url="https://server"))
     built = requests.build("PATCH", "/api", None, httpx2.Timeout(1.0), **APPLY)
