@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from modelplane.compose.selecting_services import MOST_COMPARED
+from modelplane.compose.service.selecting_services import MOST_COMPARED
 from modelplane.controllers.autoscaling import Autoscaling
 from modelplane.gateway.load import Load, Reading
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from modelplane.api.devices import Device
 from modelplane.api.node_pools import Accounting, NodePool
-from modelplane.compose.capacity_facts import facts_of, project
-from modelplane.compose.observed_capacity import Cluster, observe
+from modelplane.compose.cluster.capacity.capacity_facts import facts_of, project
+from modelplane.compose.cluster.capacity.observed_capacity import Cluster, observe
 
 DRIVER = "gpu.nvidia.com"
 

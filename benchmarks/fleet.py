@@ -54,7 +54,7 @@ from simulated_clusters import Simulated, simulated_clusters
 
 from modelplane.api.crd import crd
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
-from modelplane.compose import cluster_namespace
+from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
 from modelplane.controllers import fleet_resources

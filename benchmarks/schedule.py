@@ -30,10 +30,10 @@ import msgspec
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose import fleet as snapshots
-from modelplane.compose import model_deployment
 from modelplane.compose.composition import Request
-from modelplane.compose.quotas import quota
+from modelplane.compose.deployment import fleet as snapshots
+from modelplane.compose.deployment import model_deployment
+from modelplane.compose.quota.quotas import quota
 from modelplane.scheduler import Fleet, PlacementPolicy, schedule
 
 CLASSES = 50

@@ -20,7 +20,7 @@ from modelplane.api.devices import Device
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.model_deployment import Engine, ModelDeployment
 from modelplane.cel import AttributeValue, Version
-from modelplane.compose.engine_flags import source
+from modelplane.compose.replica.engine_flags import source
 from modelplane.offline.engine_advice import flags
 from modelplane.offline.engine_commands import EngineCommand, engine_commands
 from modelplane.offline.nominal_memory import matches

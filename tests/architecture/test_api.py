@@ -23,7 +23,7 @@ EVERY_KIND = (
     "package/crds/{group}_{plural}.yaml",
 )
 COMPOSED = (
-    "src/modelplane/compose/{composing}.py",
+    "src/modelplane/compose/**/{composing}.py",
     "tests/golden/composition/{module}",
     "package/crossplane/configuration/definitions/{group}_{plural}.yaml",
     "package/crossplane/configuration/compositions/{group}_{plural}.yaml",
@@ -44,7 +44,7 @@ def test_a_kind_has_its_name_everywhere(kind):
         place.format(module=kind.module, group=kind.group, plural=kind.plural, composing=composing)
         for place in places
     ]
-    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert [path for path in paths if not any(ROOT.glob(path))] == []
 
 
 def test_a_kind_and_its_module_have_the_same_name():

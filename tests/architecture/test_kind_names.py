@@ -57,8 +57,8 @@ def test_an_exception_is_one(module: str) -> None:
 CAPABLE = {row.kind for row in workload_kinds.ROWS.values() if row.capability}
 ALSO = {
     "compose/workload_kinds.py",
-    "compose/backends/gang.py",
-    "compose/backends/routes.py",
+    "compose/replica/backends/gang.py",
+    "compose/replica/backends/routes.py",
     "gateway/inference_pools.py",
     "kube/resources.py",
     "scheduler/filters/capabilities.py",

@@ -20,7 +20,7 @@ from modelplane.api.model_deployment import Engine, ModelDeployment
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import nearest
-from modelplane.compose.backends.draining import draining
+from modelplane.compose.replica.backends.draining import draining
 
 pytestmark = pytest.mark.engines
 

@@ -35,9 +35,9 @@ from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.cli.main import main
-from modelplane.compose.backends.table import workload_key
 from modelplane.compose.composition import Composition
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.replica.backends.table import workload_key
 from modelplane.crossplane.package.installation import installation
 from modelplane.crossplane.package.prerequisites import prerequisites
 

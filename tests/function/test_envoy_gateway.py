@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.compose import envoy_pods
+from modelplane.compose.gateway import envoy_pods
 from support.crossplane.fleet import Fleet
 from support.crossplane.function_process import FunctionProcess
 from support.crossplane.gateway_pods import ADDRESS, DEPLOYMENT, GatewayPods

@@ -14,7 +14,7 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.api.cluster_origin import KubeconfigSecret
-from modelplane.compose.cluster_kubeconfig import INSTALLER
+from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.readiness import condition_of, is_ready, is_true
 from modelplane.controllers.helm import process

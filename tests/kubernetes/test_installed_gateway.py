@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from modelplane.api.inference_gateway import Backend
-from modelplane.compose import installed_gateway
-from modelplane.compose.installed_gateway import INSTALLER
+from modelplane.compose.gateway import installed_gateway
+from modelplane.compose.gateway.installed_gateway import INSTALLER
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.releases import Chart
 from modelplane.controllers import fleet_resources

@@ -15,9 +15,10 @@ from modelplane.api.devices import Device
 from modelplane.api.inference_cluster import GPUPool
 from modelplane.api.node_pools import Accounting, NodePool
 from modelplane.api.usable_capacity import Loss
-from modelplane.compose import capacity_status, fleet
-from modelplane.compose.capacity_facts import facts_of
-from modelplane.compose.observed_capacity import Cluster, Observation, observe
+from modelplane.compose.cluster.capacity import capacity_status
+from modelplane.compose.cluster.capacity.capacity_facts import facts_of
+from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, observe
+from modelplane.compose.deployment import fleet
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
 from modelplane.kube import resources

@@ -13,7 +13,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.canary.decision import Decision, Limits, Outcome, decide
 from modelplane.canary.evidence import Answers, Evidence, Sample
 from modelplane.canary.state import Observed
-from modelplane.compose.rollout import revision
+from modelplane.compose.deployment.rollout.rollout import revision
 from support.manifests import CLASS, cluster
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 from support.seeds import drawn

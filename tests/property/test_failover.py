@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from modelplane.compose.failover import seen
+from modelplane.compose.deployment.failover import seen
 from modelplane.failover import (
     ClusterSeen,
     Evidence,

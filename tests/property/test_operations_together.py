@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose import model_deployment
 from modelplane.compose.composition import Composition, Desired, Request
-from modelplane.compose.rollout import limits
+from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment.rollout.rollout import limits
 from modelplane.failover import (
     ClusterSeen,
     Evidence,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.rollout import limits
+from modelplane.compose.deployment.rollout.rollout import limits
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 from support.seeds import drawn
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_service import ModelService
-from modelplane.compose import hold
-from modelplane.compose.selecting_services import MOST_COMPARED, SelectingServices, TooMany
+from modelplane.compose.service import hold
+from modelplane.compose.service.selecting_services import MOST_COMPARED, SelectingServices, TooMany
 
 API = "modelplane.ai/v1alpha1"
 

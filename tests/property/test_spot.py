@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from modelplane.api.placement import PlacementPolicy
 from modelplane.api.spot_settings import SpotFallback
-from modelplane.compose.eviction_notices import BLOCKED
-from modelplane.compose.fleet import evicted_before
+from modelplane.compose.cluster.eviction_notices import BLOCKED
+from modelplane.compose.deployment.fleet import evicted_before
 from modelplane.scheduler import (
     Cluster,
     Deployment,

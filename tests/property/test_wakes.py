@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from modelplane.api.decode import decode_as
 from modelplane.compose import guards, status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
+from modelplane.compose.deployment.rollout.rollout import is_draining
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
-from modelplane.compose.rollout import is_draining
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.offline.fleet import assemble, plain
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded

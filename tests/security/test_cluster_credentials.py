@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from modelplane.compose.clouds.table import RECIPES
-from modelplane.compose.cluster_kubeconfig import INSTALLER
+from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
 from modelplane.compose.composition import Credential
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.connection import Connection

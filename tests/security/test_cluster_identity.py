@@ -14,7 +14,7 @@ import pytest
 
 from modelplane.api.meta import GATEWAY_NAME
 from modelplane.compose import copy_access
-from modelplane.compose.cluster_namespace import MADE
+from modelplane.compose.cluster.cluster_namespace import MADE
 from modelplane.compose.serving_stack import nic_policy
 from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER
 from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS, policies

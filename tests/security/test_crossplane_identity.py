@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.cluster_namespace import MADE, OURS
+from modelplane.compose.cluster.cluster_namespace import MADE, OURS
 from modelplane.controllers import fleet_resources
 from modelplane.install import inference_cluster
 from modelplane.install.permissions import INFERENCE_CLUSTER

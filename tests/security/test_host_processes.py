@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.cache_volume import MARKER
-from modelplane.compose.hydration_program import PROGRAM
-from modelplane.compose.hydration_requirements import REQUIREMENTS
+from modelplane.compose.cache.cache_volume import MARKER
+from modelplane.compose.cache.hydration_program import PROGRAM
+from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
 from modelplane.compose.images import HYDRATION
 from modelplane.kubelet.engines import allowed, launchers
 from modelplane.kubelet.engines.allow_list import AllowList, Place

@@ -14,9 +14,9 @@ import pytest
 
 import modelplane
 from modelplane.api import labels
-from modelplane.compose.cache_volume import MARKER
-from modelplane.compose.hydration_program import PROGRAM, SOURCES_PROGRAM
-from modelplane.compose.hydration_requirements import REQUIREMENTS
+from modelplane.compose.cache.cache_volume import MARKER
+from modelplane.compose.cache.hydration_program import PROGRAM, SOURCES_PROGRAM
+from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
 from modelplane.compose.images import ENDPOINT_PICKER, HYDRATION
 from support.fleets import Fleet, fleet_of_processes
 from support.patience import PATIENCE_S

@@ -17,10 +17,10 @@ import pytest
 from modelplane.api.decode import decode_as
 from modelplane.api.meta import API_VERSION
 from modelplane.api.model_cache import ModelCache
-from modelplane.compose import cache_turns
+from modelplane.compose.cache import cache_turns
+from modelplane.compose.cache.hydration_program import SOURCES_PROGRAM
+from modelplane.compose.cache.model_cache import compose, requirements
 from modelplane.compose.composition import Composition, Desired, Request
-from modelplane.compose.hydration_program import SOURCES_PROGRAM
-from modelplane.compose.model_cache import compose, requirements
 
 DAY_S = 24 * 3600
 HOPELESS = 65

@@ -12,8 +12,8 @@ import pytest
 from modelplane.api.decode import decode_as
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose import model_deployment
 from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.deployment import model_deployment
 from modelplane.offline.fleet import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 from support.replicas import composed, engine, replica

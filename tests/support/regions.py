@@ -8,7 +8,7 @@ from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Blocked, Composition, Request, Unknown
-from modelplane.compose.model_service import compose
+from modelplane.compose.service.model_service import compose
 
 API = "modelplane.ai/v1alpha1"
 NAMESPACE = "ml"

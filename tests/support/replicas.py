@@ -6,7 +6,7 @@ from typing import Any
 from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Blocked, Composition, Request
-from modelplane.compose.model_replica import compose, requirements
+from modelplane.compose.replica.model_replica import compose, requirements
 
 CLAIM = ({"name": "gpu", "deviceClassName": "gpu.nvidia.com"},)
 

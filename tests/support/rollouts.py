@@ -10,8 +10,9 @@ from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.canary.decision import Decision, Outcome
 from modelplane.canary.state import UNDECIDED, Observed
-from modelplane.compose import model_deployment, status
+from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
+from modelplane.compose.deployment import model_deployment
 from modelplane.compose.readiness import holds
 from modelplane.offline.fleet import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded

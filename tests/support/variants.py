@@ -10,10 +10,11 @@ from typing import Any
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose import model_deployment, status
+from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
+from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment.rollout.rollout import serves
 from modelplane.compose.readiness import condition_of
-from modelplane.compose.rollout import serves
 from modelplane.offline.fleet import assemble
 from modelplane.offline.sources import Source
 from modelplane.offline.store import load

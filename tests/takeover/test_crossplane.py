@@ -14,7 +14,7 @@ import yaml
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.labels import SERVED_MODEL, SPEC_HASH
-from modelplane.compose.cluster_namespace import MADE
+from modelplane.compose.cluster.cluster_namespace import MADE
 from support.checkouts import ROOT, environment
 from support.crossplane.fleet import Fleet
 from support.crossplane.function_process import FunctionProcess

@@ -18,7 +18,7 @@ from modelplane.backup.contents import Content, contents
 from modelplane.backup.fleets import installed
 from modelplane.backup.references import SECRET, Named, named_by
 from modelplane.backup.sealing import Seal, new_salt
-from modelplane.compose.cluster_namespace import is_ours
+from modelplane.compose.cluster.cluster_namespace import is_ours
 from modelplane.install.refusals import Refused
 from modelplane.install.waiting import Report
 from modelplane.kube import errors, resources, timestamps

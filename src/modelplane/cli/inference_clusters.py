@@ -10,7 +10,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
 from modelplane.compose.clouds.provisioned import recipe_of
-from modelplane.compose.cluster_kubeconfig import kubeconfig_reference
+from modelplane.compose.cluster.cluster_kubeconfig import kubeconfig_reference
 from modelplane.controllers import fleet_resources
 from modelplane.kube import errors, kubeconfig_secret, resources
 from modelplane.kube.client import Client

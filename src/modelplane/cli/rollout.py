@@ -81,7 +81,7 @@ def history(*, name: str, namespace: str, live: Live) -> None:
     """List the revisions that are kept, the newest first."""
     from modelplane.api import labels
     from modelplane.cli import tables
-    from modelplane.compose.revisions import number_of
+    from modelplane.compose.deployment.rollout.revisions import number_of
 
     async def do(client: "Client") -> "tuple[Object, list[Object]]":
         item = await _find(client, name, namespace)
@@ -144,7 +144,7 @@ def undo(*, name: str, namespace: str, to_revision: int | None, live: Live) -> N
 
     A tool that applies manifests, such as Argo CD or Flux, overwrites it: revert its source too.
     """
-    from modelplane.compose.revisions import number_of
+    from modelplane.compose.deployment.rollout.revisions import number_of
 
     async def do(client: "Client") -> "tuple[Object, Object]":
         item = await _find(client, name, namespace)
@@ -170,7 +170,7 @@ def _chosen(item: "Object", found: "list[Object]", number: int | None) -> "Objec
     In the middle of a canary, that is the revision that the other replicas have.
     """
     from modelplane.api import labels
-    from modelplane.compose.revisions import number_of
+    from modelplane.compose.deployment.rollout.revisions import number_of
 
     current = _current(item)
     stable = _canary(item).get("stableRevision", "")
@@ -250,7 +250,7 @@ async def _find(client: "Client", name: str, namespace: str) -> "Object":
 
 async def _revisions(client: "Client", item: "Object") -> "list[Object]":
     """Return the revisions that a deployment owns, the newest first."""
-    from modelplane.compose.revisions import number_of
+    from modelplane.compose.deployment.rollout.revisions import number_of
     from modelplane.compose.workload_kinds import CONTROLLER_REVISION
     from modelplane.controllers.fleet_resources import of_row
 
@@ -268,7 +268,7 @@ def _current(item: "Object") -> str:
     """Return the hash of the template that spec has now, which the controllers may not have seen yet."""
     from modelplane.api.decode import InvalidObject, decode_as
     from modelplane.api.model_deployment import ModelDeployment
-    from modelplane.compose.rollout import revision
+    from modelplane.compose.deployment.rollout.rollout import revision
 
     try:
         return revision(decode_as(ModelDeployment, item).replica_template())

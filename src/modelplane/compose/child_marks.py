@@ -9,7 +9,7 @@ from typing import Any
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
-from modelplane.compose.cluster_namespace import OURS
+from modelplane.compose.cluster.cluster_namespace import OURS
 from modelplane.compose.composition import Desired
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
-from modelplane.compose.cluster_kubeconfig import ACCOUNT
-from modelplane.compose.cluster_namespace import OURS
+from modelplane.compose.cluster.cluster_kubeconfig import ACCOUNT
+from modelplane.compose.cluster.cluster_namespace import OURS
 
 ROLE: Final = f"{ACCOUNT}-copies"
 """The ClusterRole that reads and writes copies, and its binding in each namespace."""

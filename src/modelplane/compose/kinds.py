@@ -24,23 +24,18 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.serving_stack import ServingStack
-from modelplane.compose import (
-    device_quota,
-    inference_autoscaler,
-    inference_class,
-    inference_cluster,
-    inference_gateway,
-    model_cache,
-    model_deployment,
-    model_endpoint,
-    model_key,
-    model_replica,
-    model_service,
-    priorities,
-)
+from modelplane.compose import inference_autoscaler, model_endpoint
+from modelplane.compose.cache import model_cache
 from modelplane.compose.clouds import flow
 from modelplane.compose.clouds.table import RECIPES
+from modelplane.compose.cluster import inference_class, inference_cluster
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
+from modelplane.compose.deployment import model_deployment
+from modelplane.compose.gateway import inference_gateway
+from modelplane.compose.key import model_key
+from modelplane.compose.quota import device_quota, priorities
+from modelplane.compose.replica import model_replica
+from modelplane.compose.service import model_service
 from modelplane.compose.serving_stack import flow as stack_flow
 from modelplane.compose.tenancy import admitted
 

@@ -7,9 +7,9 @@ from modelplane.api.names import backend_name
 from modelplane.api.reasons import ModelEndpointCondition as Type
 from modelplane.api.reasons import ModelEndpointReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.readiness import exists
 from modelplane.gateway import credentials, gateway_api
 from modelplane.gateway.services import RefusedDestination, Target, target_of

@@ -19,10 +19,10 @@ from modelplane.autoscaling.evidence import MEAN_S, Evidence, Sample
 from modelplane.autoscaling.schedules import Bounds, Invalid
 from modelplane.autoscaling.settings import Settings
 from modelplane.autoscaling.state import Counts, Inert, State
-from modelplane.compose import standby
 from modelplane.compose.conditions import true
+from modelplane.compose.deployment import standby
 from modelplane.compose.readable import readable
-from modelplane.compose.selecting_services import TooMany
+from modelplane.compose.service.selecting_services import TooMany
 from modelplane.controllers.deployment_load import DeploymentLoad, Indexes
 from modelplane.controllers.events import Recorder
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS

@@ -22,7 +22,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.canary.decision import Limits, decide
 from modelplane.canary.evidence import Answers, Evidence, Sample
 from modelplane.canary.state import COUNTS_EVERY_S, UNDECIDED, Observed
-from modelplane.compose.canary import has_revision, timestamp
+from modelplane.compose.deployment.rollout.canary import has_revision, timestamp
 from modelplane.compose.readable import readable
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable

@@ -9,7 +9,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.autoscaling import first_tokens
 from modelplane.autoscaling.evidence import Sample
-from modelplane.compose.selecting_services import SelectingServices, TooMany
+from modelplane.compose.service.selecting_services import SelectingServices, TooMany
 from modelplane.gateway.load import Load
 from modelplane.kube.informer import Informer
 

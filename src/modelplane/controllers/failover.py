@@ -13,9 +13,9 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model, Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose import fleet
+from modelplane.compose.cluster.reachability import reported_by
 from modelplane.compose.conditions import READY
-from modelplane.compose.reachability import reported_by
+from modelplane.compose.deployment import fleet
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.clusters.connections import Clusters

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.compose.gateway_keys import REQUIREMENT
+from modelplane.compose.gateway.gateway_keys import REQUIREMENT
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.runnable import Runnable
 from modelplane.gateway import tokens

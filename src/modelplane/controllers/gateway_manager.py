@@ -16,9 +16,9 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
-from modelplane.compose import fleet_gateway, gateway_keys
 from modelplane.compose.composition import Blocked, Request, Requirement, Unknown
 from modelplane.compose.definition_owner import DefinitionOwner
+from modelplane.compose.gateway import fleet_gateway, gateway_keys
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.admission import Admission
 from modelplane.controllers.budgets import Budgets

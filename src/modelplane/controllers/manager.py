@@ -21,8 +21,8 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
 from modelplane.api.serving_stack import ServingStack, stack_name
-from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Blocked, Requirement
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.admission import Admission
 from modelplane.controllers.autoscaling import Autoscaling

@@ -18,9 +18,9 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.mutual_tls import MutualTLS, MutualTLSPhase
+from modelplane.compose.cluster.mutual_tls import rollout
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.memo import per_version
-from modelplane.compose.mutual_tls import rollout
 from modelplane.compose.serving_stack import gateway, mutual_tls
 from modelplane.controllers.gateway_certificates import Certificates, Issued, Place
 from modelplane.controllers.ownership import controller_uid

@@ -20,8 +20,8 @@ from modelplane.api.reasons import (
     ModelDeploymentCondition,
     ModelDeploymentReason,
 )
-from modelplane.compose import fleet, standby
 from modelplane.compose.conditions import READY
+from modelplane.compose.deployment import fleet, standby
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers.observed_capacity import lost_capacity, unhealthy_devices
 from modelplane.controllers.observed_quotas import quota_samples

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from modelplane.api.meta import Object
 from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
-from modelplane.compose import standby
+from modelplane.compose.deployment import standby
 from modelplane.compose.readiness import condition_of
 from modelplane.telemetry import metric_definitions
 from modelplane.telemetry.metric_definitions import Sample

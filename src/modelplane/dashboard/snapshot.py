@@ -16,10 +16,11 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.reasons import ModelDeploymentCondition
-from modelplane.compose import endpoint_manifests, fleet, standby
 from modelplane.compose.conditions import READY
+from modelplane.compose.deployment import fleet, standby
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of
+from modelplane.compose.replica import endpoint_manifests
 from modelplane.controllers import observed
 from modelplane.offline.statuses import why_not_ready
 from modelplane.telemetry import metric_definitions

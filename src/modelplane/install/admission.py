@@ -13,8 +13,8 @@ from modelplane.api.clouds import CLOUDS
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
 from modelplane.compose import copy_access, workload_kinds
-from modelplane.compose.cluster_kubeconfig import SUBJECT
-from modelplane.compose.cluster_namespace import MADE, OURS
+from modelplane.compose.cluster.cluster_kubeconfig import SUBJECT
+from modelplane.compose.cluster.cluster_namespace import MADE, OURS
 from modelplane.compose.serving_stack import nic_policy
 from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER
 from modelplane.compose.serving_stack.mutual_tls import POLICY

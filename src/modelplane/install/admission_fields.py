@@ -11,7 +11,7 @@ from modelplane.api import labels
 from modelplane.api.containers import Container, InitContainer, Volume
 from modelplane.api.handlers import Probe
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE
-from modelplane.compose.backends.endpoint_picker import READABLE
+from modelplane.compose.replica.backends.endpoint_picker import READABLE
 from modelplane.compose.serving_stack import nic_policy
 from modelplane.compose.serving_stack.gateway import ANSWER_STATUS, ANSWERED
 from modelplane.compose.serving_stack.mutual_tls import LISTENER, SECRET

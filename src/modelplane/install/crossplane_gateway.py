@@ -9,7 +9,7 @@ would grant. And everything else is composed by the InferenceGateway.
 from typing import Any, Final
 
 from modelplane.api.meta import GATEWAY_NAMESPACE, GROUP, SYSTEM_NAMESPACE
-from modelplane.compose import envoy_pods
+from modelplane.compose.gateway import envoy_pods
 from modelplane.install import controller, gateway, gateway_permissions, network, pods
 from modelplane.install.identity import CONTROLLER, GATEWAY, PART_OF, labels, namespace
 from modelplane.install.options import Options

@@ -6,7 +6,7 @@ of the control plane.
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose import copy_access
-from modelplane.compose.cluster_kubeconfig import INSTALLER
+from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
 from modelplane.install.admission import LABELS, policies
 from modelplane.install.identity import namespace
 from modelplane.install.options import CREDENTIAL_LIFETIME

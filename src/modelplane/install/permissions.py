@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, SYSTEM_NAMESPACE
 from modelplane.compose import copy_access, workload_kinds
-from modelplane.compose.backends.endpoint_picker import EXTENSIONS
 from modelplane.compose.clouds.table import READ_ACCOUNTS
-from modelplane.compose.cluster_kubeconfig import ACCOUNT
+from modelplane.compose.cluster.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
+from modelplane.compose.replica.backends.endpoint_picker import EXTENSIONS
 from modelplane.compose.workload_kinds import Place
 from modelplane.install import capacity_permissions, gateway_permissions, people_permissions
 from modelplane.install.identity import CONTROLLER, labels

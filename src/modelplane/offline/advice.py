@@ -267,7 +267,7 @@ _HUB_ID: Final = r"[A-Za-z0-9_][-A-Za-z0-9_.]*/[A-Za-z0-9_][-A-Za-z0-9_.]*(:\S+)
 
 def _hub_model(container: "Container") -> str:
     """Return the model of the Hugging Face hub that an engine serves; empty if it is not from there."""
-    from modelplane.compose.engine_flags import model  # noqa: PLC0415  few deployments have a cache
+    from modelplane.compose.replica.engine_flags import model  # noqa: PLC0415  few deployments have a cache
 
     named = model(container)
     if named is None:
@@ -291,7 +291,7 @@ def _engine_flags(deployment: "ModelDeployment") -> Iterator[Advice]:
 
 def _undefined_variables(deployment: "ModelDeployment") -> Iterator[Advice]:
     """Warn of a reference to a variable that nothing sets: the program receives its characters."""
-    from modelplane.compose.engine_variables import undefined  # noqa: PLC0415  as the flags
+    from modelplane.compose.replica.engine_variables import undefined  # noqa: PLC0415  as the flags
 
     path, _ = _settings(deployment)
     for index, engine in enumerate(deployment.replica_template().engines):

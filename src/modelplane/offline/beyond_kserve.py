@@ -49,7 +49,7 @@ class BeyondKServe(msgspec.Struct):
 
 def _refused(template: "ReplicaTemplate") -> str:
     """Return the first setting that KServe cannot express; empty if it can express all."""
-    from modelplane.compose.backends.kserve_limits import rejections  # noqa: PLC0415 - heavy, and rarely used
+    from modelplane.compose.replica.backends.kserve_limits import rejections  # noqa: PLC0415 - heavy, and rarely used
 
     first = next(rejections(template.engines), None)
     return first.message if first else ""

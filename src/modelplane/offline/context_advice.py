@@ -8,7 +8,7 @@ import msgspec
 
 from modelplane.api.containers import Container
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.engine_flags import source, written_words
+from modelplane.compose.replica.engine_flags import source, written_words
 from modelplane.offline.diagnostics import Path, shown
 from modelplane.offline.engine_advice import flags
 from modelplane.offline.engine_commands import EngineCommand, engine_commands

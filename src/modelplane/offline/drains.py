@@ -15,7 +15,7 @@ from modelplane.api.drain import MOST_MOVING, TaintEffect
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
-from modelplane.compose import fleet
+from modelplane.compose.deployment import fleet
 from modelplane.offline.fleet import Files, Unplannable, assemble, snapshot
 from modelplane.offline.identities import versioned
 from modelplane.offline.placements import Plan, plan

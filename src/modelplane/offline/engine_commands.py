@@ -12,7 +12,7 @@ import msgspec
 
 from modelplane.api.containers import Container
 from modelplane.catalogue.flag_table import SWITCHES, Release
-from modelplane.compose.engine_flags import begins_with, written_words
+from modelplane.compose.replica.engine_flags import begins_with, written_words
 from modelplane.offline.diagnostics import Path
 
 

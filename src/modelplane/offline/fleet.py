@@ -29,19 +29,14 @@ from modelplane.api.reasons import (
 )
 from modelplane.canary.state import UNDECIDED
 from modelplane.cel import SelectorError
-from modelplane.compose import (
-    device_quota,
-    failover,
-    fleet,
-    inference_cluster,
-    model_deployment,
-    priorities,
-    workload_kinds,
-)
+from modelplane.compose import workload_kinds
+from modelplane.compose.cluster import inference_cluster
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.conditions import READY, Condition
+from modelplane.compose.deployment import failover, fleet, model_deployment
+from modelplane.compose.deployment.standby import standby
+from modelplane.compose.quota import device_quota, priorities
 from modelplane.compose.readiness import is_true
-from modelplane.compose.standby import standby
 from modelplane.offline.edits import edits
 from modelplane.offline.identities import identified, versioned
 from modelplane.offline.store import Store

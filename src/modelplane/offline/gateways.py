@@ -9,7 +9,7 @@ from typing import Final
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
-from modelplane.compose import fleet_gateway
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.host.addresses import is_loopback
 from modelplane.offline.identities import versioned
 from modelplane.offline.store import Store

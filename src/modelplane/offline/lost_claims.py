@@ -15,7 +15,7 @@ from modelplane.api.devices import Device
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.catalogue.cards import Overstatement, overstatements
-from modelplane.compose import fleet
+from modelplane.compose.deployment import fleet
 from modelplane.offline.fleet import Files
 from modelplane.offline.nominal_memory import matches
 

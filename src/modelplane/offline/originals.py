@@ -7,9 +7,9 @@ The controllers compose no pods without them. Their content is not assumed: the 
 from typing import Final
 
 from modelplane.api.meta import Object
-from modelplane.compose.backends.workload import reference_key
 from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.composition import Requirement
+from modelplane.compose.replica.backends.workload import reference_key
 
 _ASSUMED_UID: Final = "assumed:original"
 

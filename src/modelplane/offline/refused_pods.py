@@ -35,7 +35,7 @@ class RefusedPods(msgspec.Struct):
         if manifest.kind is MODEL_DEPLOYMENT:
             self._deployments.append((manifest, decoded.replica_template()))
             return
-        from modelplane.compose.backends.pod_policy import key_rules  # noqa: PLC0415 - heavy
+        from modelplane.compose.replica.pod_policy import key_rules  # noqa: PLC0415 - heavy
 
         self._clusters[decoded.metadata.name] = decoded.metadata.labels, key_rules(decoded.spec)
 
@@ -47,7 +47,7 @@ class RefusedPods(msgspec.Struct):
                 yield replace(manifest.problem(("spec",), message), severity=severity)
 
     def _problem(self, template: "ReplicaTemplate") -> tuple[str, Severity] | None:
-        from modelplane.compose.backends.pod_policy import parts  # noqa: PLC0415 - heavy, and rarely used
+        from modelplane.compose.replica.pod_policy import parts  # noqa: PLC0415 - heavy, and rarely used
 
         chosen, wanted = parts(template.engines), template.cluster_selector.items()
         if variables := [str(each) for each in refused(chosen, DEFAULT_RULES) if each.what == VARIABLE]:

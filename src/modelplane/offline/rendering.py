@@ -12,9 +12,9 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Object, kind_name
 from modelplane.canary.state import UNDECIDED
-from modelplane.compose import failover
 from modelplane.compose import status as status_of
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
+from modelplane.compose.deployment import failover
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline.diagnostics import ObjectName, choice
 from modelplane.offline.fleet import (

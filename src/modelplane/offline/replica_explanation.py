@@ -14,7 +14,8 @@ from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.compose import endpoint_manifests, fleet
+from modelplane.compose.deployment import fleet
+from modelplane.compose.replica import endpoint_manifests
 from modelplane.offline import placements
 from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import Files, Unplannable, is_assumed_silent

@@ -20,10 +20,14 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.rejected import Rejected
-from modelplane.compose import endpoint_manifests, fleet_gateway, region_rules, standby, status
+from modelplane.compose import status
 from modelplane.compose.composition import Blocked, Composition, Request
+from modelplane.compose.deployment import standby
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
+from modelplane.compose.replica import endpoint_manifests
+from modelplane.compose.service import region_rules
 from modelplane.gateway import gateway_api
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.regions import Admitted

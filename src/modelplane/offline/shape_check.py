@@ -8,7 +8,7 @@ import msgspec
 from modelplane.api.devices import DeviceRequest
 from modelplane.api.engines import ENGINE_PORT, Phase, Role
 from modelplane.api.model_deployment import Engine, Member
-from modelplane.compose.backends.parallelism import DATA, PIPELINE, TENSOR
+from modelplane.compose.replica.backends.parallelism import DATA, PIPELINE, TENSOR
 from modelplane.offline.diagnostics import shown
 from modelplane.offline.engine_commands import EngineCommand, Given
 

@@ -17,7 +17,7 @@ import yaml
 from modelplane.api import labels
 from modelplane.api.kinds import kind_named
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
-from modelplane.compose import installed_gateway
+from modelplane.compose.gateway import installed_gateway
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.crossplane.package.prerequisites import prerequisites

@@ -4,8 +4,8 @@ import pytest
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_cache import CacheEstimate, ModelCache
-from modelplane.compose import cache_size
-from modelplane.compose.cache_sources import source_of
+from modelplane.compose.cache import cache_size
+from modelplane.compose.cache.cache_sources import source_of
 
 SPEC = {"source": "HuggingFace", "huggingFace": {"repo": "team/model"}}
 CACHE = decode_as(ModelCache, {"metadata": {"name": "weights"}, "spec": SPEC})

@@ -7,10 +7,10 @@ import pytest
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.model_cache import ModelCache
-from modelplane.compose import hydration
-from modelplane.compose.cache_sources import SOURCE_PATH, Source, source_of
-from modelplane.compose.hydration import Credentials
-from modelplane.compose.hydration_program import SOURCES_PROGRAM
+from modelplane.compose.cache import hydration
+from modelplane.compose.cache.cache_sources import SOURCE_PATH, Source, source_of
+from modelplane.compose.cache.hydration import Credentials
+from modelplane.compose.cache.hydration_program import SOURCES_PROGRAM
 from modelplane.kubelet.engines.allowed import HYDRATION as ALLOWED
 
 SHA = "a" * 64

@@ -11,7 +11,7 @@ from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.canary.decision import Decision, Outcome
 from modelplane.canary.state import UNDECIDED, Observed
-from modelplane.compose.rollout import revision
+from modelplane.compose.deployment.rollout.rollout import revision
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 
 STEPS = [{"weight": 5, "durationSeconds": 60}, {"weight": 50, "durationSeconds": 60}]

@@ -9,7 +9,7 @@ import pytest
 from modelplane.api import labels
 from modelplane.canary.decision import Outcome
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.compose.stable_template import CACHES
+from modelplane.compose.deployment.rollout.stable_template import CACHES
 from support.manifests import CLASS, cluster
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 

@@ -12,9 +12,9 @@ from modelplane.api.devices import Device
 from modelplane.api.inference_cluster import GPUPool
 from modelplane.api.node_pools import Accounting
 from modelplane.api.usable_capacity import MAX_TERMS, DeviceCount, Loss, MissingDevices, UsableCapacity
-from modelplane.compose import capacity_status
-from modelplane.compose.capacity_status import SETTLES_S, published, summary, vectors, why
-from modelplane.compose.observed_capacity import Observation
+from modelplane.compose.cluster.capacity import capacity_status
+from modelplane.compose.cluster.capacity.capacity_status import SETTLES_S, published, summary, vectors, why
+from modelplane.compose.cluster.capacity.observed_capacity import Observation
 
 GPU, NIC = (Device(name=name, driver=f"{name}.example.com", count=4) for name in ("gpu", "nic"))
 POOL = GPUPool(name="a", nodes=3, accounting=Accounting.DEVICES, devices=(GPU, NIC))

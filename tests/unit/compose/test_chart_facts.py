@@ -17,8 +17,8 @@ from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.serving_stack import ServingStack
 from modelplane.api.stack_components import ComponentName as Name
-from modelplane.compose import installed_gateway
 from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.gateway import installed_gateway
 from modelplane.compose.serving_stack import flow
 from modelplane.compose.serving_stack.component import Component
 from modelplane.compose.serving_stack.table import COMPONENTS

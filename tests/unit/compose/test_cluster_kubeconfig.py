@@ -1,6 +1,6 @@
 from modelplane.api.cluster_origin import ClusterOrigin, Existing, KubeconfigSecret, Source
 from modelplane.api.rejected import Rejected
-from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
+from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 
 
 def test_an_existing_cluster_has_its_kubeconfig_in_the_secret_that_it_names() -> None:

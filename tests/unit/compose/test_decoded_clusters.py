@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.decode import InvalidObject
-from modelplane.compose.replica_status import decoded_cluster
+from modelplane.compose.replica.replica_status import decoded_cluster
 
 
 def _cluster(version: str, **spec: Any) -> dict[str, Any]:

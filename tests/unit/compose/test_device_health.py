@@ -6,9 +6,9 @@ import pytest
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose import device_health
-from modelplane.compose.capacity_facts import ClaimFacts
-from modelplane.compose.unhealthy_devices import unhealthy
+from modelplane.compose.cluster.capacity.capacity_facts import ClaimFacts
+from modelplane.compose.cluster.capacity.unhealthy_devices import unhealthy
+from modelplane.compose.replica import device_health
 from support.replicas import composed, engine, manifest, replica
 
 DRIVER = "gpu.nvidia.com"

@@ -2,7 +2,7 @@ import pytest
 
 from modelplane.api.containers import Container
 from modelplane.api.variables import EnvVar
-from modelplane.compose.engine_flags import flag, model, served_model
+from modelplane.compose.replica.engine_flags import flag, model, served_model
 
 
 def _container(

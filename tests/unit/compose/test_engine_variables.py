@@ -10,8 +10,8 @@ from modelplane.api.decode import convert, decode_as
 from modelplane.api.engines import Phase, Role
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose import engine_variables, served_model
 from modelplane.compose.composition import Desired
+from modelplane.compose.replica import engine_variables, served_model
 from support.replicas import composed, engine, manifest, member
 
 NAME = {"name": "MODELPLANE_SERVED_MODEL_NAME", "value": "ml-team/qwen"}

@@ -8,7 +8,9 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.serving_stack import ServingStack, stack_name
-from modelplane.compose import guards, inference_class, model_cache
+from modelplane.compose import guards
+from modelplane.compose.cache import model_cache
+from modelplane.compose.cluster import inference_class
 from modelplane.compose.composition import Composition, Guard, Request, Requirement
 from modelplane.compose.guards import Dependency
 

@@ -7,9 +7,9 @@ import pytest
 from modelplane.api.decode import decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.compose import hold
 from modelplane.compose.composition import Request, Unknown
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.service import hold
 from modelplane.gateway.regions import Admitted, RegionRule
 from modelplane.gateway.service_file import HoldEntry, ServiceEntry
 

@@ -4,9 +4,9 @@ import pytest
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_cache import ModelCache
-from modelplane.compose import hydration
-from modelplane.compose.cache_sources import Source, source_of
-from modelplane.compose.hydration import Credentials
+from modelplane.compose.cache import hydration
+from modelplane.compose.cache.cache_sources import Source, source_of
+from modelplane.compose.cache.hydration import Credentials
 
 
 def _cache(name: str = "weights", **source: Any) -> ModelCache:

@@ -9,8 +9,8 @@ import yaml
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.stack_components import ComponentName
-from modelplane.compose import inference_gateway, installed_gateway
-from modelplane.compose.installed_gateway import IMPLEMENTATIONS
+from modelplane.compose.gateway import inference_gateway, installed_gateway
+from modelplane.compose.gateway.installed_gateway import IMPLEMENTATIONS
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.gateway import implementations
 from modelplane.install import identity

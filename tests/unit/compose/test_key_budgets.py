@@ -7,8 +7,8 @@ import pytest
 from modelplane.api.budgets import Budget
 from modelplane.api.decode import decode_as
 from modelplane.api.model_key import BudgetLimit, BudgetScope, ModelKey
-from modelplane.compose import key_budgets, model_key
 from modelplane.compose.composition import Composition, Request
+from modelplane.compose.key import key_budgets, model_key
 from modelplane.gateway.budgets import KeyBudgets, State
 
 DAY, COST = BudgetLimit.TOKENS_PER_DAY, BudgetLimit.COST_PER_MONTH

@@ -7,10 +7,10 @@ import pytest
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.backends.routes import ingress_objects
-from modelplane.compose.backends.workload import FORMER, Form, Workload
 from modelplane.compose.composition import Composition, Desired, Keep, Unknown
-from modelplane.compose.gateway_keys import ReplicaLink
+from modelplane.compose.gateway.gateway_keys import ReplicaLink
+from modelplane.compose.replica.backends.routes import ingress_objects
+from modelplane.compose.replica.backends.workload import FORMER, Form, Workload
 from support.replicas import blocked, cluster, composed, engine, gang, manifest, member, replica
 
 PICKER = {"mode": "Unified", "routing": "EndpointPicker"}
@@ -313,7 +313,7 @@ CHANGED: dict[Form, str] = {Form.V0_2: VLLM, Form.V0_3: VLLM, Form.V0_8: "lmsyso
 def test_what_an_earlier_version_wrote_is_replaced_only_for_an_edit(form: Form) -> None:
     owner, edited = (_written(f"{CHANGED[form]}:{tag}") for tag in ("v0.23.0", "v0.24.0"))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("modelplane.compose.backends.plan.Workload", partial(Workload, form=form))
+        patched.setattr("modelplane.compose.replica.backends.plan.Workload", partial(Workload, form=form))
         earlier = _workload_of(owner, {})
     assert earlier != _workload_of(owner, {})
     assert _workload_of(owner, earlier) == earlier

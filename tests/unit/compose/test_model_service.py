@@ -6,7 +6,7 @@ from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Composition, Request
-from modelplane.compose.model_service import compose, requirements
+from modelplane.compose.service.model_service import compose, requirements
 from modelplane.gateway.endpoint_share import EndpointShare
 
 API = "modelplane.ai/v1alpha1"

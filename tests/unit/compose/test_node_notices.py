@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.capacity_facts import facts_of
-from modelplane.compose.node_notices import SIGNS, NodeNotice, Where, notice
+from modelplane.compose.cluster.capacity.capacity_facts import facts_of
+from modelplane.compose.cluster.node_notices import SIGNS, NodeNotice, Where, notice
 
 
 def node(**parts: Any) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import pytest
 from modelplane.api.devices import Claim, Device, DeviceAttribute, DeviceCapacity
 from modelplane.api.node_pools import NodePool, NodeTaint, NodeTaintEffect
 from modelplane.api.usable_capacity import Loss
-from modelplane.compose.capacity_facts import ClaimFacts, facts_of
-from modelplane.compose.observed_capacity import Cluster, Observation, Unclear, observe
+from modelplane.compose.cluster.capacity.capacity_facts import ClaimFacts, facts_of
+from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, Unclear, observe
 
 DRIVER = "gpu.nvidia.com"
 GPU = Device(name="gpu", driver=DRIVER, device_class_name=DRIVER, count=4)

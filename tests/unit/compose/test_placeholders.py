@@ -9,7 +9,7 @@ from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.model_replica import requirements
+from modelplane.compose.replica.model_replica import requirements
 from support.replicas import cluster, composed, manifest, replica
 
 WORKLOAD = "model-serving-qwen"

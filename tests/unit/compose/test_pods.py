@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.pods import trouble, unmade
+from modelplane.compose.replica.pod_problems import trouble, unmade
 
 
 def _pod(name: str = "p", **status: Any) -> dict[str, Any]:

@@ -8,9 +8,10 @@ import pytest
 from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.standby import StandbyFor
-from modelplane.compose import preferred, priorities
 from modelplane.compose.composition import Request, Requirement
+from modelplane.compose.deployment import preferred
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.quota import priorities
 from support.variants import SteppedVariants
 
 

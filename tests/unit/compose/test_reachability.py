@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.compose.reachability import connection_error
+from modelplane.compose.cluster.reachability import connection_error
 
 GET = 'Get "https://192.0.2.10:6443/api/v1/namespaces/ml?timeout=32s": '
 

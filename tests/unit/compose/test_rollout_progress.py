@@ -8,7 +8,7 @@ import pytest
 from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.composition import Desired, Keep
-from modelplane.compose.rollout import Limits, limits
+from modelplane.compose.deployment.rollout.rollout import Limits, limits
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 
 

@@ -8,7 +8,7 @@ from modelplane.api.decode import decode_as
 from modelplane.api.model_service import ModelService
 from modelplane.api.names import front_name
 from modelplane.compose.composition import Composition, Desired, Keep, Request
-from modelplane.compose.model_service import compose
+from modelplane.compose.service.model_service import compose
 from modelplane.gateway import implementations
 from modelplane.gateway.route_tree import ROUTE
 from support.http_route_semantics import NOT_FOUND, Gateway

@@ -6,8 +6,8 @@ import pytest
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_service import ModelService
-from modelplane.compose import model_service
 from modelplane.compose.composition import Composition, Request
+from modelplane.compose.service import model_service
 
 _ENGINE = {
     "name": "engine",

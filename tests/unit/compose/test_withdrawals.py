@@ -9,7 +9,7 @@ from modelplane.api.decode import decode_as
 from modelplane.api.device_prices import DevicePrice, DevicePricing
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.composition import Request
-from modelplane.compose.withdrawals import soonest
+from modelplane.compose.deployment.withdrawals import soonest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 API = {"apiVersion": "modelplane.ai/v1alpha1"}

@@ -8,7 +8,8 @@ import pytest
 from modelplane.api import labels
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_cluster import Capabilities, InferenceCluster
-from modelplane.compose import inference_cluster, workload_kinds
+from modelplane.compose import workload_kinds
+from modelplane.compose.cluster import inference_cluster
 from modelplane.compose.composition import Desired, NoRow, Request, Requirement
 from modelplane.compose.readiness import exists, is_ready
 from modelplane.compose.workload_kinds import WorkloadKind

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modelplane import scheduler
-from modelplane.compose import fleet
+from modelplane.compose.deployment import fleet
 from modelplane.controllers import observed
 from modelplane.controllers.observed import Queue, State
 from support.telemetry import cluster, deployment, device, item, pool, ready, replica

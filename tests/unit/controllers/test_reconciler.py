@@ -8,7 +8,7 @@ import pytest
 
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Blocked, Composition, Requirement
-from modelplane.compose.inference_gateway import CLUSTERS
+from modelplane.compose.gateway.inference_gateway import CLUSTERS
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.control_plane_children import ControlPlaneChildren

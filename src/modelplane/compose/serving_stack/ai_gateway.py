@@ -12,9 +12,9 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.stack_components import ComponentName as Name
-from modelplane.compose.backends.routes import picks
 from modelplane.compose.composition import Requirement
 from modelplane.compose.readiness import is_ready
+from modelplane.compose.replica.backends.routes import picks
 from modelplane.compose.serving_stack.component import Plan, Values
 from modelplane.compose.workload_kinds import INFERENCE_POOL
 

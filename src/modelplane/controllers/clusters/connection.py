@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.compose import cluster_namespace
-from modelplane.compose.cluster_kubeconfig import replacement
+from modelplane.compose.cluster import cluster_namespace
+from modelplane.compose.cluster.cluster_kubeconfig import replacement
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.capacity_watches import KINDS, CapacityWatches

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose.cluster_kubeconfig import ACCOUNT, INSTALLER, replacement, subject_of
+from modelplane.compose.cluster.cluster_kubeconfig import ACCOUNT, INSTALLER, replacement, subject_of
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.back_off import delay_s
 from modelplane.controllers.clusters.access import Access

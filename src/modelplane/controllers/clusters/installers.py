@@ -1,6 +1,6 @@
 """Installers: kubeconfigs with which Helm installs charts, from the Secrets that InferenceClusters name."""
 
-from modelplane.compose.cluster_kubeconfig import KubeconfigReference
+from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference
 from modelplane.controllers.clusters.access import Access
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.kube import kubeconfig_secret

@@ -11,7 +11,7 @@ from modelplane.api.decode import convert
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
 from modelplane.compose.clouds.table import RECIPES
-from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
+from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 from modelplane.compose.composition import Unknown
 from modelplane.controllers.clusters.access import Supplied
 from modelplane.controllers.clusters.connections import Clusters

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from modelplane.api.cluster_origin import KubeconfigSecret
-from modelplane.compose.cluster_kubeconfig import KubeconfigReference
-from modelplane.compose.installed_gateway import INSTALLER
+from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference
+from modelplane.compose.gateway.installed_gateway import INSTALLER
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.helm import process

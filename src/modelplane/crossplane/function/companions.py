@@ -18,12 +18,12 @@ from modelplane.api.names import child_name
 from modelplane.api.namespaces import reserved
 from modelplane.api.rejected import Rejected
 from modelplane.api.serving_stack import ServingStack, stack_name
-from modelplane.compose import cluster_namespace
 from modelplane.compose.clouds.provisioned import recipe_of
-from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
+from modelplane.compose.cluster import cluster_namespace
+from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 from modelplane.compose.composition import Composition, Desired, Requirement
+from modelplane.compose.gateway.installed_gateway import needs as gateway_needs
 from modelplane.compose.guards import waited_for
-from modelplane.compose.installed_gateway import needs as gateway_needs
 from modelplane.compose.serving_stack.table import needs as stack_needs
 from modelplane.compose.workload_kinds import RELEASE, is_release
 from modelplane.crossplane.function import remote

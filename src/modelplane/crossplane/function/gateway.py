@@ -18,9 +18,9 @@ from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.reasons import ModelServiceCondition, ModelServiceReason
-from modelplane.compose import envoy_pods, fleet_gateway, gateway_keys
 from modelplane.compose.composition import Request, Requirement, Unknown
-from modelplane.compose.inference_gateway import CLUSTERS
+from modelplane.compose.gateway import envoy_pods, fleet_gateway, gateway_keys
+from modelplane.compose.gateway.inference_gateway import CLUSTERS
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.gateway import state, tokens
 from modelplane.gateway.credentials import needs_module

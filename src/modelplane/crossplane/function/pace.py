@@ -22,9 +22,9 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reason_meanings import ALARMING
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.conditions import READY, SYNCED, Condition
+from modelplane.compose.deployment.rollout.rollout import is_draining, same_spec
 from modelplane.compose.kinds import COMPOSERS, Lane, Pace
 from modelplane.compose.readiness import condition_of, is_true
-from modelplane.compose.rollout import is_draining, same_spec
 
 RESPONSIVE = "Responsive"
 """The condition that tells whether Crossplane handles the events of an object."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from modelplane.api.meta import Object
+from modelplane.compose.cluster.reachability import connection_error
 from modelplane.compose.composition import Silence
 from modelplane.compose.conditions import SYNCED
-from modelplane.compose.reachability import connection_error
 from modelplane.compose.readiness import condition_of
 from modelplane.crossplane.function import remote
 

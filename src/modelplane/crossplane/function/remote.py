@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
-from modelplane.compose.cluster_namespace import MADE, OURS, RESTRICTED, is_ours
+from modelplane.compose.cluster.cluster_namespace import MADE, OURS, RESTRICTED, is_ours
 from modelplane.compose.composition import Desired, Requirement, Unknown
 from modelplane.compose.conditions import SYNCED
 from modelplane.compose.readiness import condition_of

@@ -22,16 +22,21 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import InferenceClusterCondition
 from modelplane.api.rejected import Rejected
-from modelplane.compose import definition_owner, gateway_keys
+from modelplane.compose import definition_owner
 from modelplane.compose.clouds.flow import DEFINITION_KEY
-from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference, replacement
+from modelplane.compose.cluster.cluster_kubeconfig import (
+    KubeconfigReference,
+    kubeconfig_reference,
+    replacement,
+)
 from modelplane.compose.composition import Credential, Guard, Requirement, Unknown
 from modelplane.compose.definition_owner import CRD_API_VERSION
+from modelplane.compose.gateway import gateway_keys
+from modelplane.compose.gateway.inference_gateway import DEFINED, FRONT
 from modelplane.compose.guards import matters_only_on_deletion
-from modelplane.compose.inference_gateway import DEFINED, FRONT
-from modelplane.compose.model_replica import ENDPOINT_KEY
 from modelplane.compose.readiness import is_true
-from modelplane.compose.replica_status import CLUSTER_KEY
+from modelplane.compose.replica.model_replica import ENDPOINT_KEY
+from modelplane.compose.replica.replica_status import CLUSTER_KEY
 from modelplane.crossplane.function import gateway
 from modelplane.crossplane.function.companions import cluster_of_cloud, looks
 from modelplane.crossplane.function.observation import Observation

@@ -21,9 +21,10 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose import cluster_namespace, fleet_gateway, gateway_keys
+from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.composition import Blocked, Composition, Desired, Request, Requirement
-from modelplane.compose.inference_gateway import INSTALLER_KEY
+from modelplane.compose.gateway import fleet_gateway, gateway_keys
+from modelplane.compose.gateway.inference_gateway import INSTALLER_KEY
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
 from modelplane.crossplane.function import gateway, pace, reach
 from modelplane.crossplane.function.answer import Answer, decided, kept

@@ -14,7 +14,7 @@ from typing import Any, Final
 import yaml
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose.cluster_kubeconfig import subject_of
+from modelplane.compose.cluster.cluster_kubeconfig import subject_of
 from modelplane.install.refusals import Refused
 from modelplane.kube import errors, kubeconfig_secret
 from modelplane.kube.client import Client

@@ -14,7 +14,7 @@ from typing import Final
 from modelplane.api import labels
 from modelplane.api.cluster_origin import Source
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose.cluster_kubeconfig import INSTALLER
+from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers import fleet_resources

@@ -8,8 +8,8 @@ from modelplane.api.inference_cluster import ServingStack
 from modelplane.api.listing import number_of
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.api.stack_components import ComponentName, ComponentSettings, ServingProfile
-from modelplane.compose import cluster_stack
-from modelplane.compose.cluster_namespace import MADE
+from modelplane.compose.cluster import cluster_stack
+from modelplane.compose.cluster.cluster_namespace import MADE
 from modelplane.compose.serving_stack import gateway
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import ROWS, capabilities

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelplane.compose.hydration_program import PROGRAM, SOURCES_PROGRAM
+from modelplane.compose.cache.hydration_program import PROGRAM, SOURCES_PROGRAM
 from modelplane.kube.client import Client
 from modelplane.kubelet import refusals
 from modelplane.kubelet.engines import allowed, composed

@@ -8,7 +8,7 @@ from modelplane.api.engines import Connector, Phase
 from modelplane.api.model_replica import ModelReplica
 from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import nearest
-from modelplane.compose.backends.connectors import CONNECTORS, arguments, refusal
+from modelplane.compose.replica.backends.connectors import CONNECTORS, arguments, refusal
 from modelplane.offline import flag_check
 from modelplane.offline.engine_commands import engine_commands
 from support.replicas import engine, manifest, member

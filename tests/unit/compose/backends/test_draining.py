@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.api.containers import Container
-from modelplane.compose.backends.draining import Draining, draining
+from modelplane.compose.replica.backends.draining import Draining, draining
 
 FINISHES = Draining()
 GETS_TIME = Draining(arguments=("--shutdown-timeout=100",))

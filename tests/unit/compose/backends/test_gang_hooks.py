@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from modelplane.api.containers import Container
-from modelplane.compose.backends import gang_hooks
 from modelplane.compose.composition import Desired
+from modelplane.compose.replica.backends import gang_hooks
 from support.replicas import composed, engine, gang, member, replica
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"

@@ -8,16 +8,16 @@ import pytest
 from modelplane.api.containers import Container
 from modelplane.api.decode import convert
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.backends import kserve_limits
-from modelplane.compose.backends.kserve import service_name
-from modelplane.compose.backends.kserve_pods import entrypoint
-from modelplane.compose.backends.parallelism import Parallelism, parallelism
-from modelplane.compose.backends.superseded import superseded
-from modelplane.compose.backends.table import marks_of, other_backend, workload_key
-from modelplane.compose.backends.workload import Form, Marks, Workload
 from modelplane.compose.composition import Desired
-from modelplane.compose.pods import unmade
 from modelplane.compose.readiness import is_behind, is_ready
+from modelplane.compose.replica.backends import kserve_limits
+from modelplane.compose.replica.backends.kserve import service_name
+from modelplane.compose.replica.backends.kserve_pods import entrypoint
+from modelplane.compose.replica.backends.parallelism import Parallelism, parallelism
+from modelplane.compose.replica.backends.superseded import superseded
+from modelplane.compose.replica.backends.table import marks_of, other_backend, workload_key
+from modelplane.compose.replica.backends.workload import Form, Marks, Workload
+from modelplane.compose.replica.pod_problems import unmade
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 from support.kserve_status import kserve_status, missing_preset
 from support.replicas import composed, engine, gang, member, replica
@@ -197,7 +197,7 @@ def test_a_pipeline_that_an_earlier_version_wrote(conditions: list[Any], divided
     owner = _replica(_with(gang("a"), _container(*GANG)))
     with pytest.MonkeyPatch.context() as patched:
         earlier = partial(Workload, form=Form.V0_8)
-        patched.setattr("modelplane.compose.backends.plan.Workload", earlier)
+        patched.setattr("modelplane.compose.replica.backends.plan.Workload", earlier)
         there = _composed_service(owner)
     assert there["spec"]["parallelism"] == {"tensor": 8, "pipeline": 2}
     there = {**there, "status": {"conditions": conditions}}

@@ -5,8 +5,8 @@ import pytest
 import yaml
 
 from modelplane.api.rejected import Rejected
-from modelplane.compose.backends.endpoint_picker import configuration
-from modelplane.compose.backends.prefill_decode import engine_port
+from modelplane.compose.replica.backends.endpoint_picker import configuration
+from modelplane.compose.replica.backends.prefill_decode import engine_port
 from support.replicas import engine, gang, member, replica
 
 PREFILL_DECODE = Path(__file__).parents[3] / "golden" / "composition" / "model_replica" / "prefill-decode"

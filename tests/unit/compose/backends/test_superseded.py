@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.backends.superseded import superseded
 from modelplane.compose.composition import Keep
+from modelplane.compose.replica.backends.superseded import superseded
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment"}
 SPEC = {"containers": [], "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "old"}]}

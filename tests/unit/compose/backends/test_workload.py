@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.compose.backends.table import backend_of, workload_key, workload_keys
-from modelplane.compose.backends.workload import part_name
+from modelplane.compose.replica.backends.table import backend_of, workload_key, workload_keys
+from modelplane.compose.replica.backends.workload import part_name
 from support.replicas import engine, gang, replica
 
 

@@ -10,8 +10,8 @@ import pytest
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.compose.composition import Request, Unknown
-from modelplane.compose.gateway_keys import KEY
-from modelplane.compose.inference_gateway import CLUSTERS
+from modelplane.compose.gateway.gateway_keys import KEY
+from modelplane.compose.gateway.inference_gateway import CLUSTERS
 from modelplane.crossplane.function import gateway
 from modelplane.gateway import state, tokens
 from modelplane.gateway.state import GatewayState

@@ -6,8 +6,8 @@ import yaml
 
 from modelplane.api.decode import decode_as
 from modelplane.api.kinds import KINDS
-from modelplane.compose import cluster_namespace
 from modelplane.compose.clouds.table import READ_ACCOUNTS
+from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import RELEASE, Place, rows
 from modelplane.crossplane.function import companions, remote, requirements

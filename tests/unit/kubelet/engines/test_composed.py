@@ -8,8 +8,8 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.api.containers import ROUTING_SIDECAR
-from modelplane.compose.backends.endpoint_picker import PICKER_KEY
-from modelplane.compose.cluster_namespace import OURS
+from modelplane.compose.cluster.cluster_namespace import OURS
+from modelplane.compose.replica.backends.endpoint_picker import PICKER_KEY
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Resource
 from modelplane.kubelet.engines import composed

@@ -2,9 +2,9 @@ import sys
 
 import pytest
 
-from modelplane.compose.cache_volume import MARKER
-from modelplane.compose.hydration_program import PROGRAM, SOURCES_PROGRAM
-from modelplane.compose.hydration_requirements import REQUIREMENTS
+from modelplane.compose.cache.cache_volume import MARKER
+from modelplane.compose.cache.hydration_program import PROGRAM, SOURCES_PROGRAM
+from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
 from modelplane.compose.images import HYDRATION
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.engines.launchers import CannotLaunch

@@ -1,0 +1,1 @@
+"""What composes a ModelCache: volumes, and the Jobs that fill them."""

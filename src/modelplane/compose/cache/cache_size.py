@@ -1,0 +1,55 @@
+"""The size of a ModelCache's volumes: as given, or an estimate from the sizes that the source reports.
+
+A Job without a volume asks the source, and the status records its answer before a volume is made. A volume
+gets a tenth more than the source reports, because file systems and partial downloads take some.
+"""
+
+import re
+from collections.abc import Iterable
+
+from modelplane.api.cache_sources import LARGEST_GIB
+from modelplane.api.meta import Object
+from modelplane.api.model_cache import CacheEstimate, ModelCache
+from modelplane.compose.cache.cache_sources import MEASURED, Source
+
+_GIB = 1 << 30
+_REPORT = re.compile(r"(?P<bytes>[0-9]{1,18}) bytes in (?P<files>[0-9]{1,9}) files")
+_JOB_NAME = "batch.kubernetes.io/job-name"
+
+
+def recorded(cache: ModelCache, source: Source) -> CacheEstimate | None:
+    """Return the estimate that the status has for a source without a size."""
+    estimate = cache.status.estimate
+    known = estimate is not None and estimate.artifact == source.artifact
+    return estimate if known and not source.size_gib else None
+
+
+def reported(source: Source, job: Object, pods: Iterable[Object]) -> CacheEstimate | str | None:
+    """Return the estimate that a Job's pod ended with; why there is none; None if none has ended so."""
+    for pod in pods:
+        if pod["metadata"].get("labels", {}).get(_JOB_NAME) != job["metadata"]["name"]:
+            continue
+        for container in pod.get("status", {}).get("containerStatuses", ()):
+            ended = container.get("state", {}).get("terminated", {})
+            lines = str(ended.get("message", "")).splitlines() or [""]
+            found = _REPORT.fullmatch(lines[-1])
+            if ended.get("exitCode") == MEASURED and found:
+                return _estimate(source, int(found["bytes"]), int(found["files"]))
+    return None
+
+
+def wire(estimate: CacheEstimate) -> Object:
+    """Return the entry of the status."""
+    return {"sizeGiB": estimate.size_gib, "artifact": estimate.artifact, "message": estimate.message}
+
+
+def _estimate(source: Source, size: int, files: int) -> CacheEstimate | str:
+    gib = size * 11 // (10 * _GIB) + 1
+    if gib > LARGEST_GIB:
+        return f"{source.name} reports {size / _GIB:.0f} GiB, and a volume has at most {LARGEST_GIB}"
+    counted = "1 file" if files == 1 else f"{files} files"
+    return CacheEstimate(
+        size_gib=gib,
+        artifact=source.artifact,
+        message=f"estimated: {source.name} reports {size / _GIB:.1f} GiB in {counted}",
+    )

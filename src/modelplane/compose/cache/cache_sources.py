@@ -1,0 +1,255 @@
+"""Sources of a ModelCache: what the Job of each one gets.
+
+A source is a program, the variables that describe it, and the keys of a Secret that the program needs. Values
+of a user are in variables, and never in a command. The artifact depends on the content that is asked for, and
+on neither its size nor the way to it.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+
+from modelplane.api.cache_sources import HTTP, NGC, OCI, S3, CacheFiles, ClaimedVolume, HuggingFace
+from modelplane.api.meta import Object
+from modelplane.api.model_cache import ModelCacheSpec
+from modelplane.compose.cache.cache_volume import MARKER
+from modelplane.compose.cache.hydration_program import MIRROR_PROGRAM, PROGRAM, SOURCES_PROGRAM
+from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
+
+PATH = "/mnt/artifact"
+"""Mount path of the volume in the Job."""
+
+SOURCE_PATH = "/mnt/source"
+"""Mount path of the volume that weights are copied from; the program has the same."""
+
+HOPELESS = 65
+"""Exit code of the programs if a retry cannot help (``EX_DATAERR``)."""
+
+MEASURED = 66
+"""Exit code of the program that has measured a source: a success has no last word on some nodes."""
+
+NO_VOLUME = "-"
+"""Argument in the place of the volume: the source is only measured."""
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKeys:
+    """The Secret that a source names, and its keys by the variables of the program."""
+
+    name: str
+    required: Mapping[str, str]
+    optional: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """All keys, by variable."""
+        return {**self.required, **self.optional}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source of a cache, as its Job gets it."""
+
+    name: str
+    """The source as messages name it."""
+    size_gib: int
+    """Size of the volume; 0 if it must be estimated."""
+    artifact: str
+    """Hash of the content."""
+    command: tuple[str, ...]
+    variables: Mapping[str, str]
+    described: Object
+    """The source, as the program without the hub's library reads it."""
+    secret: SecretKeys | None = None
+    claim: str = ""
+    """The claim to copy from."""
+
+
+def sized(source: Source, size_gib: int) -> Source:
+    """Return a source for a volume of a size."""
+    limit = {"LIMIT": str(size_gib * _GIB)} if "LIMIT" in source.variables else {}
+    return replace(source, size_gib=size_gib, variables={**source.variables, **limit})
+
+
+def measuring(source: Source) -> Source:
+    """Return a source whose program only reports the size, as its last word and with ``MEASURED``."""
+    keys = source.secret
+    if keys and "HF_TOKEN" in keys.required:
+        keys = SecretKeys(keys.name, {"TOKEN": keys.required["HF_TOKEN"]})
+    return replace(
+        source,
+        command=("python", "-c", SOURCES_PROGRAM, NO_VOLUME, MARKER, str(HOPELESS)),
+        variables={"SOURCE": _text(source.described), "ARTIFACT": "0", "LIMIT": "0"},
+        secret=keys,
+    )
+
+
+def source_of(spec: ModelCacheSpec) -> Source | None:
+    """Return the source of a cache; None if the field that describes it is missing."""
+    given = spec.hugging_face or spec.http or spec.s3 or spec.oci or spec.ngc or spec.persistent_volume_claim
+    return _SOURCES[type(given)](given) if given is not None else None
+
+
+def _hugging_face(source: HuggingFace) -> Source:
+    only = [source.files] if source.files is CacheFiles.SAFETENSORS else []
+    secret = source.auth_secret
+    artifact = _digest(["HuggingFace", source.repo, source.revision, *only])
+    program = MIRROR_PROGRAM if source.endpoint or source.mirrors else PROGRAM
+    # The library's own transfer does not ask the program before it connects.
+    mirror = {"HF_ENDPOINT": source.endpoint, "HF_HUB_DISABLE_XET": "1"} if source.endpoint else {}
+    mirrors = {"MIRRORS": _text(source.mirrors)} if source.mirrors else {}
+    return Source(
+        name=source.repo,
+        size_gib=source.size_gib or 0,
+        artifact=artifact,
+        command=("python", "-c", program, PATH, MARKER, REQUIREMENTS, str(HOPELESS)),
+        variables={
+            "REPO": source.repo,
+            **({"REVISION": source.revision} if source.revision else {}),
+            **({"FILES": str(source.files)} if source.files else {}),
+            "ARTIFACT": artifact,
+            "HF_HOME": "/tmp/huggingface",  # noqa: S108 - in the container
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            **mirror,
+            **mirrors,
+        },
+        described={
+            "huggingFace": {
+                "repo": source.repo,
+                "revision": source.revision or "",
+                "files": str(source.files or CacheFiles.ALL),
+                "endpoint": source.endpoint or "",
+            }
+        },
+        secret=SecretKeys(secret.name, {"HF_TOKEN": secret.key}) if secret else None,
+    )
+
+
+def _http(source: HTTP) -> Source:
+    content = sorted((file.path, file.sha256) for file in source.files)
+    files = [{"path": file.path, "url": file.url, "sha256": file.sha256} for file in source.files]
+    hosts = sorted({file.url.split("/")[2] for file in source.files})
+    secret = source.auth_secret
+    return _other(
+        f"{len(files)} files of {hosts[0]}" + (" and others" if hosts[1:] else ""),
+        source.size_gib,
+        ["HTTP", content],
+        {"http": {"files": files, "mirrors": source.mirrors}},
+        SecretKeys(secret.name, {"TOKEN": secret.key}) if secret else None,
+    )
+
+
+def _s3(source: S3) -> Source:
+    described = {
+        "bucket": source.bucket,
+        "prefix": source.prefix or "",
+        "region": source.region,
+        "endpoint": source.endpoint or "",
+        "mirrors": source.mirrors,
+    }
+    secret = source.auth_secret
+    keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    session = "AWS_SESSION_TOKEN"
+    return _other(
+        f"s3://{source.bucket}/{source.prefix or ''}",
+        source.size_gib,
+        ["S3", source.endpoint, source.bucket, source.prefix],
+        {"s3": described},
+        SecretKeys(secret.name, {key: key for key in keys}, {session: session}) if secret else None,
+    )
+
+
+def _oci(source: OCI) -> Source:
+    secret = source.auth_secret
+    return _other(
+        source.reference,
+        source.size_gib,
+        ["OCI", source.reference],
+        {
+            "oci": {
+                "reference": source.reference,
+                "plainHTTP": source.plain_http,
+                "mirrors": source.mirrors,
+            }
+        },
+        SecretKeys(secret.name, {"DOCKER_CONFIG": secret.key}) if secret else None,
+    )
+
+
+def _ngc(source: NGC) -> Source:
+    described = {
+        "org": source.org,
+        "team": source.team or "",
+        "model": source.model,
+        "version": source.version,
+    }
+    secret = source.auth_secret
+    return _other(
+        "/".join(filter(None, (source.org, source.team, source.model))) + f":{source.version}",
+        source.size_gib,
+        ["NGC", *described.values()],
+        {"ngc": {**described, "mirrors": source.mirrors}},
+        SecretKeys(secret.name, {"NGC_API_KEY": secret.key}) if secret else None,
+    )
+
+
+def _claimed_volume(source: ClaimedVolume) -> Source:
+    return _other(
+        f'PersistentVolumeClaim "{source.claim_name}"',
+        source.size_gib,
+        ["PersistentVolumeClaim", source.claim_name, source.path],
+        {"volume": {"path": source.path or ""}},
+        claim=source.claim_name,
+    )
+
+
+_SOURCES: Final[Mapping[type, Callable[[Any], Source]]] = {
+    HuggingFace: _hugging_face,
+    HTTP: _http,
+    S3: _s3,
+    OCI: _oci,
+    NGC: _ngc,
+    ClaimedVolume: _claimed_volume,
+}
+"""The maker of each field's source."""
+
+
+def _other(
+    name: str,
+    size_gib: int | None,
+    content: object,
+    described: Object,
+    secret: SecretKeys | None = None,
+    *,
+    claim: str = "",
+) -> Source:
+    """Return a source of the program that is not for the Hugging Face hub."""
+    artifact = _digest(content)
+    return Source(
+        name=name,
+        size_gib=size_gib or 0,
+        artifact=artifact,
+        command=("python", "-c", SOURCES_PROGRAM, PATH, MARKER, str(HOPELESS)),
+        variables={
+            "SOURCE": _text(described),
+            "ARTIFACT": artifact,
+            "LIMIT": str((size_gib or 0) * _GIB),
+        },
+        described=described,
+        secret=secret,
+        claim=claim,
+    )
+
+
+def _text(described: Object | tuple[str, ...]) -> str:
+    """Return a source for a variable. No field of it may have $, because $(NAME) there is replaced."""
+    return msgspec.json.encode(described, order="sorted").decode()
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""What composes an InferenceCluster, and the InferenceClass of its nodes."""

@@ -1,0 +1,1 @@
+"""Capacity of an InferenceCluster: declared, observed, and usable."""

@@ -1,0 +1,236 @@
+"""Facts of Nodes, devices, claims and taint rules from which capacity is computed, without the rest.
+
+A copy of a whole Node has some 20 KB, its facts some 100 bytes. A cluster is not trusted: a value that does
+not have the form that Kubernetes gives it is left out, and texts and lists are bounded.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from modelplane.api import labels
+from modelplane.api.meta import Object
+from modelplane.api.untyped import as_list, as_map, value_at
+from modelplane.compose.cluster.node_notices import NodeNotice, notice
+
+FACTS: Final = "facts"
+"""Key of the facts in a projected object."""
+
+EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
+"""Effects of taints that keep pods away; unknown effects keep none (KEP-5055)."""
+
+_MOST_TAINTS: Final = 64
+_MOST_DEVICES: Final = 128
+"""Of one ResourceSlice (Kubernetes API, ``ResourceSliceMaxDevices``)."""
+_MOST_RESULTS: Final = 128
+_MOST_VALUES: Final = 64
+_LONGEST: Final = 253
+
+Taint = tuple[str, str, str]
+"""Key, value and effect."""
+
+
+class Facts(msgspec.Struct, frozen=True, gc=False):
+    """Facts of one object."""
+
+
+class NodeFacts(Facts, frozen=True, gc=False):
+    """A node: whether pods may be put on it."""
+
+    name: str
+    pool: str
+    is_ready: bool
+    is_unschedulable: bool
+    taints: tuple[Taint, ...] = ()
+    notice: NodeNotice | None = None
+
+
+class DeviceKind(msgspec.Struct, frozen=True, gc=False):
+    """Attributes and capacity of equal devices, as sorted pairs; the values are text.
+
+    A name of the driver's own domain is bare.
+    """
+
+    values: tuple[tuple[str, str], ...]
+
+
+class DeviceFacts(msgspec.Struct, frozen=True, gc=False):
+    """A device as its driver publishes it."""
+
+    name: str
+    kind: DeviceKind
+    taints: tuple[Taint, ...] = ()
+
+
+class SliceFacts(Facts, frozen=True, gc=False):
+    """A ResourceSlice. ``is_divided``: its devices share hardware, so that they cannot be counted."""
+
+    driver: str
+    node: str
+    pool: str
+    generation: int
+    slices: int
+    devices: tuple[DeviceFacts, ...] = ()
+    is_divided: bool = False
+
+
+class ClaimFacts(Facts, frozen=True, gc=False):
+    """A ResourceClaim: the pod that it is reserved for, and its devices as driver, pool and name."""
+
+    namespace: str
+    holder: str = ""
+    devices: tuple[tuple[str, str, str], ...] = ()
+
+
+class RuleFacts(Facts, frozen=True, gc=False):
+    """A DeviceTaintRule: the devices that it taints. A part of the selector that is None matches all."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    taints: tuple[Taint, ...] = ()
+    """The taint; none if its effect keeps no pod away, as that of a dry run."""
+
+    def matches(self, driver: str, pool: str, device: str) -> bool:
+        """Return True if the rule taints a device."""
+        return self.driver in (None, driver) and self.pool in (None, pool) and self.device in (None, device)
+
+
+def project(item: Object) -> dict[str, Any]:
+    """Return an object of one of these kinds with its facts only."""
+    metadata = item["metadata"]
+    kept = {key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in metadata}
+    return {
+        "apiVersion": item["apiVersion"],
+        "kind": item["kind"],
+        "metadata": kept,
+        FACTS: _READERS[item["kind"]](item),
+    }
+
+
+def _node(item: Object) -> NodeFacts:
+    conditions = as_list(value_at(item, "status", "conditions"))
+    pool = value_at(item, "metadata", "labels", labels.POOL)
+    return NodeFacts(
+        str(item["metadata"]["name"]),
+        _text(pool),
+        any(value_at(each, "type") == "Ready" and value_at(each, "status") == "True" for each in conditions),
+        value_at(item, "spec", "unschedulable") is True,
+        _taints(value_at(item, "spec", "taints")),
+        notice(item),
+    )
+
+
+def _slice(item: Object) -> SliceFacts:
+    driver = _text(value_at(item, "spec", "driver"))
+    devices = [each for each in as_list(value_at(item, "spec", "devices")) if isinstance(each, Mapping)]
+    return SliceFacts(
+        driver,
+        _text(value_at(item, "spec", "nodeName")),
+        _text(value_at(item, "spec", "pool", "name")),
+        _number(value_at(item, "spec", "pool", "generation")),
+        _number(value_at(item, "spec", "pool", "resourceSliceCount")),
+        tuple(_device(driver, each) for each in devices[:_MOST_DEVICES]),
+        bool(value_at(item, "spec", "sharedCounters"))
+        or any(each.get("consumesCounters") or each.get("allowMultipleAllocations") for each in devices),
+    )
+
+
+def _device(driver: str, item: Mapping[str, Any]) -> DeviceFacts:
+    values = {
+        key.removeprefix(f"{driver}/"): text
+        for field in ("attributes", "capacity")
+        for key, value in list(as_map(item.get(field)).items())[:_MOST_VALUES]
+        if (text := _value(value)) and not key.lower().endswith(_OWN)
+    }
+    return DeviceFacts(
+        _text(item.get("name")), _kind(tuple(sorted(values.items()))), _taints(item.get("taints"))
+    )
+
+
+_OWN: Final = ("uuid", "busid", "root", "numa", "index", "addr", "minor", "moduleid", "numanode")
+"""Ends of the names of attributes that differ from device to device, which no class declares."""
+
+
+@lru_cache(maxsize=4096)
+def _kind(values: tuple[tuple[str, str], ...]) -> DeviceKind:
+    """Return the same kind for the same values: the devices of a fleet are of few kinds."""
+    return DeviceKind(values)
+
+
+def _claim(item: Object) -> ClaimFacts:
+    namespace = _text(value_at(item, "metadata", "namespace"))
+    reserved = as_list(value_at(item, "status", "reservedFor"))
+    if not reserved:
+        # Kubernetes takes the devices back from a claim that no pod uses.
+        return ClaimFacts(namespace)
+    results = as_list(value_at(item, "status", "allocation", "devices", "results"))[:_MOST_RESULTS]
+    return ClaimFacts(
+        namespace,
+        _text(value_at(reserved[0], "name")),
+        tuple(
+            (_text(value_at(each, "driver")), _text(value_at(each, "pool")), _text(value_at(each, "device")))
+            for each in results
+            if value_at(each, "adminAccess") is not True
+        ),
+    )
+
+
+def _rule(item: Object) -> RuleFacts:
+    # Without a selector, the scheduler of Kubernetes 1.35 taints every device (resourceslice/tracker).
+    selector = as_map(value_at(item, "spec", "deviceSelector"))
+    driver, pool, device = (_selected(selector.get(key)) for key in ("driver", "pool", "device"))
+    return RuleFacts(driver, pool, device, _taints([value_at(item, "spec", "taint")]))
+
+
+def _selected(value: object) -> str | None:
+    """Return a part of a selector; one that is malformed is empty, which is the name of no device."""
+    return None if value is None else _text(value)
+
+
+_READERS: Final = {
+    "Node": _node,
+    "ResourceSlice": _slice,
+    "ResourceClaim": _claim,
+    "DeviceTaintRule": _rule,
+}
+
+
+def _taints(items: object) -> tuple[Taint, ...]:
+    found = (
+        (_text(value_at(each, "key")), _text(value_at(each, "value")), _text(value_at(each, "effect")))
+        for each in as_list(items)[:_MOST_TAINTS]
+    )
+    return tuple(each for each in found if each[2] in EFFECTS)
+
+
+def _value(item: object) -> str:
+    """Return an attribute or a capacity as text; empty for one that is malformed."""
+    for field in ("string", "version", "value"):
+        if isinstance(text := value_at(item, field), str):
+            return text[:_LONGEST]
+    for field in ("bool", "int"):
+        if isinstance(value := value_at(item, field), int):
+            return str(value)
+    return ""
+
+
+def _text(value: object) -> str:
+    return _shared(value[:_LONGEST]) if isinstance(value, str) else ""
+
+
+@lru_cache(maxsize=4096)
+def _shared(text: str) -> str:
+    """Return the same object for equal texts: names of devices and drivers repeat in every node."""
+    return text
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def facts_of(items: Iterable[Object]) -> tuple[Any, ...]:
+    """Return the facts of objects, projected or whole."""
+    return tuple(item[FACTS] if FACTS in item else project(item)[FACTS] for item in items)

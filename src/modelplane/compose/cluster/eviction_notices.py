@@ -1,0 +1,154 @@
+"""Notices of eviction of an InferenceCluster's nodes, and the spot pools that are blocked after them.
+
+Nodes are watched where a pool is spot, or capacity is observed. While they cannot be read, what is known
+stays. A spot pool gets no new replica from the first notice on, and for ``BLOCKED`` after a node with a
+notice is gone.
+"""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from modelplane.api.eviction_notices import MAX_NOTICES, EvictionNotice
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.listing import in_order, number_of
+from modelplane.api.reasons import InferenceClusterCondition as Type
+from modelplane.api.reasons import InferenceClusterReason as Reason
+from modelplane.api.usable_capacity import CapacitySource
+from modelplane.compose.cluster.capacity.capacity_facts import NodeFacts, facts_of
+from modelplane.compose.cluster.capacity.live_capacity import NODES, UNREADABLE, Report
+from modelplane.compose.composition import Request, Requirement
+from modelplane.compose.conditions import Condition, false, true
+
+BLOCKED: Final = dt.timedelta(minutes=15)
+"""Time for which a spot pool that lost a node gets no new replica."""
+
+_SHOWN: Final = 4
+
+
+def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
+    """Return the nodes of a cluster with spot pools; nothing if they are required for capacity already."""
+    if cluster.spec.capacity_source is CapacitySource.OBSERVED or not _has_spot(cluster):
+        return ()
+    return (Requirement(NODES, "v1", "Node", cluster=cluster.metadata.name),)
+
+
+def report(request: Request[InferenceCluster], pools: Sequence[Mapping[str, Any]]) -> Report:
+    """Return published pools with the time until which they are blocked, notices, and the condition."""
+    cluster, known = request.owner, request.owner.status
+    watches = _has_spot(cluster) or cluster.spec.capacity_source is CapacitySource.OBSERVED
+    now = request.now and request.now.replace(microsecond=0)
+    if not watches or now is None or not request.observes_capacity:
+        return Report([*pools], _unwatched(request, watches=watches))
+    unknown = request.unknown(NODES)
+    notices = known.eviction_notices if unknown else _notices(request, now)
+    ends = {each.name: each.blocked_until for each in known.gpu_pools if each.blocked_until}
+    blocked = {
+        each.name: until
+        for each in cluster.spec.node_pools
+        if each.spot and (until := _until(request, each.name, notices, ends.get(each.name), now)) > now
+    }
+    published = [
+        {**pool, **({"blockedUntil": _text(blocked[pool["name"]])} if pool.get("name") in blocked else {})}
+        for pool in pools
+    ]
+    due = min(blocked.values(), default=None)
+    again = None if due is None else max((due - now).total_seconds(), 1.0)
+    said: tuple[Condition, ...] = ()
+    if unknown:
+        cause = f"cannot list Nodes of the cluster{UNREADABLE}: {unknown.cause}"
+        said = (false(Type.NODES_KEPT, Reason.NODES_UNKNOWN, cause),)
+    elif notices or blocked:
+        said = (false(Type.NODES_KEPT, Reason.NODES_EVICTED, _message(notices, blocked)),)
+    elif _has_spot(cluster) or _was_said(request):
+        said = (true(Type.NODES_KEPT, Reason.NO_NOTICES, "no node has a notice of eviction"),)
+    status = {"evictionNotices": msgspec.to_builtins(notices)} if notices else {}
+    return Report(published, said, again, status)
+
+
+def _has_spot(cluster: InferenceCluster) -> bool:
+    return any(pool.spot for pool in cluster.spec.node_pools)
+
+
+def _was_said(request: Request[InferenceCluster]) -> bool:
+    return any(each.type == Type.NODES_KEPT for each in request.owner.status.conditions)
+
+
+def _unwatched(request: Request[InferenceCluster], *, watches: bool) -> tuple[Condition, ...]:
+    if watches and _has_spot(request.owner):
+        message = (
+            "only the controllers watch nodes: replicas stay on a node until it is taken back, and spot "
+            "pools are never blocked"
+        )
+        return (false(Type.NODES_KEPT, Reason.NOT_OBSERVED, message),)
+    # Crossplane keeps a condition that is not composed any more.
+    ended = true(Type.NODES_KEPT, Reason.NO_NOTICES, "no pool is spot, so nodes are not watched")
+    return (ended,) if _was_said(request) else ()
+
+
+def _notices(request: Request[InferenceCluster], now: dt.datetime) -> tuple[EvictionNotice, ...]:
+    before = {each.node: each for each in request.owner.status.eviction_notices}
+    spot = {pool.name: pool.spot for pool in request.owner.spec.node_pools}
+    found = []
+    for node in _nodes(request):
+        if node.notice is None or node.pool not in spot:
+            continue
+        noticed = before[node.name].noticed_at if node.name in before else now
+        left = node.notice.spot_s if spot[node.pool] else node.notice.others_s
+        found.append(
+            EvictionNotice(
+                node=node.name,
+                pool=node.pool,
+                cause=node.notice.cause,
+                noticed_at=noticed,
+                deadline=_time(node.notice.deadline) or noticed + dt.timedelta(seconds=left),
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (each.deadline, each.node))[:MAX_NOTICES])
+
+
+def _nodes(request: Request[InferenceCluster]) -> Sequence[NodeFacts]:
+    return facts_of(request.found(NODES))
+
+
+def _time(text: str) -> dt.datetime | None:
+    """Return the time that an annotation has; None if it has none, or none with a zone."""
+    try:
+        time = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time.astimezone(dt.UTC).replace(microsecond=0) if time.tzinfo else None
+
+
+def _until(
+    request: Request[InferenceCluster],
+    pool: str,
+    notices: Sequence[EvictionNotice],
+    known: dt.datetime | None,
+    now: dt.datetime,
+) -> dt.datetime:
+    """Return the time until which a spot pool is blocked; one that is past if it is not."""
+    ends = [known or now, *(each.noticed_at + BLOCKED for each in notices if each.pool == pool)]
+    if not request.unknown(NODES):
+        there = {node.name for node in _nodes(request)}
+        before = request.owner.status.eviction_notices
+        ends += [now + BLOCKED for each in before if each.pool == pool and each.node not in there]
+    return max(ends)
+
+
+def _message(notices: Sequence[EvictionNotice], blocked: Mapping[str, dt.datetime]) -> str:
+    parts = []
+    if notices:
+        told = [f'"{each.node}" by {_text(each.deadline)} ({each.cause})' for each in notices]
+        verb = "is" if len(notices) == 1 else "are"
+        parts.append(f"{number_of(len(notices), 'node')} {verb} taken back: {in_order(told, _SHOWN)}")
+    parts += [
+        f'pool "{name}" gets no new replica until {_text(until)}' for name, until in sorted(blocked.items())
+    ]
+    return "; ".join(parts)
+
+
+def _text(time: dt.datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,199 @@
+"""Standby: a ModelDeployment runs no replicas while the one that it stands by for has capacity.
+
+The composition of a standby is that of a deployment with another number of replicas: all of
+``spec.replicas``, or none. On doubt the state stays as it is, and a standby without a state that has replicas
+keeps them.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from modelplane.api.meta import Object
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.reasons import ModelDeploymentCondition as Type
+from modelplane.api.reasons import ModelDeploymentReason as Reason
+from modelplane.api.standby import StandbyFor, StandbyStatus, StandbyTrigger
+from modelplane.compose.composition import Composition, Request, Requirement
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.deployment import preferred
+from modelplane.compose.deployment.preferred import Preferred, Saturation, Seen
+from modelplane.compose.deployment.rollout.revisions import is_revision
+from modelplane.compose.deployment.rollout.rollout import is_draining
+from modelplane.compose.deployment.standby_state import left_s, step
+
+
+class Standby(msgspec.Struct, frozen=True):
+    """A deployment's request with the replicas that it runs now, and what to report about that."""
+
+    request: Request[ModelDeployment]
+    status: dict[str, Any]
+    conditions: tuple[Condition, ...] = ()
+    watched: tuple[Requirement, ...] = ()
+    again_in_s: float | None = None
+
+    def joined(self, composition: Composition) -> Composition:
+        """Return a composition of the request with the report about the standby."""
+        times = [each for each in (composition.again_in_s, self.again_in_s) if each is not None]
+        return replace(
+            composition,
+            status={**composition.status, **self.status},
+            conditions=(*composition.conditions, *self.conditions),
+            also_watch=(*composition.also_watch, *self.watched),
+            again_in_s=min(times, default=None),
+        )
+
+
+def standby(request: Request[ModelDeployment]) -> Standby:
+    """Return a deployment's request with the replicas that it runs now."""
+    settings = request.owner.spec.standby_for
+    if settings is None:
+        return Standby(request, {}, _ended(request))
+    before = _before(request, settings)
+    order = preferred.order(request, settings)
+    if isinstance(order, Condition):
+        kept = _condition(before, Reason.KEPT, f"{_runs(before)}: nothing changes until its order is known")
+        watched = preferred.watched(request, settings, ())
+        return Standby(_with_replicas(request, before), _wire(before), (kept, order), watched)
+    now, since = request.now, request.watching_since
+    seen = preferred.seen(request, order)
+    state = _without_clock(request, before, seen) if now is None else step(before, seen, settings, now, since)
+    resolved = _resolved(request, settings, order)
+    return Standby(
+        _with_replicas(request, state),
+        _wire(state),
+        (_active(state, settings, seen, order), resolved),
+        preferred.watched(request, settings, order),
+        left_s(state, settings, now, since) if seen.is_current else None,
+    )
+
+
+def _before(request: Request[ModelDeployment], settings: StandbyFor) -> StandbyStatus:
+    """Return the state so far. Replicas without a state have been there before, and stay."""
+    known = request.owner.status.standby
+    if known is None:
+        replicas = (each for each in request.observed.values() if not is_revision(each))
+        return StandbyStatus(preferred=settings.name, active=not all(map(is_draining, replicas)))
+    if known.preferred != settings.name:
+        return StandbyStatus(
+            preferred=settings.name, active=known.active, since=known.since, trigger=known.trigger
+        )
+    return known
+
+
+def _without_clock(request: Request[ModelDeployment], before: StandbyStatus, seen: Seen) -> StandbyStatus:
+    """Return the state as it is told or, of a standby that is new, as it is when all times are over."""
+    if request.owner.status.standby is None and not before.active and seen.unplaced:
+        return StandbyStatus(preferred=before.preferred, active=True, trigger=StandbyTrigger.UNPLACED)
+    return before
+
+
+def _with_replicas(request: Request[ModelDeployment], state: StandbyStatus) -> Request[ModelDeployment]:
+    if state.active:
+        return request
+    replaced = msgspec.structs.replace
+    spec = replaced(request.owner.spec, replicas=0)
+    return replace(request, owner=replaced(request.owner, spec=spec))
+
+
+def _wire(state: StandbyStatus) -> dict[str, Any]:
+    return {"standby": {"active": state.active, **msgspec.to_builtins(state)}}
+
+
+def _ended(request: Request[ModelDeployment]) -> tuple[Condition, ...]:
+    """Return the conditions of a former standby: Crossplane keeps those that are left out."""
+    if request.observes_capacity or not any(
+        each.type == Type.STANDBY_ACTIVE for each in request.owner.status.conditions
+    ):
+        return ()
+    message = "spec.standbyFor is absent, so the replicas always run"
+    return (
+        true(Type.STANDBY_ACTIVE, Reason.NOT_A_STANDBY, message),
+        true(Type.PREFERRED_RESOLVED, Reason.NOT_A_STANDBY, message),
+    )
+
+
+def _resolved(
+    request: Request[ModelDeployment], settings: StandbyFor, order: tuple[Preferred, ...]
+) -> Condition:
+    if problem := preferred.saturation_problem(request, settings):
+        return false(Type.PREFERRED_RESOLVED, Reason.SATURATION_UNKNOWN, problem)
+    names = ", which stands by for ".join(f'"{each.name}"' for each in order)
+    return true(Type.PREFERRED_RESOLVED, Reason.PREFERRED_RESOLVED, f"stands by for ModelDeployment {names}")
+
+
+def _runs(state: StandbyStatus) -> str:
+    return "the replicas run" if state.active else "no replicas run"
+
+
+def _condition(state: StandbyStatus, reason: Reason, message: str) -> Condition:
+    return (true if state.active else false)(Type.STANDBY_ACTIVE, reason, message)
+
+
+def _active(
+    state: StandbyStatus, settings: StandbyFor, seen: Seen, order: tuple[Preferred, ...]
+) -> Condition:
+    nearest = order[0]
+    wire: dict[str, Any] = msgspec.to_builtins(state)
+    if not state.active:
+        return _inactive(wire, settings, nearest)
+    since = f" since {wire['since']}" if state.since else ""
+    if state.trigger is None:
+        reason, why = Reason.HAD_REPLICAS, f'they were there before it stood by for "{nearest.name}"'
+    elif state.trigger is StandbyTrigger.UNPLACED:
+        reason = Reason.UNPLACED
+        why = f'"{nearest.name}" had no place for all its replicas for {settings.after_seconds} s'
+    else:
+        reason = Reason.SATURATED
+        why = f'"{nearest.name}" was saturated for {settings.saturated_after_seconds} s'
+    end = _end(state, wire, settings, seen, nearest)
+    return true(Type.STANDBY_ACTIVE, reason, f"the replicas run{since}, because {why}. {end}")
+
+
+def _end(
+    state: StandbyStatus, wire: dict[str, Any], settings: StandbyFor, seen: Seen, nearest: Preferred
+) -> str:
+    """Return what ends a standby that is active."""
+    after = f"for {settings.return_after_seconds} s"
+    if state.served_since:
+        served = f"since {wire['servedSince']}"
+        return f'They leave when all replicas of "{seen.served_by}" have served {after}: {served}'
+    if seen.served_by:
+        load = "its load allows it" if seen.saturation is not Saturation.UNKNOWN else "its load is known"
+        return f'They leave when "{nearest.name}" has served {after} and {load}'
+    if not nearest.wanted and not nearest.deployment.spec.standby_for:
+        return f'They stay while "{nearest.name}" asks for no replicas: scale it up'
+    now = f"{nearest.serving} of {nearest.wanted} serve"
+    return f'They leave when all replicas of "{nearest.name}" have served {after}: now {now}'
+
+
+def _inactive(wire: dict[str, Any], settings: StandbyFor, nearest: Preferred) -> Condition:
+    type_ = Type.STANDBY_ACTIVE
+    if since := wire.get("unplacedSince"):
+        counts = nearest.deployment.status.replicas
+        placed = f"{counts.total if counts else 0} of {nearest.wanted} replicas placed"
+        lack = f'"{nearest.name}" has lacked capacity since {since}, with {placed}'
+        why = f"{lack}: see its condition {Type.REPLICAS_SCHEDULED}"
+        return false(type_, Reason.PENDING, f"{why}. Replicas run after {settings.after_seconds} s of it")
+    if since := wire.get("saturatedSince"):
+        why = f'"{nearest.name}" has been saturated since {since}: see its InferenceAutoscaler'
+        after = settings.saturated_after_seconds
+        return false(type_, Reason.PENDING, f"{why}. Replicas run after {after} s of it")
+    if nearest.deployment.spec.standby_for and not nearest.wanted:
+        message = f'no replicas run while "{nearest.name}" is a standby that is not needed itself'
+        return false(type_, Reason.NOT_NEEDED, message)
+    return false(type_, Reason.NOT_NEEDED, f'no replicas run while "{nearest.name}" has capacity')
+
+
+def idle(deployment: Object) -> str:
+    """Return why a deployment runs no replicas whatever it asks for; empty if it is no inactive standby."""
+    settings, status = deployment["spec"].get("standbyFor"), deployment.get("status") or {}
+    if settings is None or (status.get("standby") or {}).get("active"):
+        return ""
+    return f'the ModelDeployment stands by for "{settings["name"]}" and runs no replicas now'
+
+
+def desired(deployment: Object) -> int:
+    """Return the replicas that a deployment asks for now."""
+    return 0 if idle(deployment) else int(deployment["spec"].get("replicas", 1))

@@ -1,0 +1,392 @@
+"""The InferenceGateway is the fleet's gateway: one address for every ModelService.
+
+With Modelplane's controllers, an Envoy routes every request. Another backend is a gateway in front of it,
+with one route to it. Until that accepts requests, the address is Envoy's. Under Crossplane, the Envoy of
+backend Envoy is composed, and any other backend reads the routes of services.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
+from modelplane.api.listing import in_order, listing
+from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
+from modelplane.api.reasons import InferenceGatewayCondition as Type
+from modelplane.api.reasons import InferenceGatewayReason as Reason
+from modelplane.api.rejected import Rejected
+from modelplane.compose import releases
+from modelplane.compose.clouds.flow import DEFINITION_KEY
+from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
+from modelplane.compose.conditions import false, true
+from modelplane.compose.definition_owner import CRD_API_VERSION
+from modelplane.compose.gateway import (
+    envoy_pods,
+    gateway_aliases,
+    gateway_keys,
+    gateway_tls,
+    installed_gateway,
+    unsupported_settings,
+)
+from modelplane.compose.gateway.installed_gateway import IMPLEMENTATIONS, INSTALLER, Implementation
+from modelplane.compose.key import authentication
+from modelplane.compose.readiness import accepted, exists
+from modelplane.compose.serving_stack import gateway as stack_gateway
+from modelplane.compose.workload_kinds import is_release
+from modelplane.gateway import gateway_api, tokens
+from modelplane.gateway.gateway_api import GATEWAY
+from modelplane.gateway.models import ONE_URL
+
+FRONT: Final = "front-door"
+"""Key of the requirement for the Gateway on the control plane."""
+INSTALLER_KEY: Final = "installer"
+"""Key of the requirement for the Secret of the identity that installs charts, which only controllers need."""
+ROUTE: Final = "front-route"
+"""Key of the route from another gateway to Envoy."""
+
+_ENVOY_SERVICE = "modelplane-gateway"
+"""Service of Envoy in an installation (install/identity.py)."""
+
+DEFINED = Requirement(
+    f"{DEFINITION_KEY}gateway-api",
+    CRD_API_VERSION,
+    "CustomResourceDefinition",
+    name=installed_gateway.DEFINITION,
+)
+"""The requirement for the definitions of the Gateway API, without which there is no Gateway to read."""
+
+_FRONT = Requirement(
+    FRONT, "gateway.networking.k8s.io/v1", "Gateway", namespace=SYSTEM_NAMESPACE, name=GATEWAY
+)
+
+CLUSTERS = Requirement(
+    "clusters", API_VERSION, kind_name(InferenceCluster), with_status="gateway", optional=True
+)
+"""The requirement for the clusters whose gateways have an address."""
+
+_NAMED = f'Gateway "{GATEWAY}" in namespace "{SYSTEM_NAMESPACE}"'
+_NO_ADDRESS = (
+    f"{_NAMED} has no address: create it, or check that a controller of its gatewayClassName runs on the "
+    "control plane"
+)
+_NOT_YET = "the gateway accepts no requests yet"
+
+
+def requirements(gateway: InferenceGateway) -> tuple[Requirement, ...]:
+    """Return the requirements of a gateway: the clusters; for one other than Envoy, also its Gateway."""
+    if gateway.metadata.name != DEFAULT_NAME:
+        return ()
+    if gateway.spec.backend is Backend.ENVOY:
+        return (CLUSTERS,)
+    if gateway.spec.backend not in IMPLEMENTATIONS:
+        return CLUSTERS, DEFINED, _FRONT
+    installer = Requirement(INSTALLER_KEY, "v1", "Secret", namespace=SYSTEM_NAMESPACE, name=INSTALLER)
+    return CLUSTERS, DEFINED, _FRONT, installer
+
+
+def compose(request: Request[InferenceGateway]) -> Composition:
+    """Install the backend, and publish the address at which the gateway accepts requests."""
+    gateway = request.owner
+    if gateway.metadata.name != DEFAULT_NAME:
+        message = f'only the InferenceGateway named "{DEFAULT_NAME}" is used: rename this one'
+        condition = false(Type.CONTROLLER_READY, Reason.IGNORED, message)
+        return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
+    keys = _keys(request)
+    observed = {key: child for key, child in request.observed.items() if key != gateway_keys.KEY}
+    request = _with_pods(replace(request, observed=observed))
+    front = _front(request)
+    composed = _of_controllers(request, front) if _by_controllers(request) else _of_crossplane(request, front)
+    authenticated = authentication.authenticated(request)
+    is_closed = authenticated.reason == Reason.MODULE_MISSING
+    conditions = (
+        *composed.conditions,
+        authenticated,
+        *gateway_tls.conditions(request),
+        *gateway_aliases.conditions(request),
+        *unsupported_settings.of_gateway(request),
+    )
+    status = {**composed.status, **_url(request, composed.status.get("address", ""))}
+    status |= _cluster_gateways(request)
+    ready = composed.ready and not is_closed
+    children = (*composed.children, *keys)
+    return replace(composed, children=children, conditions=conditions, status=status, ready=ready)
+
+
+def _url(request: Request[InferenceGateway], address: str) -> dict[str, str]:
+    """Return the URL for all models, as a field of the status; nothing where no gateway module serves it."""
+    if not address or not _by_controllers(request) or request.gateway_without_module:
+        return {}
+    spec = request.owner.spec
+    scheme = "https" if spec.tls and spec.backend is Backend.ENVOY else "http"
+    return {"url": f"{scheme}://{address}/{ONE_URL}"}
+
+
+def _keys(request: Request[InferenceGateway]) -> tuple[Desired | Keep, ...]:
+    """Return the Secret of the gateway's keys, where the InferenceGateway composes it."""
+    if request.gateway_keys is None:
+        return keep_all({gateway_keys.KEY} & request.observed.keys())
+    manifest = tokens.manifest(request.gateway_keys, SYSTEM_NAMESPACE)
+    return (Desired(gateway_keys.KEY, manifest, exists),)
+
+
+def _cluster_gateways(request: Request[InferenceGateway]) -> dict[str, list[str]]:
+    """Return the addresses of the clusters' gateways, as a field of the status; the known ones in doubt.
+
+    A cluster that reports no address now may have reported one that its replicas' endpoints still lead to.
+    """
+    found: set[str] = set()
+    if not request.unknown(CLUSTERS.key):
+        # Decoding each cluster would cost more than all the rest.
+        gateways = (each.get("status", {}).get("gateway", {}) for each in request.found(CLUSTERS.key))
+        found = {gateway.get("address", "") for gateway in gateways}
+    if request.unknown(CLUSTERS.key) or "" in found:
+        found |= set(request.owner.status.cluster_gateways)
+    return {"clusterGateways": sorted(found - {""})} if found - {""} else {}
+
+
+def _with_pods(request: Request[InferenceGateway]) -> Request[InferenceGateway]:
+    """Return the request with the address of the pods of Envoy, where the InferenceGateway composes them."""
+    if not request.gateway_pods:
+        return request
+    found = envoy_pods.address(request)
+    if isinstance(found, Rejected):
+        return replace(request, gateway_problem=request.gateway_problem or found.message)
+    return replace(request, gateway_address="" if request.gateway_problem else found)
+
+
+class _Front(msgspec.Struct, frozen=True):
+    """The backend that is asked for, in front of the services."""
+
+    title: str
+    children: tuple[Desired, ...] = ()
+    address: str = ""
+    """Empty until it has one."""
+    problem: str = ""
+    """The error of its installation."""
+    waiting: str = ""
+    """The reason why it has no address yet."""
+    ignored: str = ""
+    """The reason why it is not installed."""
+    is_settled: bool = False
+    """True if the children of a former backend are not needed any more."""
+
+
+def _front(request: Request[InferenceGateway]) -> _Front:
+    """Return the backend that is asked for; in doubt, everything stays as it is."""
+    if request.owner.spec.backend is Backend.ENVOY:
+        return _envoy(request)
+    if _by_controllers(request) and request.gateway_is_local:
+        return _Front(_NAMED, ignored="the gateway of a fleet on one machine is the Envoy of that machine")
+    row = IMPLEMENTATIONS.get(request.owner.spec.backend)
+    found, unknown = _found(request)
+    if unknown:
+        return _Front(row.title if row else _NAMED, waiting=unknown)
+    is_ours = found is None or stack_gateway.is_ours(found) or stack_gateway.KEY in request.observed
+    if row is None or not is_ours:
+        return _existing(row, request, found)
+    return _installed(row, request, gateway_api.address(found) if found else "")
+
+
+def _by_controllers(request: Request[InferenceGateway]) -> bool:
+    return request.proxy is Backend.ENVOY
+
+
+def _envoy(request: Request[InferenceGateway]) -> _Front:
+    address = request.gateway_address
+    pods = tuple(envoy_pods.children(request.gateway_pods))
+    return _Front("Envoy", pods, address, is_settled=bool(address))
+
+
+def _existing(row: Implementation | None, request: Request[InferenceGateway], found: Object | None) -> _Front:
+    """Return the Gateway that Modelplane has not made."""
+    if found is None and _by_controllers(request):
+        return _Front(_NAMED, ignored=f"there is no {_NAMED}: create it")
+    address = gateway_api.address(found) if found else ""
+    why = f"{_NAMED} exists and is not Modelplane's: delete it to install {row.title}" if row else ""
+    return _Front(_NAMED, address=address, waiting="" if address else _NO_ADDRESS, ignored=why)
+
+
+def _found(request: Request[InferenceGateway]) -> tuple[Object | None, str]:
+    """Return the Gateway on the control plane, None if there is none; and why it is unknown, else empty."""
+    for key, what in ((DEFINED.key, "the definitions of the Gateway API"), (FRONT, _NAMED)):
+        if unknown := request.unknown(key):
+            return None, f"cannot read {what}: {unknown.cause}"
+        if not request.found(key):
+            return None, ""  # without its definition, there is no Gateway to read
+    found = request.found(FRONT)[0]
+    return (None if "deletionTimestamp" in found["metadata"] else found), ""
+
+
+def _no_installer(request: Request[InferenceGateway]) -> str:
+    """Return why charts cannot be installed on the control plane's cluster; empty if they can."""
+    if unknown := request.unknown(INSTALLER_KEY):
+        return f'cannot read Secret "{INSTALLER}" in namespace "{SYSTEM_NAMESPACE}": {unknown.cause}'
+    if request.found(INSTALLER_KEY):
+        return ""
+    return (
+        f'there is no Secret "{INSTALLER}" in namespace "{SYSTEM_NAMESPACE}" with the kubeconfig of an '
+        "identity that may install charts on this cluster: create it with the commands that "
+        "`modelplane install --inference-cluster --installer` prints"
+    )
+
+
+def _installed(row: Implementation, request: Request[InferenceGateway], address: str) -> _Front:
+    if _by_controllers(request) and (why := _no_installer(request)):
+        if stack_gateway.KEY not in request.observed:
+            return _Front(row.title, ignored=why)
+        return _Front(row.title, address=address, problem=f"what is installed stays as it is: {why}")
+    if why := row.refused(request.owner):
+        if row.key not in request.observed:
+            return _Front(row.title, problem=why)
+        return _Front(row.title, address=address, problem=f"what is installed stays as it is: {why}")
+    has_definitions = bool(request.found(DEFINED.key))
+    desired = tuple(installed_gateway.children(row, request, has_definitions=has_definitions))
+    unready = [child for child in desired if not child.ready(request.observed.get(child.key, {}))]
+    problems = [
+        f"{child.key}: {said}"
+        for child in desired
+        if is_release(child.manifest) and (said := releases.problem(request.observed.get(child.key, {})))
+    ]
+    waiting = f"waiting for {listing(child.key for child in unready)}" if unready else ""
+    told = (releases.progress(request.observed.get(child.key, {})) for child in unready)
+    if progress := next(filter(None, told), ""):
+        waiting = f"{waiting} ({progress})"
+    problem = in_order(problems, separator="; ")
+    return _Front(row.title, desired, address, problem, waiting, is_settled=not unready and bool(address))
+
+
+def _children(request: Request[InferenceGateway], front: _Front) -> tuple[Desired | Keep, ...]:
+    """Return the children: those of the backend, and those of a former one until they are not needed.
+
+    Objects are dropped before the releases whose controllers finish their deletion.
+    """
+    named = {child.key for child in front.children}
+    others = [key for key in request.observed if key not in named]
+    former = [key for key in others if key.startswith(envoy_pods.PREFIX)]
+    others = [key for key in others if key not in former]
+    if former and _leaves_envoy(request, front):
+        former = []
+    if front.is_settled:
+        objects = [key for key in others if not is_release(request.observed[key])]
+        others = [key for key in others if key not in objects] if objects else []
+    return (*front.children, *keep_all((*former, *others)))
+
+
+def _leaves_envoy(request: Request[InferenceGateway], front: _Front) -> bool:
+    """Return True if the pods of Envoy are not needed any more: the status has told the services so."""
+    is_told = request.owner.status.backend not in (None, Backend.ENVOY)
+    return bool(is_told and front.address and not request.envoy_is_needed_by)
+
+
+def _of_crossplane(request: Request[InferenceGateway], front: _Front) -> Composition:
+    """Return the composition under Crossplane, where the Gateway routes to the endpoints."""
+    gateway, address = request.owner, request.gateway_address
+    if authentication.would_open(request):
+        return _unpublished(request)
+    is_installed = stack_gateway.KEY in request.observed and gateway.spec.backend in IMPLEMENTATIONS
+    backend = gateway.spec.backend if is_installed else Backend.GATEWAY_API
+    name = front.title if is_installed else _NAMED
+    if not address:
+        return _waiting(request, front, front.problem or front.waiting or _NO_ADDRESS)
+    failed = f"; {front.problem}" if front.problem else ""
+    message = f"{name} accepts requests at {address}{failed}{_ignored(request, front)}{_former(request)}"
+    return _serving(_children(request, front), address, backend, message)
+
+
+def _of_controllers(request: Request[InferenceGateway], front: _Front) -> Composition:
+    """Return the composition of the controllers, whose Envoy routes to the endpoints."""
+    own = request.gateway_address
+    if request.owner.spec.backend is Backend.ENVOY or (front.ignored and not front.address):
+        if not own:
+            return _waiting(request, front, request.gateway_problem or _NOT_YET)
+        message = f"Envoy accepts requests at {own}{_ignored(request, front)}"
+        return _serving(_children(request, front), own, Backend.ENVOY, message)
+    if front.address:
+        front = replace(front, children=(*front.children, _route()))
+    observed = request.observed.get(ROUTE)
+    is_known = request.owner.status.address == front.address
+    if front.address and observed is not None and (is_known or accepted(observed)):
+        failed = f"; {front.problem}" if front.problem else ""
+        message = f"{front.title} accepts requests at {front.address}, and Envoy routes them{failed}"
+        message = f"{message}{_ignored(request, front)}"
+        return _serving(_children(request, front), front.address, Backend.ENVOY, message)
+    waiting = front.problem or front.waiting or f"waiting for {front.title} to accept the route to Envoy"
+    return _waiting(request, front, waiting)
+
+
+def _route() -> Desired:
+    """Return the route that passes every request to Envoy."""
+    rule = {
+        "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+        "backendRefs": [{"name": _ENVOY_SERVICE, "port": 80}],
+        # A stream lasts as long as the model generates.
+        "timeouts": {"request": "0s"},
+    }
+    manifest: Object = {
+        "apiVersion": _FRONT.api_version,
+        "kind": "HTTPRoute",
+        "metadata": {"name": GATEWAY, "namespace": SYSTEM_NAMESPACE},
+        "spec": {"parentRefs": [{"name": GATEWAY}], "rules": [rule]},
+    }
+    return Desired(ROUTE, manifest, accepted)
+
+
+def _serving(
+    children: tuple[Desired | Keep, ...],
+    address: str,
+    backend: Backend,
+    message: str,
+) -> Composition:
+    return Composition(
+        children=children,
+        status={"address": address, "backend": str(backend)},
+        conditions=(true(Type.CONTROLLER_READY, Reason.CONTROLLER_HEALTHY, message),),
+        ready=True,
+    )
+
+
+def _waiting(request: Request[InferenceGateway], front: _Front, message: str) -> Composition:
+    """Return the composition of a gateway that is not ready; a published address stays."""
+    gateway, own = request.owner, request.gateway_address
+    status = {"address": gateway.status.address, "backend": gateway.status.backend}
+    if own and _by_controllers(request):
+        message = f"{message}; Envoy accepts requests at {own} meanwhile"
+        if ROUTE not in request.observed or not gateway.status.address:
+            status = {"address": own, "backend": Backend.ENVOY}
+    reason = Reason.INSTALLATION_FAILED if front.problem else Reason.INSTALLING
+    condition = false(Type.CONTROLLER_READY, reason, f"{message}{_ignored(request, front)}")
+    return Composition(
+        children=_children(request, front),
+        status={field: str(known) for field, known in status.items() if known},
+        conditions=(condition,),
+        ready=False,
+    )
+
+
+def _unpublished(request: Request[InferenceGateway]) -> Composition:
+    """Return the composition of a gateway that is to ask for keys and cannot: what serves stays."""
+    gateway = request.owner
+    message = (
+        f"backend {gateway.spec.backend} does not read ModelKeys, and spec.authentication is APIKey, so no "
+        "service is published there: use backend Envoy, or set spec.authentication to None"
+    )
+    status = {"address": gateway.status.address, "backend": gateway.status.backend}
+    return Composition(
+        children=keep_all(request.observed),
+        status={field: str(known) for field, known in status.items() if known},
+        conditions=(false(Type.CONTROLLER_READY, Reason.NOT_ENFORCED, message),),
+        ready=False,
+    )
+
+
+def _ignored(request: Request[InferenceGateway], front: _Front) -> str:
+    """Return why the backend that is asked for is not installed; empty if it is."""
+    return f"; spec.backend {request.owner.spec.backend} is ignored: {front.ignored}" if front.ignored else ""
+
+
+def _former(request: Request[InferenceGateway]) -> str:
+    """Return why the pods of Envoy stay beside another backend; empty if they do not."""
+    needed = request.envoy_is_needed_by
+    return f"; the pods of Envoy stay, because they still serve {needed}" if needed else ""

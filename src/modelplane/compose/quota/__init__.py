@@ -1,0 +1,1 @@
+"""What composes a DeviceQuota, and what the scheduler gets of it."""

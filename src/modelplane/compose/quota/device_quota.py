@@ -1,0 +1,157 @@
+"""A DeviceQuota composes nothing: its status tells what its namespaces use, and the priorities allowed them.
+
+The scheduler counts the use of each quota itself whenever it places a deployment, and reads none of these
+numbers (``scheduler.quota_ledger``). The values of PriorityClasses are read here, once for all deployments.
+"""
+
+from typing import Any, Final
+
+from modelplane import scheduler
+from modelplane.api.decode import InvalidObject
+from modelplane.api.device_quota import DeviceQuota
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.listing import listing, number_of
+from modelplane.api.meta import API_VERSION, kind_name
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.reasons import DeviceQuotaCondition as Type
+from modelplane.api.reasons import DeviceQuotaReason as Reason
+from modelplane.compose.composition import Blocked, Composition, Reference, Request, Requirement
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.deployment import fleet
+from modelplane.compose.quota import quotas
+from modelplane.compose.readiness import condition_of
+
+PRIORITY_CLASS: Final = ("scheduling.k8s.io/v1", "PriorityClass")
+
+_CLUSTERS: Final = "clusters"
+_OTHERS: Final = quotas.QUOTAS.key
+_AGAIN_S: Final = 300.0
+"""Seconds after which what the fleet has is compared again."""
+
+
+def requirements(quota: DeviceQuota) -> tuple[Requirement, ...]:
+    """Return the replicas of the namespaces, the PriorityClasses, the clusters, and the other quotas."""
+    return (
+        Requirement(_CLUSTERS, API_VERSION, kind_name(InferenceCluster), triggers=False),
+        quotas.QUOTAS,
+        *(
+            Requirement(_replicas(each), API_VERSION, kind_name(ModelReplica), each)
+            for each in quota.spec.namespaces
+        ),
+        *(
+            Requirement(_priority_class(each), *PRIORITY_CLASS, name=each)
+            for each in quota.spec.priority_class_names
+        ),
+    )
+
+
+def _replicas(namespace: str) -> str:
+    return f"replicas-{namespace}"
+
+
+def _priority_class(name: str) -> str:
+    return f"priority-class-{name}"
+
+
+def compose(request: Request[DeviceQuota]) -> Composition | Blocked:
+    """Report the use of a quota, and what keeps it from being in force."""
+    quota = request.owner
+    for key in (_CLUSTERS, _OTHERS, *map(_replicas, quota.spec.namespaces)):
+        if unknown := request.unknown(key):
+            return Blocked(f"cannot list {key.partition('-')[0]}: {unknown.cause}")
+    try:
+        replicas = tuple(
+            fleet.replica(item) for each in quota.spec.namespaces for item in request.found(_replicas(each))
+        )
+    except InvalidObject as error:
+        return Blocked(str(error))
+    there = scheduler.Fleet(tuple(map(fleet.cluster, request.found(_CLUSTERS))), replicas)
+    uses = scheduler.quota_usage(there, quotas.described(quota))
+    accepted, capacity = _accepted(request), _capacity(uses)
+    return Composition(
+        status={"classes": [_class(each) for each in uses], "priorityClasses": _values(request)},
+        conditions=(accepted, capacity, *_resolved(request)),
+        ready=accepted.holds,
+        unsatisfied=not accepted.holds or capacity.holds,
+        wakes=_to_refuse_too(request),
+        again_in_s=_AGAIN_S,
+    )
+
+
+def _class(use: scheduler.QuotaUse) -> dict[str, Any]:
+    return {
+        "className": use.class_name,
+        "deviceName": use.device,
+        "used": use.used,
+        "borrowed": use.borrowed,
+        "capacity": use.capacity,
+    }
+
+
+def _accepted(request: Request[DeviceQuota]) -> Condition:
+    own = request.owner
+    for each in map(quotas.quota, request.found(_OTHERS)):
+        shared = frozenset(own.spec.namespaces) & (each.namespaces or frozenset())
+        if each.name != own.metadata.name and shared:
+            message = (
+                f'DeviceQuota "{each.name}" names namespace {listing(shared)} too, so no new replica is '
+                "placed there: remove it from one of them"
+            )
+            return false(Type.ACCEPTED, Reason.NAMESPACE_CONFLICT, message)
+    count = number_of(len(own.spec.namespaces), "namespace")
+    return true(Type.ACCEPTED, Reason.IN_FORCE, f"it limits {count}")
+
+
+def _to_refuse_too(request: Request[DeviceQuota]) -> tuple[Reference, ...]:
+    """Return the quotas that name a namespace of this one too and do not say so yet."""
+    own = request.owner
+    return tuple(
+        Reference(kind_name(DeviceQuota), "", item["metadata"]["name"])
+        for item in request.found(_OTHERS)
+        if item["metadata"]["name"] != own.metadata.name
+        and frozenset(own.spec.namespaces) & (quotas.quota(item).namespaces or frozenset())
+        and condition_of(item, Type.ACCEPTED).get("status") != "False"
+    )
+
+
+def _capacity(uses: tuple[scheduler.QuotaUse, ...]) -> Condition:
+    for each in uses:
+        if each.nominal > each.capacity:
+            message = (
+                f"nominalQuota of class {each.class_name} is {each.nominal} {each.device or 'device'}, and "
+                f"the fleet has {each.capacity}: lower it, or add nodes"
+            )
+            return true(Type.EXCEEDS_CAPACITY, Reason.FLEET_TOO_SMALL, message)
+    return false(Type.EXCEEDS_CAPACITY, Reason.WITHIN_CAPACITY, "the fleet has what the quota promises")
+
+
+def _values(request: Request[DeviceQuota]) -> list[dict[str, Any]]:
+    """Return the PriorityClasses that exist; one that cannot be read keeps the value that it had."""
+    known = {each.name: each for each in request.owner.status.priority_classes}
+    values = []
+    for name in request.owner.spec.priority_class_names:
+        if request.unknown(_priority_class(name)):
+            if (before := known.get(name)) is not None:
+                values.append({"name": name, "value": before.value, "preempts": before.preempts})
+            continue
+        for found in request.found(_priority_class(name)):
+            preempts = found.get("preemptionPolicy", "PreemptLowerPriority") != "Never"
+            values.append({"name": name, "value": int(found.get("value", 0)), "preempts": preempts})
+    return values
+
+
+def _resolved(request: Request[DeviceQuota]) -> tuple[Condition, ...]:
+    """Return whether the PriorityClasses exist; no condition where none was ever named."""
+    names = request.owner.spec.priority_class_names
+    type_ = Type.PRIORITY_CLASSES_RESOLVED
+    for name in names:
+        if unknown := request.unknown(_priority_class(name)):
+            message = f'cannot read PriorityClass "{name}", so its last value counts: {unknown.cause}'
+            return (false(type_, Reason.PRIORITY_CLASS_UNKNOWN, message),)
+    missing = [name for name in names if not request.found(_priority_class(name))]
+    if missing:
+        message = f"there is no PriorityClass {listing(missing)}: create it, or correct priorityClassNames"
+        return (false(type_, Reason.PRIORITY_CLASS_NOT_FOUND, message),)
+    # Crossplane keeps a condition that is not composed any more.
+    was_named = any(each.type == type_ for each in request.owner.status.conditions)
+    return (true(type_, Reason.RESOLVED, "every PriorityClass exists"),) if names or was_named else ()

@@ -1,0 +1,173 @@
+"""Engines that KServe runs: an LLMInferenceService, whose controller makes the workloads and their Services.
+
+One runs one engine, or both engines of mode PrefillDecode. KServe merges presets of its own into each pod,
+field by field, so every field on which serving depends is written, even with its default. There is no
+``router``: the route, and the endpoint picker, are those of the other backends.
+
+Sources: the LLMInferenceService of KServe v0.20 (``serving.kserve.io/v1alpha2``) and its controller.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from modelplane.api import labels
+from modelplane.api.engines import ENGINE_PORT, Phase, Role
+from modelplane.api.meta import Object
+from modelplane.api.model_replica import ModelReplica, PlacedEngine
+from modelplane.api.names import child_name
+from modelplane.api.serving_backend import ServingBackend
+from modelplane.compose.cache import cache_volume
+from modelplane.compose.replica.backends.backend import Backend, Claims, shortened
+from modelplane.compose.replica.backends.gang import is_gang
+from modelplane.compose.replica.backends.kserve_limits import rejected
+from modelplane.compose.replica.backends.kserve_pods import pod_spec
+from modelplane.compose.replica.backends.parallelism import block, block_until_0_8, parallelism
+from modelplane.compose.replica.backends.workload import Form, Marks, Workload, head
+from modelplane.compose.replica.engine_flags import source
+from modelplane.compose.replica.pods.device_claims import claim_template
+from modelplane.compose.replica.pods.engine_pods import pod_template
+from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
+
+_NAME_LENGTH: Final = 31
+"""Characters for the name, so that KServe's names of children need no hash and LeaderWorkerSet takes them.
+
+``<name>-kserve-mn-prefill`` has at most 49.
+"""
+_NOT_IN_URI: Final = re.compile(r"[^A-Za-z0-9._/-]+")
+_LONGEST_URI: Final = 200
+_GROUPS: Final = "-kserve-mn"
+_PREFILL_GROUPS: Final = "-kserve-mn-prefill"
+_NO_LEADER: Final = {"key": labels.LWS_WORKER_INDEX, "operator": "NotIn", "values": ["0"]}
+
+
+def _any(_engine: PlacedEngine) -> bool:
+    return True
+
+
+def _primary(replica: ModelReplica, engine: PlacedEngine) -> PlacedEngine:
+    """Return the engine whose LLMInferenceService runs an engine."""
+    if engine.phase is not Phase.PREFILL:
+        return engine
+    return next(each for each in replica.spec.engines if each.phase is Phase.DECODE)
+
+
+def _prefill(replica: ModelReplica, engine: PlacedEngine) -> PlacedEngine | None:
+    if engine.phase is not Phase.DECODE:
+        return None
+    return next(each for each in replica.spec.engines if each.phase is Phase.PREFILL)
+
+
+def _heads(replica: ModelReplica, engine: PlacedEngine) -> bool:
+    return _primary(replica, engine) is engine
+
+
+def _sizes(replica: ModelReplica, engine: PlacedEngine) -> str:
+    """Return the sizes of the gangs of an LLMInferenceService, which are immutable; empty if it has none."""
+    own = _primary(replica, engine)
+    served = (own, *(each for each in (_prefill(replica, own),) if each is not None))
+    if not any(map(is_gang, served)):
+        return ""
+    return "-".join(str(sum(member.pods for member in each.members)) for each in served)
+
+
+def _key(replica: ModelReplica, engine: PlacedEngine) -> str:
+    """Return the key of an engine's LLMInferenceService. Another size is another child."""
+    sizes = _sizes(replica, engine)
+    name = f"model-kserve-{_primary(replica, engine).name}"
+    # No name of an engine has a dot.
+    return f"{name}.{sizes}" if sizes else name
+
+
+def service_name(replica: ModelReplica, engine: PlacedEngine) -> str:
+    """Return the name of the LLMInferenceService that runs an engine."""
+    parts = (_primary(replica, engine).name, *filter(None, (_sizes(replica, engine),)))
+    return shortened(child_name(replica.metadata.name, *parts), _NAME_LENGTH)
+
+
+def _marks(replica: ModelReplica, engine: PlacedEngine, name: str) -> Marks:
+    """Return labels of Modelplane's for Deployments, and those of LeaderWorkerSet and KServe for gangs.
+
+    KServe passes no labels on to the pods of a gang.
+    """
+    service = service_name(replica, engine)
+    serving: Mapping[str, str] = {labels.SERVING: replica.metadata.name}
+    if any(map(is_gang, replica.spec.engines)):
+        serving = {
+            labels.KSERVE_SERVICE: service,
+            labels.KSERVE_PART: "llminferenceservice",
+            labels.KSERVE_COMPONENT: "workload",
+        }
+    pods: Mapping[str, str] = {labels.WORKLOAD: name}
+    if is_gang(engine):
+        groups = _GROUPS if _heads(replica, engine) else _PREFILL_GROUPS
+        pods = {labels.LWS_NAME: service + groups}
+    return Marks(pods, {labels.LWS_WORKER_INDEX: "0"}, _NO_LEADER, serving)
+
+
+def _service(workload: Workload, claims: Claims) -> Object:
+    """Return the LLMInferenceService of an engine; in mode PrefillDecode, of both."""
+    replica, engine = workload.replica, workload.engine
+    spec: dict[str, Any] = {**_model(workload), **_side(workload, claims)}
+    if prefill := _prefill(replica, engine):
+        name = child_name(replica.metadata.name, prefill.name)
+        other = replace(
+            workload, engine=prefill, name=name, marks=_marks(replica, prefill, name), port=ENGINE_PORT
+        )
+        claimed = {member.role: claim_template(other, member) for member in prefill.members}
+        spec["prefill"] = _side(other, claimed)
+    return {
+        "apiVersion": LLM_INFERENCE_SERVICE.api_version,
+        "kind": LLM_INFERENCE_SERVICE.kind,
+        "metadata": workload.metadata(service_name(replica, engine)),
+        "spec": spec,
+    }
+
+
+def _model(workload: Workload) -> dict[str, Any]:
+    """Return the model: the volume of the cache, which KServe mounts, or what the engine itself loads."""
+    if cache := workload.replica.spec.model_cache_ref:
+        return {"model": {"uri": f"pvc://{cache_volume.claim_name(workload.namespace, cache.name)}"}}
+    named = source(head(workload.engine).template.spec.engine) or ""
+    # KServe requires a URI, and without its initializer only shows it. One that is none would keep its
+    # controller from reading any LLMInferenceService of the cluster.
+    shown = _NOT_IN_URI.sub("-", named)[:_LONGEST_URI].strip("/-") or workload.engine.name
+    return {"model": {"uri": f"hf://{shown}"}, "storageInitializer": {"enabled": False}}
+
+
+def _side(workload: Workload, claims: Claims) -> dict[str, Any]:
+    """Return the part of one engine: its copies, pods and parallelism."""
+    leader, worker = workload.head, workload.follower
+    own = pod_template(workload, leader, claims[leader.role])
+    part: dict[str, Any] = {"replicas": workload.engine.copies, "template": pod_spec(workload, leader, own)}
+    if worker is not None:
+        theirs = pod_template(workload, worker, claims[Role.WORKER])
+        part["worker"] = pod_spec(workload, worker, theirs)
+        part["parallelism"] = _parallelism(workload)
+        return part
+    part["labels"] = own["metadata"]["labels"]
+    if annotations := own["metadata"].get("annotations"):
+        part["annotations"] = annotations
+    return part
+
+
+def _parallelism(workload: Workload) -> dict[str, Any]:
+    found = parallelism(workload.head.template.spec.engine)
+    if workload.form <= Form.V0_8:
+        return block_until_0_8(found)
+    return block(found, sum(member.pods for member in workload.engine.members))
+
+
+KSERVE = Backend(
+    _key,
+    _any,
+    _service,
+    LLM_INFERENCE_SERVICE,
+    "with the backend KServe",
+    choice=ServingBackend.KSERVE,
+    heads=_heads,
+    marks=_marks,
+    rejected=rejected,
+)

@@ -1,0 +1,114 @@
+"""Limits of KServe: the settings of a replica that an LLMInferenceService cannot express."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from modelplane.api.containers import PodSpec
+from modelplane.api.engines import MemberPods
+from modelplane.api.model_deployment import Engine
+from modelplane.api.model_replica import ModelReplica, PlacedEngine
+from modelplane.api.rejected import Rejected
+from modelplane.compose.replica.backends.gang import is_gang
+from modelplane.compose.replica.backends.kserve_pods import MOST_OF_VOLUME, NAMES_OF_PRESETS, entrypoint
+
+_TEMPLATE: Final = "{{"
+"""Begins an expression of Go's templates, which KServe expands in every field of an LLMInferenceService."""
+
+_OF_KSERVE: Final = (
+    "app.kubernetes.io/",
+    "internal.serving.kserve.io/",
+    "kserve.io/",
+    "kueue.x-k8s.io/",
+    "llm-d.ai/",
+    "serving.kserve.io/",
+)
+"""Prefixes of labels and annotations by which KServe selects pods or takes instructions."""
+
+_Engine: TypeAlias = Engine | PlacedEngine
+"""An engine before or after placement."""
+
+_OTHERWISE: Final = "or use a cluster with the backend Modelplane"
+
+
+def rejected(replica: ModelReplica) -> Rejected | None:
+    """Return the first setting that KServe cannot express; None if it can express all."""
+    queue = replica.spec.pod_scheduler
+    if queue and (queue.labels or queue.annotations) and any(map(is_gang, replica.spec.engines)):
+        key = min((*queue.labels, *queue.annotations))
+        return Rejected(
+            f'KServe passes label or annotation "{key}" of spec.podScheduler on to no pod of a gang: remove '
+            f"it from the InferenceCluster, {_OTHERWISE}"
+        )
+    return next(rejections(replica.spec.engines), None)
+
+
+def rejections(engines: Sequence[_Engine]) -> Iterator[Rejected]:
+    """Yield each setting of engines that KServe cannot express."""
+    if len(engines) > 1 and any(map(is_gang, engines)) and all(each.phase is None for each in engines):
+        yield Rejected(
+            "KServe gives the pods of gangs no labels, so one route cannot lead to several engines with a "
+            f"gang among them: give each a deployment of its own, {_OTHERWISE}"
+        )
+    for engine in engines:
+        yield from _of_engine(engine)
+
+
+def _of_engine(engine: _Engine) -> Iterator[Rejected]:
+    named = f'engine "{engine.name}"'
+    for member in engine.members:
+        yield from _of_pods(named, engine, member)
+
+
+def _of_pods(named: str, engine: _Engine, member: MemberPods) -> Iterator[Rejected]:
+    spec = member.template.spec
+    yield from _of_author(named, spec)
+    if not entrypoint(spec.engine):
+        yield Rejected(
+            f"{named}: KServe's presets replace the entrypoint of an image: write the command, {_OTHERWISE}"
+        )
+    if any(_TEMPLATE in text for text in _texts(msgspec.to_builtins(member.template))):
+        yield Rejected(
+            f'{named} has a text with "{_TEMPLATE}", which KServe would expand as a template: remove it, '
+            f"{_OTHERWISE}"
+        )
+    metadata = member.template.metadata
+    keys = sorted({*metadata.labels, *metadata.annotations})
+    if keys and is_gang(engine):
+        yield Rejected(
+            f'{named}: KServe passes label or annotation "{keys[0]}" on to no pod of a gang: remove it, '
+            f"{_OTHERWISE}"
+        )
+    for key in keys:
+        if key.startswith(_OF_KSERVE):
+            yield Rejected(f'{named}: label or annotation "{key}" is KServe\'s: remove it')
+
+
+def _of_author(named: str, spec: PodSpec) -> Iterator[Rejected]:
+    names = {each.name for each in (*spec.init_containers, *spec.others)}
+    for name in sorted(names & NAMES_OF_PRESETS):
+        yield Rejected(f'{named}: container "{name}" has a name that KServe uses itself: use another one')
+    for volume in spec.volumes:
+        if len(volume.name) > MOST_OF_VOLUME:
+            yield Rejected(
+                f'{named}: the name of volume "{volume.name}" has more than {MOST_OF_VOLUME} characters, '
+                "which are all that KServe's leave room for: shorten it"
+            )
+    engine = spec.engine
+    for probe in (engine.startup_probe, engine.readiness_probe, engine.liveness_probe):
+        if probe is not None and probe.http_get is None:
+            yield Rejected(
+                f"{named}: the probes of KServe's presets are by HTTP, and a probe of another kind cannot "
+                f"replace one: use httpGet, {_OTHERWISE}"
+            )
+
+
+def _texts(value: object) -> Iterable[str]:
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, dict):
+        return (text for pair in value.items() for each in pair for text in _texts(each))
+    if isinstance(value, list | tuple):
+        return (text for each in value for text in _texts(each))
+    return ()

@@ -1,0 +1,67 @@
+"""Manifests of a replica's ModelEndpoint that are made of the existing one."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.api.meta import API_VERSION, Object, kind_name
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.replica import served_model
+
+
+def passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the labels that an endpoint shares with its replica: those that services select by."""
+    for key, value in own.items():
+        of_users = not key.startswith((labels.PREFIX, labels.CROSSPLANE_PREFIX))
+        if of_users or key in (labels.DEPLOYMENT, labels.CLUSTER, labels.REPLICA_INDEX):
+            yield key, value
+
+
+def annotations(replica: ModelReplica) -> dict[str, str]:
+    """Return the annotations of an endpoint: the name of its model, and its share of a canary's requests."""
+    return {**served_model.annotation(replica), **_canary_share(replica.metadata.annotations)}
+
+
+def _canary_share(annotations: Mapping[str, str]) -> dict[str, str]:
+    share = annotations.get(labels.CANARY_WEIGHT)
+    # Empty too, because an annotation that is left out stays.
+    return {} if share is None else {labels.CANARY_WEIGHT: share}
+
+
+def marked(endpoint: Object) -> Object:
+    """Return an endpoint, marked as draining."""
+    return _again(endpoint, {labels.DRAINING: "true"}, endpoint["spec"])
+
+
+def placeholder(endpoint: Object) -> Object:
+    """Return an endpoint, marked as one whose replica does not serve."""
+    return _again(endpoint, {labels.DRAINING: labels.NOT_SERVING}, endpoint["spec"])
+
+
+def is_placeholder(endpoint: Object) -> bool:
+    """Return True if the replica of an endpoint does not serve, so that services do not route to it."""
+    annotations = endpoint["metadata"].get("annotations") or {}
+    return bool(annotations.get(labels.DRAINING) == labels.NOT_SERVING)
+
+
+def in_region(endpoint: Object, region: str) -> Object:
+    """Return an observed endpoint in another region; an empty one is none."""
+    spec = {key: value for key, value in endpoint.get("spec", {}).items() if key != "region"}
+    return _again(endpoint, {}, {**spec, **({"region": region} if region else {})})
+
+
+def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Object:
+    metadata = endpoint["metadata"]
+    known = metadata.get("annotations", {})
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind_name(ModelEndpoint),
+        "metadata": {
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "labels": dict(passed_on(metadata.get("labels", {}))),
+            "annotations": {**served_model.of(known), **_canary_share(known), **annotations},
+        },
+        "spec": spec,
+    }

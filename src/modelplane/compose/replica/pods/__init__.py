@@ -1,0 +1,1 @@
+"""Pods of a replica's engines, and what they name."""

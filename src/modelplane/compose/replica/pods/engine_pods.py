@@ -1,0 +1,225 @@
+"""Pods of an engine.
+
+The author's fields of the member's template are passed on unchanged. Added are the fields that every model
+server needs: devices, weights, probes and time to drain. No CPU or memory request is invented, and no bound
+for ``/dev/shm``: Kubernetes bounds it by the node's memory, and a smaller bound would stop working engines.
+The author bounds it by mounting another volume there.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from modelplane.api import labels
+from modelplane.api.containers import (
+    CACHE,
+    CACHE_PATH,
+    SHARED_MEMORY,
+    SHARED_MEMORY_PATH,
+    CommonContainer,
+    PodSpec,
+)
+from modelplane.api.engines import ENGINE_PORT, Role
+from modelplane.api.meta import Object
+from modelplane.api.model_replica import PlacedMember
+from modelplane.api.variables import EnvVar
+from modelplane.compose.cache import cache_volume
+from modelplane.compose.replica import engine_variables
+from modelplane.compose.replica.backends import connectors, gang_hooks, prefill_decode
+from modelplane.compose.replica.backends.draining import GRACE_S, UNTIL_0_3, Draining, draining
+from modelplane.compose.replica.backends.endpoint_picker import engine_labels
+from modelplane.compose.replica.backends.workload import HEALTH_PATH, Form, Workload
+from modelplane.compose.replica.engine_flags import flag, model
+from modelplane.compose.replica.pods.node_placement import node_rules
+from modelplane.compose.replica.pods.references import CONFIG_MAP, SECRET
+from modelplane.compose.replica.pods.security import CONTAINER, POD
+
+STARTUP_TIMEOUT_S = 7200
+"""Time that an engine has to load its weights before it is restarted."""
+
+_DEVICES = "devices"
+
+
+def pod_template(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
+    """Return the template of a member's pods; ``claim`` is the ResourceClaimTemplate of each."""
+    return {"metadata": _metadata(workload, member), "spec": _spec(workload, member, claim)}
+
+
+def _metadata(workload: Workload, member: PlacedMember) -> dict[str, Any]:
+    own = {labels.WORKLOAD: workload.name}
+    if member.role is not Role.WORKER:
+        own |= {labels.SERVING: workload.replica.metadata.name, **prefill_decode.pod_labels(workload)}
+        if workload.form > Form.V0_8:
+            own |= engine_labels(member.template.spec.engine)
+    if member.role is Role.LEADER:
+        own |= workload.marks.leader
+    queue = workload.scheduler
+    metadata: dict[str, Any] = {"labels": {**member.template.metadata.labels, **queue.labels, **own}}
+    if annotations := {**member.template.metadata.annotations, **queue.annotations}:
+        metadata["annotations"] = annotations
+    return metadata
+
+
+def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
+    cache = workload.replica.spec.model_cache_ref
+    spec: dict[str, Any] = {
+        **node_rules(workload, member),
+        # A Service called vllm would otherwise set VLLM_PORT in every pod of the namespace.
+        "enableServiceLinks": False,
+        **(POD if workload.hardened else {}),
+        **({"schedulerName": workload.scheduler.name} if workload.scheduler.name else {}),
+        "terminationGracePeriodSeconds": GRACE_S,
+        "containers": [
+            _container(workload, member, claim),
+            *(_beside(workload, each) for each in member.template.spec.others),
+        ],
+        "volumes": [],
+    }
+    if init := _init_containers(workload, member):
+        spec["initContainers"] = init
+    if not _shares_memory(member.template.spec):
+        spec["volumes"].append({"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory"}})
+    if cache is not None:
+        claimed = cache_volume.claim_name(workload.namespace, cache.name)
+        spec["volumes"].append({"name": CACHE, "persistentVolumeClaim": {"claimName": claimed}})
+    spec["volumes"] += msgspec.to_builtins(member.template.spec.volumes)
+    if claim is not None:
+        spec["resourceClaims"] = [{"name": _DEVICES, "resourceClaimTemplateName": claim["metadata"]["name"]}]
+    if member.template.spec.image_pull_secrets:
+        pulls = (pull.name for pull in member.template.spec.image_pull_secrets)
+        spec["imagePullSecrets"] = [{"name": workload.name_of(SECRET, name)} for name in pulls]
+    return spec
+
+
+def _shares_memory(spec: PodSpec) -> bool:
+    """Return True if the author mounts another volume as the engine's shared memory."""
+    return any(mount.mount_path == SHARED_MEMORY_PATH for mount in spec.engine.volume_mounts)
+
+
+def _init_containers(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
+    """Return the routing sidecar, which stops last because it starts first, and the author's containers."""
+    sidecar = None if member.role is Role.WORKER else prefill_decode.sidecar(workload)
+    theirs = [_beside(workload, each) for each in member.template.spec.init_containers]
+    return [*([sidecar] if sidecar else []), *theirs]
+
+
+def _beside(workload: Workload, container: CommonContainer) -> dict[str, Any]:
+    """Return a container beside the engine. It claims no devices."""
+    written: dict[str, Any] = msgspec.to_builtins(container)
+    ours = engine_variables.own(workload.replica, container, Role.STANDALONE)
+    if env := _last_of_each([*ours, *(_variable(workload, each) for each in container.env)]):
+        written["env"] = env
+    return {
+        **written,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": CONTAINER,
+    }
+
+
+def _container(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
+    container: dict[str, Any] = msgspec.to_builtins(member.template.spec.engine)
+    if args := _args(workload, member):
+        container["args"] = args
+    if env := _env(workload, member):
+        container["env"] = env
+    # The ModelReplica reports the last lines of the log as the cause of a failure.
+    container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    container["volumeMounts"] = _mounts(workload, member.template.spec)
+    if claim is not None:
+        container["resources"] = {**container.get("resources", {}), "claims": [{"name": _DEVICES}]}
+    if workload.hardened:
+        container["securityContext"] = CONTAINER
+    container["lifecycle"] = {**container.get("lifecycle", {}), "preStop": _pause(workload, member)}
+    if member.role is Role.WORKER:
+        # A worker has no probes of ours: the leader's health is the gang's.
+        return container
+    # Probes of the author replace ours.
+    return {**_probes(workload.port), **container, "ports": _ports(workload.port)}
+
+
+def _mounts(workload: Workload, spec: PodSpec) -> list[Object]:
+    """Return the mounts of an engine: shared memory, weights, and the author's volumes."""
+    mounts: list[Object] = []
+    if not _shares_memory(spec):
+        mounts.append({"name": SHARED_MEMORY, "mountPath": SHARED_MEMORY_PATH})
+    if workload.replica.spec.model_cache_ref is not None:
+        # Every pod of the cluster mounts the same volume, so none may change it.
+        mounts.append({"name": CACHE, "mountPath": CACHE_PATH, "readOnly": True})
+    return [*mounts, *msgspec.to_builtins(spec.engine.volume_mounts)]
+
+
+def _pause(workload: Workload, member: PlacedMember) -> dict[str, Any]:
+    """Return the hook for which an engine goes on serving before it gets SIGTERM."""
+    engine, is_former = member.template.spec.engine, workload.form <= Form.V0_8
+    if member.role is Role.WORKER:
+        fixed = {"sleep": {"seconds": gang_hooks.WAIT_S}}
+        return fixed if is_former else {"exec": {"command": gang_hooks.worker(engine)}}
+    pause_s = _draining(workload, member).pause_s
+    if member.role is Role.LEADER and pause_s >= gang_hooks.WAIT_S and not is_former:
+        return {"exec": {"command": gang_hooks.leader(engine, workload.port, pause_s)}}
+    return {"sleep": {"seconds": pause_s}}
+
+
+def _draining(workload: Workload, member: PlacedMember) -> Draining:
+    return draining(member.template.spec.engine) if workload.form > Form.V0_3 else UNTIL_0_3
+
+
+def _args(workload: Workload, member: PlacedMember) -> list[str]:
+    """Return the author's arguments, and those that the engine needs to serve here.
+
+    None is added if the author has set the flag, and with a command only those of a connector.
+    """
+    container = member.template.spec.engine
+    args = [*container.args, *connectors.arguments(workload.replica, workload.phase, container)]
+    if container.command or member.role is Role.WORKER:
+        return args
+    if workload.replica.spec.model_cache_ref is not None and model(container) is None:
+        args.append(f"--model={CACHE_PATH}")
+    if workload.port != ENGINE_PORT and flag(container, "--port") is None:
+        args.append(f"--port={workload.port}")
+    return [*args, *_draining(workload, member).arguments]
+
+
+def _env(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
+    """Return the author's variables after ours, so that they can refer to ours; each name once."""
+    engine = member.template.spec.engine
+    ours = engine_variables.own(workload.replica, engine, member.role)
+    ours += prefill_decode.environment(workload)
+    return _last_of_each([*ours, *(_variable(workload, each) for each in engine.env)])
+
+
+def _last_of_each(variables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the last variable of each name: it is the one in force, and server-side apply rejects two."""
+    numbered = list(enumerate(variables))
+    last = {variable["name"]: number for number, variable in numbered}
+    return [variable for number, variable in numbered if last[variable["name"]] == number]
+
+
+def _variable(workload: Workload, variable: EnvVar) -> dict[str, Any]:
+    written: dict[str, Any] = msgspec.to_builtins(variable)
+    for field, kind in (("secretKeyRef", SECRET), ("configMapKeyRef", CONFIG_MAP)):
+        if reference := written.get("valueFrom", {}).get(field):
+            reference["name"] = workload.name_of(kind, reference["name"])
+    return written
+
+
+def _ports(port: int) -> list[Object]:
+    name = "http" if port == ENGINE_PORT else "engine"
+    return [{"name": name, "containerPort": port, "protocol": "TCP"}]
+
+
+def _probes(port: int) -> dict[str, Any]:
+    """Return the probes of a serving container."""
+    health = {"path": HEALTH_PATH, "port": port}
+    return {
+        "startupProbe": {"httpGet": health, "periodSeconds": 1, "failureThreshold": STARTUP_TIMEOUT_S},
+        "readinessProbe": {"httpGet": health, "periodSeconds": 5, "timeoutSeconds": 5},
+        # An engine under full load answers late; a stuck one does not answer for a minute.
+        "livenessProbe": {
+            "httpGet": health,
+            "periodSeconds": 10,
+            "timeoutSeconds": 10,
+            "failureThreshold": 6,
+        },
+    }

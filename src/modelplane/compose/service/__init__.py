@@ -1,0 +1,1 @@
+"""What composes a ModelService: its routes, its budgets, its held requests."""

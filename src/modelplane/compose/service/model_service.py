@@ -1,0 +1,364 @@
+"""A ModelService is one URL for the endpoints that it selects.
+
+The address is stable, so it stays if no endpoint is left: the gateway then answers 503 with the cause.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import msgspec
+
+from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY
+from modelplane.api.inference_gateway import Backend
+from modelplane.api.listing import listing
+from modelplane.api.meta import API_VERSION, Object, kind_name
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_service import ModelService
+from modelplane.api.namespaces import gets_route
+from modelplane.api.reasons import ModelEndpointReason as EndpointReason
+from modelplane.api.reasons import ModelServiceCondition as Type
+from modelplane.api.reasons import ModelServiceReason as Reason
+from modelplane.api.rejected import Rejected
+from modelplane.compose.composition import (
+    Blocked,
+    Composition,
+    Desired,
+    Keep,
+    Request,
+    Requirement,
+    Unknown,
+    keep_all,
+)
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.gateway import fleet_gateway, gateway_keys, unsupported_settings
+from modelplane.compose.readable import readable
+from modelplane.compose.readiness import accepted, exists, refusal
+from modelplane.compose.service import hold, region_rules, serving_variant, tier_budgets
+from modelplane.gateway import balancing, gateway_api, regions, route_tree
+from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.endpoint_share import MOST_IN_NAMESPACE
+from modelplane.gateway.implementations import OTHER, implementation
+from modelplane.gateway.models import ONE_URL
+from modelplane.gateway.regions import Admitted
+from modelplane.gateway.route_tree import ROUTE
+from modelplane.gateway.services import (
+    MOST_ENDPOINTS,
+    Selected,
+    select,
+    selected_by,
+    service_route,
+    without_target,
+)
+from modelplane.gateway.table import Route
+
+
+def requirements(service: ModelService) -> tuple[Requirement, ...]:
+    """Return the requirements of a service: the gateway, and endpoints and deployments of its namespace."""
+    return (
+        fleet_gateway.REQUIREMENT,
+        Requirement("endpoints", API_VERSION, kind_name(ModelEndpoint), namespace=service.metadata.namespace),
+        region_rules.requirement(service.metadata.namespace),
+        gateway_keys.REQUIREMENT,
+        fleet_gateway.replicas(service.metadata.namespace),
+    )
+
+
+def compose(request: Request[ModelService]) -> Composition | Blocked:
+    """Publish a service's address and conditions; compose its route on the gateway."""
+    service = request.owner
+    for key in (fleet_gateway.KEY, "endpoints"):
+        if unknown := request.unknown(key):
+            return Blocked(f"cannot read the {key}: {unknown.cause}")
+    destinations = fleet_gateway.destinations(request)
+    if isinstance(destinations, Blocked):
+        return destinations
+    gateways = request.found(fleet_gateway.KEY)
+    host = gateways[0].get("status", {}).get("address", "") if gateways else ""
+    address = _address(service, host, tls=fleet_gateway.takes_tls(gateways))
+    endpoints = tuple(chain.from_iterable(map(readable(ModelEndpoint), request.found("endpoints"))))
+    admitted = region_rules.admitted(request, endpoints)
+    if isinstance(admitted, Blocked):
+        return admitted
+    closed = tier_budgets.closed(service, request.tier_budgets)
+    left_out = hold.LeftOut(admitted, closed)
+    matched = select(service, admitted.endpoints, destinations, closed)
+    unusable = _unusable(service, admitted, destinations, matched)
+    refused = _refused(matched)
+    resolved = _resolved(service, matched, unusable, refused, admitted, is_closed=bool(closed))
+    proxy = fleet_gateway.proxy(gateways)
+    by_route = fleet_gateway.reads_gateway_api(proxy)
+    children = _children(request, matched, proxy, host)
+    if host and (waiting := fleet_gateway.unspoken(gateways)):
+        routing = false(Type.ROUTING_READY, Reason.WAITING_FOR_GATEWAY, waiting)
+    elif service.metadata.namespace == ONE_URL and request.proxy is Backend.ENVOY:
+        routing = false(Type.ROUTING_READY, Reason.PATH_TAKEN, _path_taken(service))
+    else:
+        wanted = {each.key for each in children if isinstance(each, Desired) and each.key.startswith(ROUTE)}
+        observed = [request.observed.get(key) for key in sorted({ROUTE, *wanted})] if by_route else []
+        routing = _routing(request, host, matched, observed)
+        routing = hold.explained(request, routing, has_endpoints=bool(matched), left_out=left_out)
+    if routing.holds and not matched:
+        resolved = _awaited(admitted)
+    routing = _balanced(request, proxy, _unless_refused(routing, matched, refused))
+    budget = tier_budgets.within_budget(service, request.tier_budgets, are_counted=proxy == Backend.ENVOY)
+    routes = _routes(request, matched, unusable, left_out)
+    return Composition(
+        children=children,
+        status={"address": address} if address else {},
+        conditions=(resolved, routing, *filter(None, [budget]), *_further(request, matched)),
+        ready=resolved.holds and routing.holds,
+        unsatisfied=bool(routes) and len(matched[:MOST_ENDPOINTS]) > _most(request),
+        routes=routes,
+    )
+
+
+def _unusable(
+    service: ModelService, admitted: Admitted, destinations: Destinations, matched: tuple[Selected, ...]
+) -> tuple[str, ...]:
+    """Return the names of the selected endpoints whose url cannot be used."""
+    if len(matched) == len(selected_by(service, admitted.endpoints)):
+        return ()
+    return without_target(service, admitted.endpoints, destinations)
+
+
+def _most(request: Request[ModelService]) -> int:
+    """Return the maximum of endpoints that the service's route leads to."""
+    share = request.endpoint_share
+    return min(MOST_ENDPOINTS, share.most) if share else MOST_ENDPOINTS
+
+
+def _further(request: Request[ModelService], matched: tuple[Selected, ...]) -> tuple[Condition, ...]:
+    """Return conditions that a service has only if it uses what they are about."""
+    return (*unsupported_settings.of_service(request), *serving_variant.conditions(request, matched))
+
+
+def _address(service: ModelService, host: str, *, tls: bool) -> str:
+    """Return the address of a service; a published one stays while the gateway is unavailable."""
+    if not host:
+        return service.status.address or ""
+    return f"{'https' if tls else 'http'}://{host}/{service.metadata.namespace}/{service.metadata.name}"
+
+
+def _balanced(request: Request[ModelService], proxy: str, routing: Condition) -> Condition:
+    """Return the condition of a service's route, False if the gateway does not balance as it asks for."""
+    if not (routing.holds and balancing.is_wanted(request.owner)):
+        return routing
+    why = request.gateway_without_module
+    if fleet_gateway.reads_gateway_api(proxy):
+        why = (
+            f"Gateway API, which the gateway's backend {proxy} reads, cannot express spec.balancing, "
+            f"maxOutstandingRequests and maxQueuedRequests: use backend {Backend.ENVOY} of the controllers, "
+            "or remove them"
+        )
+    if not why:
+        return routing
+    message = f"requests go to its endpoints by tier and weight only: {why}"
+    return false(Type.ROUTING_READY, Reason.BALANCING_UNSUPPORTED, message)
+
+
+def _children(
+    request: Request[ModelService], matched: tuple[Selected, ...], proxy: str, host: str
+) -> tuple[Desired | Keep, ...]:
+    if fleet_gateway.reads_gateway_api(proxy) and matched:
+        return _through_gateway(request, matched, proxy, host)
+    return () if proxy == Backend.ENVOY else keep_all(request.observed)
+
+
+def _through_gateway(
+    request: Request[ModelService], matched: tuple[Selected, ...], proxy: str, host: str
+) -> tuple[Desired | Keep, ...]:
+    """Return the objects that a gateway reads to route a service to its endpoints.
+
+    The route that takes the requests changes last: those that it leads to must be there before.
+    """
+    keys = gateway_keys.keys_of(request)
+    if isinstance(keys, Unknown):
+        return keep_all(request.observed)  # clusters may require tokens
+    selected = gateway_api.routable(matched)[:MOST_ENDPOINTS]
+    known = [item for key, item in request.observed.items() if key.startswith(ROUTE)]
+    gateway = implementation(proxy, known)
+    serving = request.observed.get(ROUTE)
+    # What an unknown gateway has served so far, it goes on serving.
+    kept_form = gateway is OTHER and serving is not None and route_tree.rewrites_per_backend(serving)
+    per_backend = gateway.rewrites_per_backend or kept_form
+    found = route_tree.routes(request.owner, selected, keys, per_backend=per_backend)
+    first, *rest = (Desired(key, manifest, accepted) for key, manifest in found.items())
+    steps: tuple[Desired, ...] = tuple(rest)
+    if route_tree.has_steps(found):
+        front = gateway_api.front(request.owner, host)
+        if isinstance(front, Rejected):
+            return keep_all(request.observed)  # the gateway has no address yet
+        steps = (*(Desired(key, manifest, exists) for key, manifest in front.items()), *rest)
+    is_there = all(each.key in request.observed and each.ready(request.observed[each.key]) for each in steps)
+    has_changed = serving is not None and route_tree.leads_to(serving) == route_tree.leads_to(first.manifest)
+    named = {ROUTE, *(each.key for each in steps)}
+    # What the route leads to until it has changed.
+    former = [] if is_there and has_changed else [key for key in request.observed if key not in named]
+    kept = keep_all([*former, *([ROUTE] if serving is not None and not is_there else [])])
+    return (*([first] if is_there else []), *steps, *kept)
+
+
+def _routes(
+    request: Request[ModelService],
+    matched: tuple[Selected, ...],
+    unusable: tuple[str, ...],
+    left_out: hold.LeftOut,
+) -> tuple[Route, ...]:
+    """Return the route of a service on Envoy, which needs no status of the InferenceGateway to serve it.
+
+    A service in a reserved namespace keeps the route to an address that it has, and gets no new one.
+    """
+    service = request.owner
+    reaches_envoy = request.proxy is Backend.ENVOY
+    if not (reaches_envoy and gets_route(service.metadata.namespace, service.status.address)):
+        return ()
+    route, admitted = service_route(service, matched[: _most(request)], unusable), left_out.admitted
+    if matched and not route.backends:
+        route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {_FULL}')
+    elif not matched and (admitted.outside or (admitted.rule and not admitted.rule.regions)):
+        route = replace(route, unavailable=regions.unavailable(service, admitted))
+    elif left_out.closed and not matched:
+        route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {tier_budgets.SPENT}')
+    held = hold.settings(request, has_endpoints=bool(matched), left_out=left_out).hold
+    return (replace(route, settings=msgspec.structs.replace(route.settings, hold=held)),)
+
+
+def _path_taken(service: ModelService) -> str:
+    name = f"{service.metadata.namespace}/{service.metadata.name}"
+    return (
+        f'paths below /{ONE_URL}/ are routed by the model of the request, so namespace "{ONE_URL}" has none: '
+        f'use another namespace, or name the model "{name}" in requests to /{ONE_URL}/'
+    )
+
+
+_REFUSING = frozenset({EndpointReason.UNSUPPORTED, EndpointReason.SECRET_REFUSED})
+
+
+def _refused(matched: tuple[Selected, ...]) -> tuple[str, ...]:
+    """Return the names of endpoints that get no requests by their own conditions.
+
+    Only for messages: the gateway itself looks at what the endpoints need.
+    """
+    return tuple(
+        each.endpoint.metadata.name
+        for each in matched
+        if any(condition.reason in _REFUSING for condition in each.endpoint.status.conditions)
+    )
+
+
+def _named(endpoints: Iterable[str]) -> str:
+    names = listing(f'"{name}"' for name in endpoints)
+    return f"ModelEndpoint {names}"
+
+
+def _resolved(
+    service: ModelService,
+    matched: tuple[Selected, ...],
+    unusable: tuple[str, ...],
+    refused: tuple[str, ...],
+    admitted: Admitted,
+    *,
+    is_closed: bool,
+) -> Condition:
+    cannot = "; ".join(
+        text
+        for names, text in (
+            (admitted.outside, admitted.problem),
+            (unusable, f"the url of {_named(unusable)} cannot be used"),
+            (refused, f"{_named(refused)} gets no requests: see its conditions"),
+        )
+        if names
+    )
+    if not matched:
+        none = (
+            "no ModelEndpoint in the namespace matches spec.endpoints. "
+            "A ModelDeployment adds one for each replica that serves"
+        )
+        if is_closed:
+            none = f"no endpoint is left: {tier_budgets.SPENT}"
+        reason = Reason.OUTSIDE_REGIONS if admitted.outside else Reason.NO_ENDPOINTS
+        return false(Type.ENDPOINTS_RESOLVED, reason, cannot or none)
+    count = len(matched)
+    message = f"routes to {count} {'endpoint' if count == 1 else 'endpoints'}{_by_priority(service, matched)}"
+    return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, f"{message}; {cannot}" if cannot else message)
+
+
+def _unless_refused(routing: Condition, matched: tuple[Selected, ...], refused: tuple[str, ...]) -> Condition:
+    """Return the condition of a service's route, False if no endpoint gets requests by its own conditions."""
+    if not (routing.holds and matched and len(refused) == len(matched)):
+        return routing
+    message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
+    return false(Type.ROUTING_READY, Reason.ENDPOINTS_REFUSED, message)
+
+
+def _awaited(admitted: Admitted) -> Condition:
+    """Return the condition of a service whose requests wait for replicas that are scaled to zero."""
+    message = "every ModelDeployment that it selects is scaled to zero, so it has no endpoint now"
+    message = f"{message}; {admitted.problem}" if admitted.problem else message
+    return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, message)
+
+
+def _by_priority(service: ModelService, matched: tuple[Selected, ...]) -> str:
+    """Return how many endpoints each tier of a service has, and which tier serves; empty for one tier."""
+    counts = dict.fromkeys(sorted({entry.priority for entry in service.spec.endpoints}), 0)
+    if len(counts) == 1:
+        return ""
+    for each in matched:
+        counts[each.priority] += 1
+    tiers = ", ".join(f"{count or 'none'} of priority {priority}" for priority, count in counts.items())
+    return f": {tiers}; requests go to priority {matched[0].priority} first"
+
+
+_FULL = (
+    f"the ModelServices of a namespace route to {MOST_IN_NAMESPACE:,} endpoints together, and the others "
+    "have them"
+)
+
+
+def _routing(
+    request: Request[ModelService], host: str, matched: tuple[Selected, ...], observed: list[Object | None]
+) -> Condition:
+    """Return whether requests reach the endpoints; ``observed`` are the HTTPRoutes, if there are any."""
+    type_ = Type.ROUTING_READY
+    if not host:
+        message = f'InferenceGateway "{GATEWAY}" has no address yet'
+        return false(type_, Reason.WAITING_FOR_GATEWAY, message)
+    if not matched:
+        return false(type_, Reason.CONFIGURING, "no endpoint to route to")
+    if not all(each is not None and accepted(each) for each in observed):
+        why = next((said for each in observed if each is not None and (said := refusal(each))), "")
+        waiting = "the gateway has not accepted the HTTPRoute yet"
+        message = f"the gateway rejects the HTTPRoute: {why}" if why else waiting
+        return false(type_, Reason.CONFIGURING, message)
+    if observed and (ignored := [each for each in matched if each.priority != matched[0].priority]):
+        names = listing(f'"{each.endpoint.metadata.name}"' for each in ignored)
+        message = (
+            f"no requests go to {names} while there is an endpoint of priority {matched[0].priority}, even "
+            f'if that fails, because InferenceGateway "{GATEWAY}" has a backend without priorities: use the '
+            "backend Envoy"
+        )
+        return false(type_, Reason.TIERS_WITHOUT_FAILOVER, message)
+    return _within_maximum(request, gateway_api.routable(matched) if observed else matched)
+
+
+def _within_maximum(request: Request[ModelService], routable: Sequence[Selected]) -> Condition:
+    """Return whether the route leads to every endpoint, and whether it leads to more than it should."""
+    type_, most, share = Type.ROUTING_READY, _most(request), request.endpoint_share
+    if rest := routable[most:]:
+        names = listing(f'"{each.endpoint.metadata.name}"' for each in rest)
+        limit = _FULL if most < MOST_ENDPOINTS else f"a ModelService routes to {MOST_ENDPOINTS:,}"
+        among = "namespaces" if most < MOST_ENDPOINTS else "ModelServices"
+        message = (
+            f"{len(rest)} of {len(routable)} endpoints get no traffic, because {limit}: {names}; "
+            f"select fewer endpoints, or divide them among {among}"
+        )
+        return false(type_, Reason.TOO_MANY_ENDPOINTS, message)
+    if share and share.is_beyond:
+        message = (
+            f"the gateway routes to its {len(routable)} endpoints and adds no others: the ModelServices of a "
+            f"namespace may route to {MOST_IN_NAMESPACE:,} endpoints together, and older ones have them: "
+            "select fewer endpoints, or divide them among namespaces"
+        )
+        return true(type_, Reason.TOO_MANY_ENDPOINTS, message)
+    return true(type_, Reason.ROUTE_CONFIGURED, "the gateway routes to its endpoints")
