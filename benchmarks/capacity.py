@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from modelplane.api.devices import Device
-from modelplane.api.node_pools import Accounting, NodePool
+from modelplane.api.fields.cluster.devices import Device
+from modelplane.api.fields.cluster.node_pools import Accounting, NodePool
 from modelplane.compose.cluster.capacity.capacity_facts import facts_of, project
 from modelplane.compose.cluster.capacity.observed_capacity import Cluster, observe
 

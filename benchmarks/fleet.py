@@ -52,8 +52,8 @@ from member_clusters import TEAM, Members, member_clusters, names
 from prometheus_client.parser import text_string_to_metric_families
 from simulated_clusters import Simulated, simulated_clusters
 
-from modelplane.api.crd import crd
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
+from modelplane.api.schema.crd import crd
 from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true

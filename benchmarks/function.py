@@ -65,8 +65,8 @@ def server_side(item: dict[str, Any], crossplane: bool = True) -> dict[str, Any]
 
 def definition() -> dict[str, Any]:
     """Return the CustomResourceDefinition of deployments, controlled by Crossplane."""
-    from modelplane.api.crd import crd
     from modelplane.api.kinds import KINDS
+    from modelplane.api.schema.crd import crd
 
     found = crd(next(kind for kind in KINDS if kind.name == "ModelDeployment"))
     owner = {

@@ -48,7 +48,7 @@ from fleet import (
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
 
-from modelplane.api.clouds import Cloud  # noqa: E402
+from modelplane.api.clouds.cloud_rows import Cloud  # noqa: E402
 from modelplane.compose.clouds.table import RECIPES  # noqa: E402
 from modelplane.compose.readiness import is_true  # noqa: E402
 from modelplane.compose.workload_kinds import Place, WorkloadKind, rows  # noqa: E402

@@ -28,8 +28,8 @@ from typing import Any
 
 import msgspec
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request
 from modelplane.compose.deployment import fleet as snapshots
 from modelplane.compose.deployment import model_deployment

@@ -4,10 +4,9 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from modelplane.api.documented import Documented
-from modelplane.api.kinds import KINDS, Kind
-from modelplane.api.reason_meanings import DOCUMENTED, EVERY_KIND
-from modelplane.api.reasons import (
+from modelplane.api.conditions.documented import Documented
+from modelplane.api.conditions.reason_meanings import DOCUMENTED, EVERY_KIND
+from modelplane.api.conditions.reasons import (
     CloudClusterReason,
     DeviceQuotaReason,
     InferenceAutoscalerReason,
@@ -21,6 +20,7 @@ from modelplane.api.reasons import (
     ModelServiceReason,
     SyncedReason,
 )
+from modelplane.api.kinds import KINDS, Kind
 
 CONFIG_MAP: Final = "argocd-cm"
 """The ConfigMap from which Argo CD reads health checks."""

@@ -4,8 +4,8 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from modelplane.api.serving_stack import Versions
-from modelplane.api.stack_components import MAX_VALUES_BYTES
+from modelplane.api.clouds.serving_stack import Versions
+from modelplane.api.fields.cluster.stack_components import MAX_VALUES_BYTES
 from modelplane.compose.releases import ROLLBACK_LIMIT, WAIT_TIMEOUT
 from modelplane.compose.serving_stack.component import Component
 from modelplane.compose.serving_stack.installing import MAX_DEPTH

@@ -17,8 +17,8 @@ from components_page import components_page
 from metrics_page import metrics_page
 from reference_pages import conditions_page, kind_page
 
-from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
+from modelplane.api.schema.crd import crd
 from modelplane.crossplane.package import installation, prerequisites
 from modelplane.crossplane.package.project import project
 from modelplane.install.helm import chart

@@ -15,10 +15,10 @@ from typing import Any, Final
 import recipe_machines
 import yaml
 
-from modelplane.api.decode import decode_as
-from modelplane.api.devices import Device
+from modelplane.api.fields.cluster.devices import Device
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.model_deployment import Engine, ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.cel import AttributeValue, Version
 from modelplane.compose.replica.engine_flags import source
 from modelplane.offline.engine_advice import flags

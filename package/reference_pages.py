@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from modelplane.api.crd import schema
-from modelplane.api.documented import Documented
-from modelplane.api.fields import FORMS
+from modelplane.api.conditions.documented import Documented
+from modelplane.api.conditions.reason_meanings import DOCUMENTED, EVERY_KIND
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import INFRASTRUCTURE_GROUP
-from modelplane.api.reason_meanings import DOCUMENTED, EVERY_KIND
+from modelplane.api.schema.crd import schema
+from modelplane.api.schema.fields import FORMS
 from modelplane.compose.kinds import COMPOSED
 
 Schema = dict[str, Any]

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from modelplane.api.decode import decode_as
-from modelplane.api.reason_meanings import DOCUMENTED
+from modelplane.api.conditions.reason_meanings import DOCUMENTED
+from modelplane.api.schema.decode import decode_as
 from modelplane.cli.main import main
 from modelplane.compose import guards
 from modelplane.compose.clouds.flow import DEFINITION_KEY

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from modelplane.api import labels
+from modelplane.api.conditions.reason_meanings import DOCUMENTED
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import GROUP
-from modelplane.api.reason_meanings import DOCUMENTED
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.kinds import COMPOSERS
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 EVERY_KIND = (
-    "src/modelplane/api/{module}.py",
+    "src/modelplane/api/**/{module}.py",
     "docs/reference/{module}.md",
     "package/crds/{group}_{plural}.yaml",
 )

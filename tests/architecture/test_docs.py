@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 
-from modelplane.api.decode import decode
+from modelplane.api.schema.decode import decode
 from modelplane.cli.main import COMMANDS, main
 from modelplane.local.home import ENVIRONMENT_VARIABLE, home_directory
 from modelplane.local.next_steps import next_steps

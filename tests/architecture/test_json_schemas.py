@@ -8,8 +8,8 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from modelplane.api.json_schema import combined, json_schema
 from modelplane.api.kinds import KINDS, Kind
+from modelplane.api.schema.json_schema import combined, json_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = jsonschema_rs.Draft7Validator(combined(KINDS))

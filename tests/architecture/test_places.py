@@ -61,10 +61,10 @@ def test_a_cloud_is_a_folder_its_types_and_rows() -> None:
     api, clouds = "src/modelplane/api/", "src/modelplane/compose/clouds/"
     folder = f"{clouds}meadow/"
     made = {each.path for each in changes if each.is_new and not each.path.startswith(folder)}
-    assert made == {f"{api}meadow_settings.py", f"{api}meadow_cluster.py"}
+    assert made == {f"{api}clouds/meadow_settings.py", f"{api}clouds/meadow_cluster.py"}
     assert {each.path: each.rows for each in changes if not each.is_new} == {
-        f"{api}clouds.py": 2,
-        f"{api}cluster_origin.py": 2,
+        f"{api}clouds/cloud_rows.py": 2,
+        f"{api}clouds/cluster_origin.py": 2,
         f"{api}inference_class.py": 2,
         f"{api}kinds.py": 1,
         f"{clouds}kinds.py": 1,

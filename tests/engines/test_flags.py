@@ -14,10 +14,10 @@ import pytest
 
 from engines.install import HERE, SGLANG_VERSION, VERSION
 from examples.planned import EXAMPLES, documents
-from modelplane.api.containers import Container
-from modelplane.api.decode import decode_as
+from modelplane.api.fields.pods.containers import Container
 from modelplane.api.model_deployment import Engine, ModelDeployment
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
+from modelplane.api.schema.decode import decode_as
 from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import nearest
 from modelplane.compose.replica.backends.draining import draining

@@ -10,7 +10,7 @@ import pytest
 
 from engines.schemas import STRICT_WEATHER, assert_answers_by_schema, assert_calls
 from engines.servers import MODEL, SGLANG_ON_A_PROCESSOR, Server, free_port, serve_sglang
-from modelplane.api.containers import Container
+from modelplane.api.fields.pods.containers import Container
 from modelplane.compose.replica.backends.draining import Draining, draining
 
 pytestmark = pytest.mark.engines

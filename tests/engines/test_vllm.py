@@ -12,7 +12,7 @@ import pytest
 
 from engines.schemas import WEATHER, assert_answers_by_schema, assert_calls
 from engines.servers import MODEL, Server, free_port, serve, tokens_of
-from modelplane.api.containers import Container
+from modelplane.api.fields.pods.containers import Container
 from modelplane.compose.replica.backends.draining import draining
 
 pytestmark = pytest.mark.engines

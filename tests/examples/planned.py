@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from modelplane import scheduler
-from modelplane.api.decode import decode_as
 from modelplane.api.meta import API_VERSION, Object
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline import fleet

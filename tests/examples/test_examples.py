@@ -28,12 +28,12 @@ from examples.planned import (
     refusal,
 )
 from examples.rows import MISFITS, ROWS, Misfit, Row
-from modelplane.api import crd
-from modelplane.api.decode import decode, decode_as
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema import crd
+from modelplane.api.schema.decode import decode, decode_as
 from modelplane.cli.main import main
 from modelplane.compose.composition import Composition
 from modelplane.compose.kinds import COMPOSERS

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.route_tree import ROUTE, routes
 from modelplane.gateway.services import rewriting, select

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from modelplane.api.clouds import Cloud, cache_storage
+from modelplane.api.clouds.cloud_rows import Cloud, cache_storage
 from support.cloud_clusters import class_name
 from support.crossplane.cloud_site import LONG_S, Site
 from support.crossplane.function_process import FunctionProcess

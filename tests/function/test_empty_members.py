@@ -2,9 +2,9 @@
 
 import pytest
 
-from modelplane.api.clouds import Cloud
+from modelplane.api.clouds.cloud_rows import Cloud
+from modelplane.api.fields.cluster.stack_components import ServingProfile
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.api.stack_components import ServingProfile
 from support.crossplane.api import Change
 from support.crossplane.cloud_providers import ProviderHelm
 from support.crossplane.cloud_site import LONG_S, Site

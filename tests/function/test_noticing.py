@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import pytest
 
-from modelplane.api.clouds import Cloud
+from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.compose.kinds import COMPOSERS
 from support.crossplane.api import Event
 from support.crossplane.cloud_site import LONG_S, Site

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 import yaml
 
-from modelplane.api.decode import convert, decode_as
 from modelplane.api.inference_gateway import Backend
+from modelplane.api.schema.decode import convert, decode_as
 from modelplane.autoscaling import state as autoscaling
 from modelplane.canary.state import Observed
 from modelplane.compose.composition import (

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.api.pricing import Price, Pricing
 from modelplane.cli.new_keys import hashed as new_hash
 from modelplane.cli.new_keys import new_key, wire
 from modelplane.controllers.budgets import Budgets

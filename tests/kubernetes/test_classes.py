@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from modelplane.api.crd import crd
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.kinds import kind_of
+from modelplane.api.schema.crd import crd
 from modelplane.catalogue.files import catalogue
 from modelplane.cli.main import main
 from modelplane.controllers import fleet_resources

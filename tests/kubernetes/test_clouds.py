@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.aks_cluster import AKSCluster
-from modelplane.api.clouds import Cloud
-from modelplane.api.eks_cluster import EKSCluster
-from modelplane.api.gke_cluster import GKECluster
-from modelplane.api.nebius_cluster import NebiusCluster
-from modelplane.api.serving_stack import ServingStack, stack_name
-from modelplane.api.vultr_cluster import VultrCluster
+from modelplane.api.clouds.aks_cluster import AKSCluster
+from modelplane.api.clouds.cloud_rows import Cloud
+from modelplane.api.clouds.eks_cluster import EKSCluster
+from modelplane.api.clouds.gke_cluster import GKECluster
+from modelplane.api.clouds.nebius_cluster import NebiusCluster
+from modelplane.api.clouds.serving_stack import ServingStack, stack_name
+from modelplane.api.clouds.vultr_cluster import VultrCluster
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers import fleet_resources, ownership

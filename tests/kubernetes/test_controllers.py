@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
+from modelplane.api.schema.crd import crd
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import finalizer, fleet_resources, ownership
 from modelplane.controllers.clusters import connections, health

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.api.crd import crd, schema
-from modelplane.api.decode import decode
 from modelplane.api.kinds import KINDS
+from modelplane.api.schema.crd import crd, schema
+from modelplane.api.schema.decode import decode
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import INFERENCE_CLUSTERS, MODEL_DEPLOYMENTS
 from modelplane.kube import errors

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from modelplane.api.decode import decode
+from modelplane.api.schema.decode import decode
 from modelplane.controllers import fleet_resources
 from modelplane.crossplane.package.addresses import Registry
 from modelplane.crossplane.package.building import build

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.crd import crd
 from modelplane.api.kinds import kind_of
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.crd import crd
 from modelplane.cli.deploy_apply import apply_all
 from modelplane.cli.errors import UserError
 from modelplane.cli.live import Live

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from modelplane.api.crd import crd
 from modelplane.api.kinds import kind_of
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.crd import crd
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import external_metrics, fleet_resources
 from modelplane.gateway.load import Load, Reading

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
+from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers import fleet_resources

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.api.cluster_origin import KubeconfigSecret
+from modelplane.api.clouds.cluster_origin import KubeconfigSecret
 from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.readiness import condition_of, is_ready, is_true

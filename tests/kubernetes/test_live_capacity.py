@@ -10,11 +10,11 @@ import shlex
 
 import pytest
 
-from modelplane.api.decode import convert
-from modelplane.api.devices import Device
+from modelplane.api.fields.cluster.devices import Device
+from modelplane.api.fields.cluster.node_pools import Accounting, NodePool
+from modelplane.api.fields.cluster.usable_capacity import Loss
 from modelplane.api.inference_cluster import GPUPool
-from modelplane.api.node_pools import Accounting, NodePool
-from modelplane.api.usable_capacity import Loss
+from modelplane.api.schema.decode import convert
 from modelplane.compose.cluster.capacity import capacity_status
 from modelplane.compose.cluster.capacity.capacity_facts import facts_of
 from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, observe

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from modelplane.api.crd import crd
+from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from click.testing import CliRunner
 
-from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
+from modelplane.api.schema.crd import crd
 from modelplane.cli.main import main
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.controllers import fleet_resources

@@ -12,9 +12,9 @@ import yaml
 
 from examples.planned import applied, composed, desired
 from examples.rows import ROWS
-from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
+from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.local.applying import until_established

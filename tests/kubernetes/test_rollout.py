@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 from click.testing import CliRunner
 
-from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
+from modelplane.api.schema.crd import crd
 from modelplane.cli.main import main
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.compose.workload_kinds import CONTROLLER_REVISION

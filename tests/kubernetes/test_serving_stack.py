@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from modelplane.api.clouds.serving_stack import ServingStack, stack_name
 from modelplane.api.meta import GATEWAY_NAME
-from modelplane.api.serving_stack import ServingStack, stack_name
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of_kind

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from modelplane.api import labels
-from modelplane.api.crd import crd
+from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
 from modelplane.controllers import fleet_resources

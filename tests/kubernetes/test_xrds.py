@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from modelplane.api.kinds import KINDS
-from modelplane.api.xrd import xrd
+from modelplane.api.schema.xrd import xrd
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS

@@ -6,7 +6,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.api.first_token import BOUNDS_S, BUCKETS
+from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
 from modelplane.autoscaling.decision import Outcome, decide
 from modelplane.autoscaling.evidence import Evidence, Sample
 from modelplane.autoscaling.settings import Settings

@@ -8,8 +8,8 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.canary.decision import Decision, Limits, Outcome, decide
 from modelplane.canary.evidence import Answers, Evidence, Sample
 from modelplane.canary.state import Observed

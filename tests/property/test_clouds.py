@@ -11,7 +11,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.api.decode import decode_as
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Blocked, Desired, Request, Unknown
 from modelplane.compose.kinds import COMPOSERS

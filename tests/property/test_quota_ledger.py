@@ -11,7 +11,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.api.engines import Role
+from modelplane.api.fields.pods.engines import Role
 from modelplane.scheduler import Accounting, Cluster, Deployment, Device, Fleet, Limit, Pool, Quota, Replica
 from modelplane.scheduler.filters.devices import demand
 from modelplane.scheduler.ledger import Ledger

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.deployment.rollout.rollout import limits
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 from support.seeds import drawn

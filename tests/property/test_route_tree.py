@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.names import backend_name, front_name
+from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.implementations import IMPLEMENTATIONS, OTHER, Implementation
 from modelplane.gateway.route_tree import HEADER, MOST, ROUTE, routes

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.service import hold
 from modelplane.compose.service.selecting_services import MOST_COMPARED, SelectingServices, TooMany
 

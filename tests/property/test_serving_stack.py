@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.api.decode import decode_as
-from modelplane.api.serving_stack import ServingStack
+from modelplane.api.clouds.serving_stack import ServingStack
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request, Unknown
 from modelplane.compose.kinds import COMPOSERS
 

@@ -13,8 +13,8 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from modelplane.api.placement import PlacementPolicy
-from modelplane.api.spot_settings import SpotFallback
+from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.api.fields.deployment.spot_settings import SpotFallback
 from modelplane.compose.cluster.eviction_notices import BLOCKED
 from modelplane.compose.deployment.fleet import evicted_before
 from modelplane.scheduler import (

@@ -5,9 +5,9 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.api.devices import Device
-from modelplane.api.node_pools import NodePool
-from modelplane.api.usable_capacity import Loss
+from modelplane.api.fields.cluster.devices import Device
+from modelplane.api.fields.cluster.node_pools import NodePool
+from modelplane.api.fields.cluster.usable_capacity import Loss
 from modelplane.compose.cluster.capacity.capacity_facts import (
     ClaimFacts,
     DeviceFacts,

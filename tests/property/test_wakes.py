@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from modelplane.api.decode import decode_as
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose import guards, status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.deployment.rollout.rollout import is_draining

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
+from modelplane.api.fields.pods.pod_keys import ACCEPTED_KEYS, REFUSED_VARIABLES, TEAMS_DOMAIN
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.pod_keys import ACCEPTED_KEYS, REFUSED_VARIABLES, TEAMS_DOMAIN
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.replica.backends.workload import with_spec_hash
 from support.replicas import cluster, composed, engine, gang, member, replica

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Unknown
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import Place, rows

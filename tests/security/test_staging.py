@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.meta import API_VERSION
 from modelplane.api.model_cache import ModelCache
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cache import cache_turns
 from modelplane.compose.cache.hydration_program import SOURCES_PROGRAM
 from modelplane.compose.cache.model_cache import compose, requirements

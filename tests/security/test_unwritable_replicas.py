@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
 from modelplane.offline.fleet import assemble

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
+from modelplane.api.schema.crd import crd
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
 from modelplane.kube import resources

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelplane.api.clouds import Cloud
+from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.api.meta import API_VERSION
 from modelplane.kube.resources import Object
 

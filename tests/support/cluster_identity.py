@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
+from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.copy_access import CopyAccess
 from modelplane.install import inference_cluster

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from modelplane.api.decode import encode
+from modelplane.api.schema.decode import encode
 from modelplane.catalogue.files import catalogue
 from modelplane.catalogue.inference_classes import inference_class
 from modelplane.offline.engine_containers import Engine

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Iterable
 
-from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
+from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.kube import errors

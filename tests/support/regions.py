@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked, Composition, Request, Unknown
 from modelplane.compose.service.model_service import compose
 

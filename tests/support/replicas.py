@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.replica.model_replica import compose, requirements
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.canary.decision import Decision, Outcome
 from modelplane.canary.state import UNDECIDED, Observed
 from modelplane.compose import status

@@ -8,8 +8,8 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.deployment import model_deployment

@@ -7,8 +7,8 @@ their `lendingLimit`.
 from enum import StrEnum
 from typing import Annotated, Final
 
-from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, Rule, about
 from modelplane.api.meta import Model, ObjectMeta, Status
+from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, Rule, about
 
 MOST_NAMESPACES: Final = 64
 MOST_LIMITS: Final = 32

@@ -5,9 +5,13 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from modelplane.api.autoscaler_schedule import MOST_REPLICAS, MOST_SCHEDULES, AutoscalerSchedule
-from modelplane.api.fields import Rule, about
+from modelplane.api.fields.deployment.autoscaler_schedule import (
+    MOST_REPLICAS,
+    MOST_SCHEDULES,
+    AutoscalerSchedule,
+)
 from modelplane.api.meta import LocalReference, Model, ObjectMeta, Status
+from modelplane.api.schema.fields import Rule, about
 
 _DAY_S = 86_400
 _MOMENT = Meta(extra_json_schema={"maxLength": 35})

@@ -11,11 +11,11 @@ from typing import Annotated
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.clouds import Cloud, clouds_where, traits
-from modelplane.api.cluster_origin import CacheStorage, ClusterOrigin, Source
-from modelplane.api.device_prices import DevicePricing
-from modelplane.api.devices import Device
-from modelplane.api.drain import (
+from modelplane.api.clouds.cloud_rows import Cloud, clouds_where, traits
+from modelplane.api.clouds.cluster_origin import CacheStorage, ClusterOrigin, Source
+from modelplane.api.fields.cluster.device_prices import DevicePricing
+from modelplane.api.fields.cluster.devices import Device
+from modelplane.api.fields.cluster.drain import (
     CORDONS,
     Cordon,
     DrainSettings,
@@ -24,17 +24,17 @@ from modelplane.api.drain import (
     TaintEffect,
     strongest,
 )
-from modelplane.api.eviction_notices import MAX_NOTICES, EvictionNotice
-from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
+from modelplane.api.fields.cluster.eviction_notices import MAX_NOTICES, EvictionNotice
+from modelplane.api.fields.cluster.mutual_tls import GatewaySettings, MutualTLSStatus
+from modelplane.api.fields.cluster.node_pools import AKS_POOL_NAME, MAX_CLOUD_POOL_NODES, Accounting, NodePool
+from modelplane.api.fields.cluster.stack_components import COMPONENTS, ComponentSettings, ServingProfile
+from modelplane.api.fields.cluster.usable_capacity import CapacitySource, UsableCapacity
+from modelplane.api.fields.pods.pod_keys import PodKeys
+from modelplane.api.fields.pods.pod_scheduler import PodScheduler
+from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Model, ObjectMeta, Status
-from modelplane.api.mutual_tls import GatewaySettings, MutualTLSStatus
-from modelplane.api.node_pools import AKS_POOL_NAME, MAX_CLOUD_POOL_NODES, Accounting, NodePool
-from modelplane.api.pod_keys import PodKeys
-from modelplane.api.pod_scheduler import PodScheduler
-from modelplane.api.serving_backend import ServingBackend
-from modelplane.api.stack_components import COMPONENTS, ComponentSettings, ServingProfile
-from modelplane.api.usable_capacity import CapacitySource, UsableCapacity
+from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
 
 
 class Taint(Model):

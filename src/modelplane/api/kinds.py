@@ -47,7 +47,7 @@ class Kind(msgspec.Struct, frozen=True):
     @property
     def type(self) -> type[Model]:
         """The type of its objects, imported when it is first asked for: few commands need all of them."""
-        return _type_named(self.name)
+        return _type_named(self.name, "api.clouds" if self.group == INFRASTRUCTURE_GROUP else "api")
 
     @property
     def singular(self) -> str:
@@ -88,8 +88,9 @@ def _module_of(name: str) -> str:
 
 
 @functools.cache
-def _type_named(name: str) -> type[Model]:
-    found: type[Model] = getattr(importlib.import_module(f"modelplane.api.{_module_of(name)}"), name)
+def _type_named(name: str, folder: str) -> type[Model]:
+    module = importlib.import_module(f"modelplane.{folder}.{_module_of(name)}")
+    found: type[Model] = getattr(module, name)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, dataclass_transform
 
 import msgspec
 
-from modelplane.api.fields import DNS_SUBDOMAIN, QUALIFIED_KEYS, LabelValue, Rule, about
+from modelplane.api.schema.fields import DNS_SUBDOMAIN, QUALIFIED_KEYS, LabelValue, Rule, about
 
 GROUP = "modelplane.ai"
 """API group of every kind that users meet."""

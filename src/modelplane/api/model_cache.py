@@ -5,10 +5,18 @@ from typing import Annotated
 
 from msgspec import field
 
-from modelplane.api.cache_sources import HTTP, LARGEST_GIB, NGC, OCI, S3, ClaimedVolume, HuggingFace
-from modelplane.api.fields import Rule, about
+from modelplane.api.fields.caches.cache_sources import (
+    HTTP,
+    LARGEST_GIB,
+    NGC,
+    OCI,
+    S3,
+    ClaimedVolume,
+    HuggingFace,
+)
+from modelplane.api.fields.requests.regions import MOST_REGIONS, Region
 from modelplane.api.meta import LabelSelector, Model, ObjectMeta, Status
-from modelplane.api.regions import MOST_REGIONS, Region
+from modelplane.api.schema.fields import Rule, about
 
 
 class CacheSource(StrEnum):

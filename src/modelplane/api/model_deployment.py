@@ -11,9 +11,13 @@ from typing import Annotated
 import msgspec
 
 from modelplane.api.device_quota import PriorityClassName
-from modelplane.api.devices import NodeSelector
-from modelplane.api.drain import TaintEffect
-from modelplane.api.engines import (
+from modelplane.api.fields.cluster.devices import NodeSelector
+from modelplane.api.fields.cluster.drain import TaintEffect
+from modelplane.api.fields.deployment.failover import FailoverSettings, FailoverStatus
+from modelplane.api.fields.deployment.placement import PlacementSettings
+from modelplane.api.fields.deployment.rollout import RolloutSettings, RolloutStatus
+from modelplane.api.fields.deployment.standby import StandbyFor, StandbyStatus
+from modelplane.api.fields.pods.engines import (
     PHASE_RULES,
     RESERVED_PREFIX,
     ROLE_RULE,
@@ -26,14 +30,10 @@ from modelplane.api.engines import (
     Serving,
     ServingMode,
 )
-from modelplane.api.failover import FailoverSettings, FailoverStatus
-from modelplane.api.fields import LABEL_VALUE, QUALIFIED_KEYS, QUALIFIED_NAME, LabelValue, Rule, about
+from modelplane.api.fields.pods.picker import Picker
+from modelplane.api.fields.requests.regions import MOST_REGIONS, Region
 from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta, Status
-from modelplane.api.picker import Picker
-from modelplane.api.placement import PlacementSettings
-from modelplane.api.regions import MOST_REGIONS, Region
-from modelplane.api.rollout import RolloutSettings, RolloutStatus
-from modelplane.api.standby import StandbyFor, StandbyStatus
+from modelplane.api.schema.fields import LABEL_VALUE, QUALIFIED_KEYS, QUALIFIED_NAME, LabelValue, Rule, about
 
 
 class TolerationOperator(StrEnum):

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.api.fields import DNS_SUBDOMAIN, SECRET_KEY, SPACES, about
+from modelplane.api.fields.cluster.mutual_tls import EndpointMutualTLS
+from modelplane.api.fields.requests.regions import Region
 from modelplane.api.meta import Model, ObjectMeta, Status
-from modelplane.api.mutual_tls import EndpointMutualTLS
-from modelplane.api.regions import Region
+from modelplane.api.schema.fields import DNS_SUBDOMAIN, SECRET_KEY, SPACES, about
 
 
 class CredentialHeader(StrEnum):

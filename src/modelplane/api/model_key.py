@@ -6,11 +6,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from modelplane.api.budgets import MAX_AMOUNT, Budget
-from modelplane.api.fields import about
-from modelplane.api.key_limits import KeyLimits, RateLimitType, ServicePattern
+from modelplane.api.fields.requests.budgets import MAX_AMOUNT, Budget
+from modelplane.api.fields.requests.key_limits import KeyLimits, RateLimitType, ServicePattern
+from modelplane.api.fields.requests.regions import MOST_REGIONS, Region
 from modelplane.api.meta import Model, ObjectMeta, Status
-from modelplane.api.regions import MOST_REGIONS, Region
+from modelplane.api.schema.fields import about
 
 MAX_HASHES = 4
 """Keys of one ModelKey that are valid at a time: the current one, and those that it replaces."""

@@ -7,9 +7,10 @@ import datetime as dt
 from typing import Annotated
 
 from modelplane.api import labels
-from modelplane.api.device_health import MAX_UNHEALTHY, UnhealthyDevice
-from modelplane.api.devices import DeviceSelector
-from modelplane.api.engines import (
+from modelplane.api.fields.cluster.device_health import MAX_UNHEALTHY, UnhealthyDevice
+from modelplane.api.fields.cluster.devices import DeviceSelector
+from modelplane.api.fields.cluster.eviction_notices import ReplicaEviction
+from modelplane.api.fields.pods.engines import (
     PHASE_RULES,
     ROLE_RULE,
     SERVICE_NAME_RULES,
@@ -18,11 +19,10 @@ from modelplane.api.engines import (
     MemberPods,
     Serving,
 )
-from modelplane.api.eviction_notices import ReplicaEviction
-from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, Rule, about
+from modelplane.api.fields.pods.pod_scheduler import PodScheduler
+from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.meta import LocalReference, Model, ObjectMeta, Status
-from modelplane.api.pod_scheduler import PodScheduler
-from modelplane.api.serving_backend import ServingBackend
+from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, Rule, about
 
 
 class ResolvedRequest(Model):

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
-from modelplane.api.budgets import Budget
-from modelplane.api.fields import QUALIFIED_KEYS, LabelValue, Rule, about
+from modelplane.api.fields.requests.budgets import Budget
+from modelplane.api.fields.requests.model_names import ModelName
 from modelplane.api.meta import MAX_MATCH_LABELS, Model, ObjectMeta, Status
-from modelplane.api.model_names import ModelName
+from modelplane.api.schema.fields import QUALIFIED_KEYS, LabelValue, Rule, about
 
 MAX_ALIASES = 8
 """Further names of one service: they bound its share of what the gateway reads."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from modelplane.api.first_token import BOUNDS_S, BUCKETS
+from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
 
 NONE = (0,) * BUCKETS
 

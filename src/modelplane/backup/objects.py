@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN
+from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN
 from modelplane.backup.archive import Damaged
 from modelplane.backup.claims import claims_of
 from modelplane.backup.contents import Content, content_of

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN
 
 SECRET: Final = "Secret"  # noqa: S105 - a kind, not a secret
 CONFIG_MAP: Final = "ConfigMap"

@@ -7,7 +7,7 @@ The rows are generated from the catalogue, which has the sources.
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from modelplane.api.devices import Claim, Device
+from modelplane.api.fields.cluster.devices import Claim, Device
 from modelplane.catalogue.card_rows import ROWS
 
 _DRIVERS: Final = {"NVIDIA": "gpu.nvidia.com", "AMD": "gpu.amd.com"}

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from modelplane.api.node_pools import NodeTaint
+from modelplane.api.fields.cluster.node_pools import NodeTaint
 from modelplane.catalogue.cards import MI_PER_GI
 from modelplane.catalogue.entries import UNVERIFIED, Catalogue, Figure, Machine
 

@@ -11,11 +11,11 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from modelplane.api.cloud_settings import DiskSizeGb
-from modelplane.api.clouds import Cloud
-from modelplane.api.fields import DNS_LABEL, SEMVER
+from modelplane.api.clouds.cloud_rows import Cloud
+from modelplane.api.clouds.cloud_settings import DiskSizeGb
+from modelplane.api.fields.cluster.node_pools import NodeTaint
 from modelplane.api.inference_class import AcceleratorType, DriversPreset
-from modelplane.api.node_pools import NodeTaint
+from modelplane.api.schema.fields import DNS_LABEL, SEMVER
 
 Name = Annotated[str, Meta(max_length=63, pattern=DNS_LABEL)]
 Text = Annotated[str, Meta(min_length=1, max_length=253)]

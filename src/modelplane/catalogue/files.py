@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from modelplane.api.decode import convert
+from modelplane.api.schema.decode import convert
 from modelplane.catalogue.entries import Cards, Catalogue, Machines
 
 T = TypeVar("T")

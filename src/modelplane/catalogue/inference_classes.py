@@ -1,8 +1,8 @@
 """The InferenceClass of a machine: pure functions of its entry and of its card's."""
 
 from modelplane.api import labels
-from modelplane.api.clouds import Cloud
-from modelplane.api.devices import Claim, Device, DeviceAttribute, DeviceCapacity
+from modelplane.api.clouds.cloud_rows import Cloud
+from modelplane.api.fields.cluster.devices import Claim, Device, DeviceAttribute, DeviceCapacity
 from modelplane.api.inference_class import (
     Accelerator,
     AKSRecipe,

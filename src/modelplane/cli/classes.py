@@ -94,7 +94,7 @@ def show_classes(names: tuple[str, ...]) -> None:
 
     They are for `kubectl apply -f -`. Comments name the source of each figure, and the taints of the nodes.
     """
-    from modelplane.api.decode import encode
+    from modelplane.api.schema.decode import encode
     from modelplane.catalogue.descriptions import comments
     from modelplane.catalogue.files import catalogue
     from modelplane.catalogue.inference_classes import inference_class
@@ -119,7 +119,7 @@ def apply_classes(names: tuple[str, ...], *, dry_run: bool, force_conflicts: boo
 
     A class that has been edited is a conflict: its edited fields stay.
     """
-    from modelplane.api.decode import encode
+    from modelplane.api.schema.decode import encode
     from modelplane.catalogue.files import catalogue
     from modelplane.catalogue.inference_classes import inference_class
     from modelplane.install.outcomes import apply

@@ -100,7 +100,7 @@ def register(
 def _label(text: str) -> tuple[str, str]:
     import re
 
-    from modelplane.api.fields import LABEL_VALUE, QUALIFIED_NAME
+    from modelplane.api.schema.fields import LABEL_VALUE, QUALIFIED_NAME
 
     key, separator, value = text.partition("=")
     is_value = len(value) <= 63 and re.fullmatch(LABEL_VALUE, value)
@@ -112,8 +112,8 @@ def _label(text: str) -> tuple[str, str]:
 def _choices(name: str, profile: str | None, labels: dict[str, str]) -> "Choices":
     import re
 
-    from modelplane.api.fields import DNS_SUBDOMAIN
-    from modelplane.api.stack_components import ServingProfile
+    from modelplane.api.fields.cluster.stack_components import ServingProfile
+    from modelplane.api.schema.fields import DNS_SUBDOMAIN
     from modelplane.install.registration.proposal import LONGEST_NAME, Choices
 
     if len(name) > LONGEST_NAME or not re.fullmatch(DNS_SUBDOMAIN, name):

@@ -14,7 +14,7 @@ from modelplane.cli.placing import NOT_PLACED
 from modelplane.cli.tables import printable
 
 if TYPE_CHECKING:
-    from modelplane.api.drain import Cordon
+    from modelplane.api.fields.cluster.drain import Cordon
     from modelplane.api.meta import Object
     from modelplane.kube.client import Client
     from modelplane.offline.placements import Plan
@@ -32,7 +32,7 @@ def _target(command: F) -> F:
 @_target
 def cordon(name: str, pool: str, live: Live) -> None:
     """Keep new replicas away from the cluster NAME. Nothing moves, and a drain stops."""
-    from modelplane.api.drain import Cordon
+    from modelplane.api.fields.cluster.drain import Cordon
 
     change(live, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.CORDONED))
     click.echo(f"{_called(name, pool)} is cordoned: it gets no new replicas")
@@ -42,7 +42,7 @@ def cordon(name: str, pool: str, live: Live) -> None:
 @_target
 def uncordon(name: str, pool: str, live: Live) -> None:
     """Open the cluster NAME for new replicas again. A drain stops, and what has not moved stays."""
-    from modelplane.api.drain import Cordon
+    from modelplane.api.fields.cluster.drain import Cordon
 
     change(live, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.NONE))
     click.echo(f"{_called(name, pool)} is open")
@@ -70,7 +70,7 @@ def drain(
     A replica is withdrawn when its replacement serves. The exit status is 2 if a replica has no other place,
     and 1 if the drain has not ended in time.
     """
-    from modelplane.api.drain import Cordon
+    from modelplane.api.fields.cluster.drain import Cordon
 
     if dry_run:
         _tell(_plan(live, name, pool), everything=everything, output=output)
@@ -125,7 +125,7 @@ async def _close(client: "Client", name: str, pool: str, cordon: "Cordon") -> "O
 
 async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
     """Wait for the end of a drain, with a line for each step; return what is left in the end."""
-    from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
+    from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
     from modelplane.compose.readiness import condition_of, observed_generation
     from modelplane.install.waiting import Deadline, NotInTime
 
@@ -153,7 +153,7 @@ async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
 
 
 def _is_blocked(cluster: "Object") -> bool:
-    from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
+    from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
     from modelplane.compose.readiness import condition_of
 
     said = condition_of(cluster, InferenceClusterCondition.DRAINED)

@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.api.drain import CORDONS, Cordon, TaintEffect
+from modelplane.api.conditions.reasons import InferenceClusterCondition
+from modelplane.api.fields.cluster.drain import CORDONS, Cordon, TaintEffect
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
-from modelplane.api.reasons import InferenceClusterCondition
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.readiness import condition_of
 
 MANAGER: Final = "modelplane-drain"

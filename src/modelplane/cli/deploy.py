@@ -105,7 +105,7 @@ def _has_terminal() -> bool:
 def _propose(
     wanted: "Wanted", needed: "Load", fleet: tuple[str, ...], live: Live, *, use_cache: bool
 ) -> "Proposed":
-    from modelplane.api.decode import InvalidObject
+    from modelplane.api.schema.decode import InvalidObject
     from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
     from modelplane.offline.fleet import Unplannable
     from modelplane.offline.proposals import propose

@@ -59,7 +59,7 @@ class Asked:
 
 def _check_name(option: str, name: str, most: int) -> None:
     """Refuse a name that is no DNS label."""
-    from modelplane.api.fields import DNS_LABEL
+    from modelplane.api.schema.fields import DNS_LABEL
 
     if name and (len(name) > most or not re.fullmatch(DNS_LABEL, name)):
         raise click.BadParameter(

@@ -75,7 +75,7 @@ def _inference_clusters() -> Iterator[Pulled]:
 
 
 def _serving_stack() -> Iterator[Pulled]:
-    from modelplane.api.serving_stack import Versions
+    from modelplane.api.clouds.serving_stack import Versions
     from modelplane.compose.serving_stack.table import COMPONENTS
 
     versions = Versions()

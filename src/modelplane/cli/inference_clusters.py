@@ -5,10 +5,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.cluster.cluster_kubeconfig import kubeconfig_reference
 from modelplane.controllers import fleet_resources

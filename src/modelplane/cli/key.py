@@ -12,7 +12,7 @@ from modelplane.cli.live import Live, change, live_options, read
 
 if TYPE_CHECKING:
     from modelplane.api import model_key
-    from modelplane.api.budgets import Budget
+    from modelplane.api.fields.requests.budgets import Budget
     from modelplane.api.meta import Object
     from modelplane.kube.client import Client
 
@@ -43,7 +43,7 @@ def _expires_option(help_text: str) -> Callable[[F], F]:
 def _services(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> list[str]:
     import re
 
-    from modelplane.api.key_limits import SERVICE_PATTERN
+    from modelplane.api.fields.requests.key_limits import SERVICE_PATTERN
 
     for text in texts:
         if not re.fullmatch(SERVICE_PATTERN, text):
@@ -67,7 +67,7 @@ _BUDGETS = {
 def _amount(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
     import re
 
-    from modelplane.api.budgets import AMOUNT
+    from modelplane.api.fields.requests.budgets import AMOUNT
 
     if text is not None and not re.fullmatch(AMOUNT, text):
         raise click.BadParameter(f'"{text}" is no amount such as 12.50')
@@ -199,7 +199,7 @@ def _place(item: "Object") -> tuple[str, str]:
 
 
 def _row(item: "Object", now: dt.datetime) -> tuple[str, ...]:
-    from modelplane.api.decode import InvalidObject
+    from modelplane.api.schema.decode import InvalidObject
     from modelplane.cli.new_keys import is_valid, wire
     from modelplane.gateway.grants import services_of
 
@@ -236,7 +236,7 @@ def _used(budget: "model_key.UsedBudget") -> str:
 
 
 def _state(found: "model_key.ModelKey", *, is_valid: bool) -> str:
-    from modelplane.api.reasons import ModelKeyCondition, ModelKeyReason
+    from modelplane.api.conditions.reasons import ModelKeyCondition, ModelKeyReason
 
     if found.spec.blocked:
         return "Blocked"
@@ -266,8 +266,8 @@ def rotate(
     *, name: str, namespace: str, overlap: dt.timedelta, expires: dt.timedelta | None, live: Live
 ) -> None:
     """Give the ModelKey NAME a new key, and print it. The former key remains valid for a time."""
-    from modelplane.api.decode import InvalidObject
     from modelplane.api.rejected import Rejected
+    from modelplane.api.schema.decode import InvalidObject
     from modelplane.cli.new_keys import new_key, rotated, wire
     from modelplane.kube.errors import Conflict
 
@@ -326,8 +326,8 @@ def _resource() -> Any:
 
 
 def _decoded(item: "Object") -> "model_key.ModelKey":
-    from modelplane.api.decode import decode_as
     from modelplane.api.model_key import ModelKey
+    from modelplane.api.schema.decode import decode_as
 
     return decode_as(ModelKey, item)
 

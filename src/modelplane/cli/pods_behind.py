@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
 from modelplane.api.kinds import Kind, kind_of
 from modelplane.api.meta import Model, Object
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Requirement
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers import fleet_resources

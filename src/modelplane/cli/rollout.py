@@ -45,7 +45,7 @@ def status(*, name: str, namespace: str, live: Live) -> None:
 
     The exit status is 2 until it is complete.
     """
-    from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
+    from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
     from modelplane.canary.state import COUNTS_EVERY_S
     from modelplane.compose.readiness import condition_of, observed_generation
 
@@ -266,8 +266,8 @@ async def _revisions(client: "Client", item: "Object") -> "list[Object]":
 
 def _current(item: "Object") -> str:
     """Return the hash of the template that spec has now, which the controllers may not have seen yet."""
-    from modelplane.api.decode import InvalidObject, decode_as
     from modelplane.api.model_deployment import ModelDeployment
+    from modelplane.api.schema.decode import InvalidObject, decode_as
     from modelplane.compose.deployment.rollout.rollout import revision
 
     try:

@@ -38,7 +38,7 @@ def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
     """
     import json
 
-    from modelplane.api.json_schema import combined, file_name, json_schema
+    from modelplane.api.schema.json_schema import combined, file_name, json_schema
 
     found = _kinds(kinds)
     if folder is not None:

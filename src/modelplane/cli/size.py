@@ -96,7 +96,7 @@ def size(  # noqa: PLR0913  an argument for each option
 
 
 def _hardware(model: "Model", wanted: "Load", fleet: tuple[str, ...]) -> "Iterator[HardwareSize]":
-    from modelplane.api.decode import InvalidObject
+    from modelplane.api.schema.decode import InvalidObject
     from modelplane.catalogue.files import catalogue
     from modelplane.catalogue.inference_classes import inference_class
     from modelplane.offline.size_report import of_classes, of_pools

@@ -64,8 +64,8 @@ def usage(*, by: str, since_s: int | None, as_json: bool, live: Live) -> None:
 
 def _tariff(live: Live) -> "tuple[Tariff, str]":
     """Return the prices of the gateway; none, and why, where they cannot be read."""
-    from modelplane.api.decode import InvalidObject, decode_as
     from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
+    from modelplane.api.schema.decode import InvalidObject, decode_as
     from modelplane.cli.running import runs
     from modelplane.controllers.fleet_resources import resource_of_kind
     from modelplane.gateway.costs import Tariff

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from modelplane.api.cluster_origin import KubeconfigSecret
+from modelplane.api.clouds.cluster_origin import KubeconfigSecret
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Model, Object
 from modelplane.compose import workload_kinds

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.clouds import CLUSTER_KINDS
+from modelplane.api.clouds.cloud_rows import CLUSTER_KINDS
+from modelplane.api.clouds.serving_stack import ServingStack, stack_name
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object, ObjectMeta, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.serving_stack import ServingStack, stack_name
 from modelplane.compose.composition import Guard, Request, Requirement
 
 _KEY = "users-"

@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from modelplane.api.conditions.reasons import InferenceAutoscalerCondition as Type
+from modelplane.api.conditions.reasons import InferenceAutoscalerReason as Reason
+from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.listing import number_of
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.reasons import InferenceAutoscalerCondition as Type
-from modelplane.api.reasons import InferenceAutoscalerReason as Reason
-from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
 from modelplane.autoscaling.state import Inert, State
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement
 from modelplane.compose.conditions import Condition, false, last_said, true

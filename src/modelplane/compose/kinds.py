@@ -10,6 +10,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, TypeAlias
 
+from modelplane.api.clouds.serving_stack import ServingStack
 from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_class import InferenceClass
@@ -23,7 +24,6 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.api.serving_stack import ServingStack
 from modelplane.compose import inference_autoscaler, model_endpoint
 from modelplane.compose.cache import model_cache
 from modelplane.compose.clouds import flow

@@ -1,11 +1,11 @@
 """A ModelEndpoint is one place that serves a model: a replica, or an external provider."""
 
 from modelplane.api import labels
+from modelplane.api.conditions.reasons import ModelEndpointCondition as Type
+from modelplane.api.conditions.reasons import ModelEndpointReason as Reason
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.names import backend_name
-from modelplane.api.reasons import ModelEndpointCondition as Type
-from modelplane.api.reasons import ModelEndpointReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.meta import Model
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.memo import per_version
 
 M = TypeVar("M", bound=Model)

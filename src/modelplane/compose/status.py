@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from modelplane.api.conditions.reason_meanings import ALARMING
+from modelplane.api.conditions.reasons import ReadyReason, SyncedReason
 from modelplane.api.listing import listing
 from modelplane.api.meta import Object
-from modelplane.api.reason_meanings import ALARMING
-from modelplane.api.reasons import ReadyReason, SyncedReason
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.conditions import READY, SYNCED, Condition, false, true
 

@@ -5,8 +5,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from modelplane.api.conditions.reasons import AdmittedReason, CommonCondition
 from modelplane.api.namespaces import reserved
-from modelplane.api.reasons import AdmittedReason, CommonCondition
 from modelplane.compose.composition import Blocked, Composition, Request, keep_all
 from modelplane.compose.conditions import Condition, false
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import (
     DEFAULT_NAME,
     Authentication,
@@ -18,6 +17,7 @@ from modelplane.api.inference_gateway import (
     InferenceGatewaySpec,
 )
 from modelplane.api.model_key import ModelKey
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.budgets import Budgets
 from modelplane.gateway.envoy.module import KEYS

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from modelplane.api.fields.requests.pricing import Pricing
 from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
-from modelplane.api.pricing import Pricing
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.runnable import Runnable
 from modelplane.controllers.tiers import Tiers

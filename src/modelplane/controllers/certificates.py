@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import Backend, GatewayTLS, InferenceGateway
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.gateway.envoy.tls import certificate, certificate_file
 from modelplane.gateway.tls import Certificate, Tls
 from modelplane.host import certificates

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from modelplane.api.reason_meanings import ALARMING
+from modelplane.api.conditions.reason_meanings import ALARMING
 from modelplane.compose.conditions import Condition
 from modelplane.controllers.decisions import Decision
 from modelplane.kube import errors, events, timestamps

@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from modelplane.api.cloud_settings import CredentialsKind
+from modelplane.api.clouds.cloud_settings import CredentialsKind
 from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_class import InferenceClass

@@ -9,13 +9,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.meta import SYSTEM_NAMESPACE, Model, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked, Request, Requirement, Unknown
 from modelplane.compose.definition_owner import DefinitionOwner
 from modelplane.compose.gateway import fleet_gateway, gateway_keys

@@ -13,6 +13,7 @@ from functools import partial
 from operator import attrgetter
 
 from modelplane.api import labels
+from modelplane.api.clouds.serving_stack import ServingStack, stack_name
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.kinds import kind_of
@@ -20,7 +21,6 @@ from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
-from modelplane.api.serving_stack import ServingStack, stack_name
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS, Lane

@@ -5,8 +5,8 @@ An InferenceGateway that is gone or cannot be read changes no alias that the pla
 
 from dataclasses import replace
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, ModelAlias
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked
 from modelplane.gateway.models import ModelTable, model_table
 from modelplane.gateway.table import Front

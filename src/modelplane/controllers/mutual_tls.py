@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.fields.cluster.mutual_tls import MutualTLS, MutualTLSPhase
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.mutual_tls import MutualTLS, MutualTLSPhase
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.cluster.mutual_tls import rollout
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.memo import per_version

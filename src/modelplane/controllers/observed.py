@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from modelplane import scheduler
-from modelplane.api.decode import InvalidObject
+from modelplane.api.conditions.reasons import (
+    InferenceAutoscalerCondition,
+    ModelDeploymentCondition,
+    ModelDeploymentReason,
+)
 from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import (
-    InferenceAutoscalerCondition,
-    ModelDeploymentCondition,
-    ModelDeploymentReason,
-)
+from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.conditions import READY
 from modelplane.compose.deployment import fleet, standby
 from modelplane.compose.readiness import condition_of

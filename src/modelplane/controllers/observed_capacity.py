@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
 from modelplane.api.meta import Object
-from modelplane.api.reasons import InferenceClusterCondition as Type
 from modelplane.compose.readiness import condition_of
 from modelplane.telemetry import metric_definitions
 from modelplane.telemetry.metric_definitions import Sample

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
 from modelplane.api.meta import Object
-from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
 from modelplane.compose.deployment import standby
 from modelplane.compose.readiness import condition_of
 from modelplane.telemetry import metric_definitions

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.clouds.serving_stack import ServingStack
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model, kind_name
@@ -21,7 +21,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.api.serving_stack import ServingStack
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane

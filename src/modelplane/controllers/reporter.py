@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.api.reasons import ReadyReason
+from modelplane.api.conditions.reasons import ReadyReason
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import guards, status
 from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import READY, SYNCED, Condition, false

@@ -3,8 +3,8 @@
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from modelplane.api.conditions.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
-from modelplane.api.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
 from modelplane.autoscaling.evidence import Evidence
 from modelplane.autoscaling.state import Counts, Inert, State
 from modelplane.controllers.scheduled_bounds import ScheduledBounds

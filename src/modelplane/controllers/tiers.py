@@ -5,9 +5,9 @@ import datetime as dt
 from collections.abc import Callable, Iterable
 from itertools import chain
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.readable import readable
 from modelplane.gateway.costs import Tariff
 from modelplane.gateway.ledger import Ledger

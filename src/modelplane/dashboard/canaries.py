@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from modelplane.api.canary import CanaryPhase
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
+from modelplane.api.fields.deployment.canary import CanaryPhase
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.readiness import condition_of
 
 _VERDICTS = {

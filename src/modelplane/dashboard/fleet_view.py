@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.meta import kind_name
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.memo import per_version
 from modelplane.dashboard.pages import View
 from modelplane.dashboard.snapshot import Snapshot

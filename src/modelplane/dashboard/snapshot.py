@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from modelplane.api.conditions.reasons import ModelDeploymentCondition
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.api.reasons import ModelDeploymentCondition
 from modelplane.compose.conditions import READY
 from modelplane.compose.deployment import fleet, standby
 from modelplane.compose.memo import per_version

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from modelplane.api.budgets import Budget
+from modelplane.api.fields.requests.budgets import Budget
 from modelplane.api.model_key import BudgetLimit, BudgetScope
 from modelplane.gateway.costs import Tariff, units
 from modelplane.gateway.keys import KeyFile, KeyPart

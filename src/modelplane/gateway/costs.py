@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from modelplane.api import money
-from modelplane.api.pricing import Price, Pricing
+from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.gateway.ledger import UNKNOWN, Row, Tokens, row_of
 from modelplane.gateway.usage import UsageRecord
 

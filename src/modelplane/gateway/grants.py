@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
+from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.inference_gateway import EVERY_NAMESPACE, KeyGrant
-from modelplane.api.key_limits import RateLimitType
 from modelplane.api.namespaces import reserved
 
 

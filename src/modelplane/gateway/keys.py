@@ -13,13 +13,13 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from modelplane.api.budgets import Budget
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.fields.requests.budgets import Budget
+from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.api.key_limits import RateLimitType
 from modelplane.api.listing import number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.gateway.grants import counted_by_service, grant_finder, requires_service, services_of
 from modelplane.gateway.key_holders import Claim, Holders, holders
 

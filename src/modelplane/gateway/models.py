@@ -11,11 +11,11 @@ from operator import attrgetter
 
 import msgspec
 
-from modelplane.api.decode import convert
+from modelplane.api.fields.requests.model_names import ModelName
 from modelplane.api.inference_gateway import EVERY_NAMESPACE, ModelAlias
 from modelplane.api.meta import Object
-from modelplane.api.model_names import ModelName
 from modelplane.api.namespaces import gets_route
+from modelplane.api.schema.decode import convert
 from modelplane.gateway.keys import seconds_of
 
 ONE_URL = "v1"

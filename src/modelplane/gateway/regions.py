@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from modelplane.api import labels
+from modelplane.api.fields.requests.regions import listed, place
 from modelplane.api.listing import listing
 from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.api.regions import listed, place
 from modelplane.gateway.services import selected_by
 
 _OF_ENDPOINTS = (labels.CLUSTER, labels.REPLICA_INDEX)

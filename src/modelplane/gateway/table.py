@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
-from modelplane.api.rate_limit_service import RateLimitService
+from modelplane.api.fields.requests.rate_limit_service import RateLimitService
 from modelplane.gateway.credential_file import CredentialFile
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.keys import KeyFile

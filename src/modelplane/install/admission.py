@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from modelplane.api import labels
-from modelplane.api.clouds import CLOUDS
+from modelplane.api.clouds.cloud_rows import CLOUDS
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
 from modelplane.compose import copy_access, workload_kinds

@@ -1,15 +1,15 @@
 """Fields of the objects that Modelplane writes to an inference cluster; any other field is refused there.
 
-The fields that the author of a template chooses are those of ``api/containers.py``. The others are those that
-composition adds, and those that an API server sets itself.
+The fields that the author of a template chooses are those of ``api/fields/pods/containers.py``. The others
+are those that composition adds, and those that an API server sets itself.
 ``tests/kubernetes/test_admitted_children.py`` compares them with everything that is composed.
 """
 
 from typing import Final
 
 from modelplane.api import labels
-from modelplane.api.containers import Container, InitContainer, Volume
-from modelplane.api.handlers import Probe
+from modelplane.api.fields.pods.containers import Container, InitContainer, Volume
+from modelplane.api.fields.pods.handlers import Probe
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose.replica.backends.endpoint_picker import READABLE
 from modelplane.compose.serving_stack import nic_policy

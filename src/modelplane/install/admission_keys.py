@@ -8,8 +8,8 @@ lives in it: if it is gone, the identity is too, and no request of others depend
 from typing import Final
 
 from modelplane.api import labels
+from modelplane.api.fields.pods.pod_keys import ACCEPTED_KEYS, ACCEPTED_PREFIXES
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.api.pod_keys import ACCEPTED_KEYS, ACCEPTED_PREFIXES
 from modelplane.install.admission_forms import Validation, literal
 from modelplane.install.admission_pods import TEMPLATES
 from modelplane.kube.resources import Object

@@ -5,7 +5,7 @@ API is not installed either: its routes are on inference clusters, where the gat
 provides it.
 """
 
-from modelplane.api.crd import crd
+from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSED
 from modelplane.install.identity import labels
 from modelplane.kube.resources import Object

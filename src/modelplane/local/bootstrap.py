@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.crd import crd
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
+from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
 from modelplane.controllers import fleet_resources

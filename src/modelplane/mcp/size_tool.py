@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from modelplane.api.decode import InvalidObject
 from modelplane.api.meta import Object
+from modelplane.api.schema.decode import InvalidObject
 from modelplane.catalogue.files import catalogue
 from modelplane.catalogue.inference_classes import inference_class
 from modelplane.checkpoints import checkpoint

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import Kind
 from modelplane.api.meta import GROUP, LabelSelector
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.host.addresses import is_loopback
 from modelplane.offline.diagnostics import Path, nearest, shown
 
 if TYPE_CHECKING:
-    from modelplane.api.containers import Container
+    from modelplane.api.clouds.serving_stack import ServingStack
+    from modelplane.api.fields.pods.containers import Container
     from modelplane.api.inference_class import InferenceClass
     from modelplane.api.inference_cluster import InferenceCluster
     from modelplane.api.inference_gateway import InferenceGateway
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from modelplane.api.model_deployment import Member, ModelDeployment, ReplicaSettings
     from modelplane.api.model_endpoint import ModelEndpoint
     from modelplane.api.model_service import ModelService
-    from modelplane.api.serving_stack import ServingStack
 
 
 class Advice(NamedTuple):
@@ -78,8 +78,8 @@ def _stack_of_no_cluster(stack: "ServingStack") -> Iterator[Advice]:
 
 def _provisioning_of_existing(cluster: "InferenceCluster") -> Iterator[Advice]:
     """Warn of settings for clusters that Modelplane creates, on one that exists."""
-    from modelplane.api.cluster_origin import Source  # noqa: PLC0415  for clusters only
-    from modelplane.api.node_pools import CAPACITY_BLOCKS, FabricType  # noqa: PLC0415  as above
+    from modelplane.api.clouds.cluster_origin import Source  # noqa: PLC0415  for clusters only
+    from modelplane.api.fields.cluster.node_pools import CAPACITY_BLOCKS, FabricType  # noqa: PLC0415  as above
 
     if cluster.spec.cluster.source is not Source.EXISTING:
         return

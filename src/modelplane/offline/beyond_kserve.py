@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.kinds import INFERENCE_CLUSTER, MODEL_DEPLOYMENT
-from modelplane.api.serving_backend import ServingBackend
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.containers import Container
+from modelplane.api.fields.pods.containers import Container
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.replica.engine_flags import source, written_words
 from modelplane.offline.diagnostics import Path, shown

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.api.drain import MOST_MOVING, TaintEffect
+from modelplane.api.fields.cluster.drain import MOST_MOVING, TaintEffect
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.deployment import fleet
 from modelplane.offline.fleet import Files, Unplannable, assemble, snapshot
 from modelplane.offline.identities import versioned

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import InvalidObject, decode_as
 
 _KEEP_STATUS = frozenset({kind_name(ModelDeployment), kind_name(DeviceQuota)})
 """Kinds whose status does not follow from the spec alone: a rollout and a PriorityClass have a state."""

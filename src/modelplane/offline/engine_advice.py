@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from modelplane.api.containers import Container
+from modelplane.api.fields.pods.containers import Container
 from modelplane.api.model_deployment import Engine, Member
 from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import Release, nearest

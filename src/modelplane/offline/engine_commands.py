@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.containers import Container
+from modelplane.api.fields.pods.containers import Container
 from modelplane.catalogue.flag_table import SWITCHES, Release
 from modelplane.compose.replica.engine_flags import begins_with, written_words
 from modelplane.offline.diagnostics import Path

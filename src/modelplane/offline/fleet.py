@@ -12,8 +12,13 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane import scheduler
-from modelplane.api.cluster_origin import Source
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.clouds.cluster_origin import Source
+from modelplane.api.conditions.reasons import (
+    InferenceClusterReason,
+    ModelDeploymentCondition,
+    ModelReplicaCondition,
+    ModelReplicaReason,
+)
 from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
@@ -21,12 +26,7 @@ from modelplane.api.meta import Model, Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.namespaces import reserved
-from modelplane.api.reasons import (
-    InferenceClusterReason,
-    ModelDeploymentCondition,
-    ModelReplicaCondition,
-    ModelReplicaReason,
-)
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.canary.state import UNDECIDED
 from modelplane.cel import SelectorError
 from modelplane.compose import workload_kinds

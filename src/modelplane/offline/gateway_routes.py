@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from modelplane.api.decode import convert
+from modelplane.api.schema.decode import convert
 from modelplane.gateway.hosts import authority
 from modelplane.gateway.table import Route
 from modelplane.offline.output import Output

@@ -10,10 +10,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from modelplane import scheduler
-from modelplane.api.decode import decode_as
-from modelplane.api.devices import Device
+from modelplane.api.fields.cluster.devices import Device
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
+from modelplane.api.schema.decode import decode_as
 from modelplane.catalogue.cards import Overstatement, overstatements
 from modelplane.compose.deployment import fleet
 from modelplane.offline.fleet import Files

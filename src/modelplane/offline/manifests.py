@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import GROUP
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.offline import diagnostics
 from modelplane.offline.diagnostics import (
     ObjectName,

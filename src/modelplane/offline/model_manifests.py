@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from modelplane.api import labels
-from modelplane.api.cache_sources import CacheFiles
-from modelplane.api.engines import Role
+from modelplane.api.fields.caches.cache_sources import CacheFiles
+from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.api.fields.pods.engines import Role
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model as MetaModel
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import CacheSource, ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_service import ModelService
-from modelplane.api.placement import PlacementPolicy
 from modelplane.offline.device_selectors import device_request
 from modelplane.offline.engine_containers import Command, Engine, default_image, of_gang, standalone
 from modelplane.sizing.hardware import Served

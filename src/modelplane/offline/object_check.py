@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from modelplane.api.crd import schema
 from modelplane.api.kinds import Kind
 from modelplane.api.meta import GROUP
 from modelplane.api.namespaces import reserved
+from modelplane.api.schema.crd import schema
 from modelplane.offline import rules, structural
 from modelplane.offline.advice import advice
 from modelplane.offline.diagnostics import Path, Severity, field, nearest, shown

@@ -6,7 +6,7 @@ Source: k8s.io/apimachinery v0.35 ``pkg/api/validation`` and ``pkg/apis/meta/v1`
 
 from typing import Any
 
-from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_KEYS, Rule
+from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_KEYS, Rule
 
 Schema = dict[str, Any]
 

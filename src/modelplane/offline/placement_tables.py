@@ -6,7 +6,7 @@ Equal rows are merged: new replicas of one deployment on one cluster are one row
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from modelplane.api.engines import Role
+from modelplane.api.fields.pods.engines import Role
 from modelplane.offline.diagnostics import choice
 from modelplane.offline.placements import (
     RANKS,

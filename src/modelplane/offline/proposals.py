@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.offline.engine_containers import Engine, default_image
 from modelplane.offline.fleet import assemble
 from modelplane.offline.model_manifests import Wanted, manifests

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from modelplane.api.fields.pods.pod_keys import (
+    DEFAULT_RULES,
+    TEAMS_DOMAIN,
+    VARIABLE,
+    KeyRules,
+    PodPart,
+    refused,
+)
 from modelplane.api.kinds import INFERENCE_CLUSTER, MODEL_DEPLOYMENT
-from modelplane.api.pod_keys import DEFAULT_RULES, TEAMS_DOMAIN, VARIABLE, KeyRules, PodPart, refused
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Manifest
 

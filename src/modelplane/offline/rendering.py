@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Object, kind_name
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.canary.state import UNDECIDED
 from modelplane.compose import status as status_of
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement

@@ -7,13 +7,13 @@ which only its cluster can determine.
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.deployment import fleet
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.offline import placements

@@ -15,7 +15,7 @@ from typing import Any, Final
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_strings
 
-from modelplane.api.fields import QUALIFIED_NAME
+from modelplane.api.schema.fields import QUALIFIED_NAME
 
 _PREFIX_MAX: Final = 253
 _NAME_MAX: Final = 63

@@ -11,7 +11,7 @@ import jsonschema_rs
 import msgspec
 from jsonschema_rs import ValidationError, ValidationErrorKind
 
-from modelplane.api import fields
+from modelplane.api.schema import fields
 from modelplane.offline import structural
 from modelplane.offline.diagnostics import Path, choice, nearest, shown
 from modelplane.offline.scalars import NotFinite, resolve

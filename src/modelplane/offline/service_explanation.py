@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model, Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
@@ -18,8 +18,8 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.namespaces import reserved
-from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import status
 from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.deployment import standby

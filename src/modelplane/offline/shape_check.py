@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.devices import DeviceRequest
-from modelplane.api.engines import ENGINE_PORT, Phase, Role
+from modelplane.api.fields.cluster.devices import DeviceRequest
+from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role
 from modelplane.api.model_deployment import Engine, Member
 from modelplane.compose.replica.backends.parallelism import DATA, PIPELINE, TENSOR
 from modelplane.offline.diagnostics import shown

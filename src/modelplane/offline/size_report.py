@@ -6,12 +6,12 @@ from typing import Literal, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from modelplane.api import money
-from modelplane.api.decode import decode_as
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model as MetaModel
 from modelplane.api.meta import Object
+from modelplane.api.schema.decode import decode_as
 from modelplane.offline.output import Output, Report
 from modelplane.sizing.architecture import Architecture, LayerKind
 from modelplane.sizing.hardware import Node, Refused, Served, node, served

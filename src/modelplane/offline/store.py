@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import Object
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement
 from modelplane.offline import manifests
 from modelplane.offline.diagnostics import Problem, Severity

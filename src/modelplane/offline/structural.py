@@ -1,7 +1,7 @@
 """A structural schema: lookup of fields, defaults, and search by name.
 
-Every schema that ``modelplane.api.crd`` writes is structural: each field is found under ``properties``,
-``additionalProperties`` or ``items``, so a path of an object is also a path of its schema.
+Every schema that ``modelplane.api.schema.crd`` writes is structural: each field is found under
+``properties``, ``additionalProperties`` or ``items``, so a path of an object is also a path of its schema.
 """
 
 from collections.abc import Iterator

@@ -3,12 +3,12 @@
 `schedule` keeps no state, and moves a replica only if it has to.
 """
 
-from modelplane.api.devices import Claim
-from modelplane.api.drain import TaintEffect as Effect
-from modelplane.api.engines import Role
+from modelplane.api.fields.cluster.devices import Claim
+from modelplane.api.fields.cluster.drain import TaintEffect as Effect
+from modelplane.api.fields.cluster.node_pools import Accounting
+from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.api.fields.pods.engines import Role
 from modelplane.api.model_deployment import TolerationOperator as Operator
-from modelplane.api.node_pools import Accounting
-from modelplane.api.placement import PlacementPolicy
 from modelplane.cel.device import AttributeValue, Version
 from modelplane.scheduler.alternatives import Alternatives, alternatives
 from modelplane.scheduler.cost import Cost

@@ -10,8 +10,8 @@ from itertools import chain
 from operator import attrgetter, mul
 from typing import Final, NamedTuple
 
-from modelplane.api.devices import Claim
-from modelplane.api.node_pools import Accounting
+from modelplane.api.fields.cluster.devices import Claim
+from modelplane.api.fields.cluster.node_pools import Accounting
 from modelplane.scheduler.demand import Load
 from modelplane.scheduler.types import Cluster, Engine, Pool
 

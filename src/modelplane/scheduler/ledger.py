@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.node_pools import Accounting
+from modelplane.api.fields.cluster.node_pools import Accounting
 from modelplane.scheduler.capacity import DeviceCapacity, FreeCapacity, NodeCapacity
 from modelplane.scheduler.cost import Cost, cost_of, cost_of_nodes, total
 from modelplane.scheduler.demand import Demand, Group, Load

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from modelplane.api.placement import PlacementPolicy
+from modelplane.api.fields.deployment.placement import PlacementPolicy
 from modelplane.scheduler import misfit
 from modelplane.scheduler.best_fit import Amounts, best_fit
 from modelplane.scheduler.capacity import FreeCapacity

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from modelplane.api.placement import PlacementPolicy
+from modelplane.api.fields.deployment.placement import PlacementPolicy
 from modelplane.scheduler.best_fit import Amounts
 from modelplane.scheduler.capacity import FreeCapacity, price
 from modelplane.scheduler.cycle_state import CycleState

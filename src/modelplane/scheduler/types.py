@@ -13,13 +13,13 @@ from enum import StrEnum
 
 import msgspec
 
-from modelplane.api.devices import Claim
-from modelplane.api.drain import Cordon, TaintEffect
-from modelplane.api.engines import Role
+from modelplane.api.fields.cluster.devices import Claim
+from modelplane.api.fields.cluster.drain import Cordon, TaintEffect
+from modelplane.api.fields.cluster.node_pools import Accounting
+from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.api.fields.pods.engines import Role
+from modelplane.api.fields.pods.pod_keys import DEFAULT_RULES, KeyRules, PodPart
 from modelplane.api.model_deployment import TolerationOperator
-from modelplane.api.node_pools import Accounting
-from modelplane.api.placement import PlacementPolicy
-from modelplane.api.pod_keys import DEFAULT_RULES, KeyRules, PodPart
 from modelplane.cel.device import AttributeValue
 from modelplane.scheduler.market import Market, Spot
 from modelplane.scheduler.quotas import Quota

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
-from modelplane.api.node_pools import Accounting
+from modelplane.api.fields.cluster.node_pools import Accounting
 from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.diagnose import holding
 from modelplane.scheduler.ledger import Ledger

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from modelplane.api.decode import convert
+from modelplane.api.schema.decode import convert
 from modelplane.sizing.unsizable import Unsizable
 
 MAX_CONFIG_BYTES: Final = 10_000_000

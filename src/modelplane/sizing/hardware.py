@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from modelplane.api.device_prices import DevicePricing
-from modelplane.api.devices import Claim, Device
+from modelplane.api.fields.cluster.device_prices import DevicePricing
+from modelplane.api.fields.cluster.devices import Claim, Device
 from modelplane.api.inference_class import InferenceClass
 from modelplane.cel import QuantityError, quantity
 from modelplane.sizing.architecture import Quantization

@@ -6,7 +6,7 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from modelplane.api.decode import convert
+from modelplane.api.schema.decode import convert
 from modelplane.sizing.unsizable import Unsizable
 
 MAX_HEADER_BYTES: Final = 100_000_000

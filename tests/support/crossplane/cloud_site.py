@@ -2,7 +2,7 @@
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from modelplane.api.clouds import Cloud
+from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from support.cloud_clusters import class_of, cluster_of
 from support.crossplane.cloud_providers import MANAGED, RELEASES, CloudProviders, ProviderHelm

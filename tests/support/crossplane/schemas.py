@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from modelplane.api import crd
 from modelplane.api.kinds import KINDS, Kind
+from modelplane.api.schema import crd
 from support.crossplane.fields import KEYS, TYPE, Schema, copied
 from support.third_party_crds import FOLDER, problems
 

@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.api.clouds import CLOUDS, Cloud, cache_storage, clouds_where
-from modelplane.api.cluster_origin import ClusterOrigin
+from modelplane.api.clouds.cloud_rows import CLOUDS, Cloud, cache_storage, clouds_where
+from modelplane.api.clouds.cluster_origin import ClusterOrigin
 from modelplane.api.inference_class import Provisioning
 from modelplane.api.listing import alternatives
 

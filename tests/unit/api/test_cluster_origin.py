@@ -1,5 +1,5 @@
-from modelplane.api.clouds import Cloud
-from modelplane.api.cluster_origin import Source
+from modelplane.api.clouds.cloud_rows import Cloud
+from modelplane.api.clouds.cluster_origin import Source
 
 
 def test_a_cluster_is_made_on_any_of_the_clouds_or_exists():

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.api import fields
-from modelplane.api.crd import schema
+from modelplane.api.conditions.reason_meanings import DOCUMENTED
 from modelplane.api.kinds import KINDS
-from modelplane.api.reason_meanings import DOCUMENTED
+from modelplane.api.schema import fields
+from modelplane.api.schema.crd import schema
 
 CONTRACT = Path(__file__).parent / "contract"
 VERSIONS = ("v0.1.0", "v0.3.1")

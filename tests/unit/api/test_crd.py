@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from modelplane.api.crd import crd, schema
 from modelplane.api.kinds import KINDS
 from modelplane.api.model_service import EndpointEntry
+from modelplane.api.schema.crd import crd, schema
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.fleet_resources import resource_for
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.containers import Container, PodSpec
-from modelplane.api.decode import InvalidObject, decode, decode_as, encode
-from modelplane.api.devices import DeviceRequest, DeviceSelector, NodeSelector
-from modelplane.api.engines import PodMetadata, PodTemplate, Serving
+from modelplane.api.fields.cluster.devices import DeviceRequest, DeviceSelector, NodeSelector
+from modelplane.api.fields.pods.containers import Container, PodSpec
+from modelplane.api.fields.pods.engines import PodMetadata, PodTemplate, Serving
+from modelplane.api.fields.pods.variables import EnvVar
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.model_deployment import (
     Engine,
@@ -20,7 +20,7 @@ from modelplane.api.model_deployment import (
     ReplicaCounts,
 )
 from modelplane.api.model_replica import ModelReplica, ModelReplicaSpec, PlacedEngine, PlacedMember
-from modelplane.api.variables import EnvVar
+from modelplane.api.schema.decode import InvalidObject, decode, decode_as, encode
 
 MANIFEST: dict[str, Any] = {
     "apiVersion": "modelplane.ai/v1alpha1",
@@ -183,7 +183,7 @@ def test_threads_that_meet_types_for_the_first_time_do_not_crash_the_process() -
     """Every thread converts every kind, each in an order of its own, in a process that has converted none."""
     program = """
         import contextlib, sys, threading
-        from modelplane.api.decode import InvalidObject, decode
+        from modelplane.api.schema.decode import InvalidObject, decode
         from modelplane.api.kinds import KINDS
 
         def decode_all(first):

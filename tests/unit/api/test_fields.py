@@ -3,9 +3,9 @@ import re
 import pytest
 from msgspec import inspect
 
-from modelplane.api import fields
-from modelplane.api.cache_sources import HuggingFace
+from modelplane.api.fields.caches.cache_sources import HuggingFace
 from modelplane.api.model_endpoint import ModelEndpointSpec
+from modelplane.api.schema import fields
 
 
 def _pattern(type_, name):

@@ -1,8 +1,8 @@
 import pytest
 
-from modelplane.api.decode import decode
-from modelplane.api.engines import Routing, ServingMode
+from modelplane.api.fields.pods.engines import Routing, ServingMode
 from modelplane.api.model_deployment import ReplicaTemplate
+from modelplane.api.schema.decode import decode
 
 ENGINES = [
     {

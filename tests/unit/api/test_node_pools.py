@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.api.node_pools import Fabric, FabricType, InfiniBand, NodePool
+from modelplane.api.fields.cluster.node_pools import Fabric, FabricType, InfiniBand, NodePool
 
 INFINIBAND = Fabric(type=FabricType.INFINIBAND, infiniband=InfiniBand(fabric="fabric-2"))
 

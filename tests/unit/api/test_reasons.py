@@ -1,10 +1,10 @@
 import re
 from enum import StrEnum
 
-from modelplane.api import reasons
+from modelplane.api.conditions import reasons
+from modelplane.api.conditions.reason_meanings import DOCUMENTED, EVERY_KIND
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import GROUP
-from modelplane.api.reason_meanings import DOCUMENTED, EVERY_KIND
 from modelplane.compose.kinds import COMPOSERS
 
 ENUMS = [value for value in vars(reasons).values() if isinstance(value, type) and issubclass(value, StrEnum)]

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.schema.decode import InvalidObject, decode_as
 
 NETWORK: dict[str, Any] = {"region": "us-west-2"}
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from modelplane.api.cloud_cluster import ClusterSecret, SecretType
-from modelplane.api.cloud_settings import Credentials, CredentialsKind
-from modelplane.api.cluster_origin import IdentityType
-from modelplane.api.decode import decode
-from modelplane.api.node_pools import Fabric, FabricType, InfiniBand
-from modelplane.api.serving_stack import Versions
+from modelplane.api.clouds.cloud_cluster import ClusterSecret, SecretType
+from modelplane.api.clouds.cloud_settings import Credentials, CredentialsKind
+from modelplane.api.clouds.cluster_origin import IdentityType
+from modelplane.api.clouds.serving_stack import Versions
+from modelplane.api.fields.cluster.node_pools import Fabric, FabricType, InfiniBand
+from modelplane.api.schema.decode import decode
 
 PUBLIC = "modelplane.ai/v1alpha1"
 INFRASTRUCTURE = "infrastructure.modelplane.ai/v1alpha1"

@@ -1,8 +1,8 @@
 import pytest
 
-from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
-from modelplane.api.xrd import xrd
+from modelplane.api.schema.crd import crd
+from modelplane.api.schema.xrd import xrd
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.first_token import BOUNDS_S, BUCKETS
+from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
 from modelplane.autoscaling.decision import Outcome, decide
 from modelplane.autoscaling.evidence import Evidence, Sample
 from modelplane.autoscaling.settings import Settings

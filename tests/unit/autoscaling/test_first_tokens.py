@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.api.first_token import BOUNDS_S, BUCKETS
+from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
 from modelplane.autoscaling import first_tokens
 from modelplane.telemetry import metric_definitions
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.crd import crd
+from modelplane.api.schema.crd import crd
 from modelplane.backup import references
 from modelplane.backup.references import Named, named_by
 from modelplane.compose.kinds import COMPOSED

@@ -2,8 +2,8 @@
 
 import pytest
 
-from modelplane.api.decode import convert
-from modelplane.api.devices import Device
+from modelplane.api.fields.cluster.devices import Device
+from modelplane.api.schema.decode import convert
 from modelplane.catalogue.cards import CARDS, overstatements
 
 NVIDIA = {"driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com"}

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 import yaml
 
-from modelplane.api.clouds import Cloud
-from modelplane.api.decode import convert, encode
+from modelplane.api.clouds.cloud_rows import Cloud
+from modelplane.api.schema.decode import convert, encode
 from modelplane.catalogue import descriptions
 from modelplane.catalogue.entries import UNVERIFIED, Cards, Figure, Machine, Machines
 from modelplane.catalogue.files import catalogue, read

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 from click.testing import CliRunner, Result
 
-from modelplane.api.serving_stack import Versions
+from modelplane.api.clouds.serving_stack import Versions
 from modelplane.cli.main import main
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.serving_stack.table import COMPONENTS

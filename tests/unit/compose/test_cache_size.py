@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_cache import CacheEstimate, ModelCache
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cache import cache_size
 from modelplane.compose.cache.cache_sources import source_of
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.api.canary import CanaryPhase
-from modelplane.api.decode import decode_as
+from modelplane.api.fields.deployment.canary import CanaryPhase
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.canary.decision import Decision, Outcome
 from modelplane.canary.state import UNDECIDED, Observed
 from modelplane.compose.deployment.rollout.rollout import revision

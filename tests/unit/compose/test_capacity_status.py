@@ -7,11 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.api.decode import convert
-from modelplane.api.devices import Device
+from modelplane.api.fields.cluster.devices import Device
+from modelplane.api.fields.cluster.node_pools import Accounting
+from modelplane.api.fields.cluster.usable_capacity import (
+    MAX_TERMS,
+    DeviceCount,
+    Loss,
+    MissingDevices,
+    UsableCapacity,
+)
 from modelplane.api.inference_cluster import GPUPool
-from modelplane.api.node_pools import Accounting
-from modelplane.api.usable_capacity import MAX_TERMS, DeviceCount, Loss, MissingDevices, UsableCapacity
+from modelplane.api.schema.decode import convert
 from modelplane.compose.cluster.capacity import capacity_status
 from modelplane.compose.cluster.capacity.capacity_status import SETTLES_S, published, summary, vectors, why
 from modelplane.compose.cluster.capacity.observed_capacity import Observation

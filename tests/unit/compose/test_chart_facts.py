@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from modelplane.api.decode import decode_as
+from modelplane.api.clouds.serving_stack import ServingStack
+from modelplane.api.fields.cluster.stack_components import ComponentName as Name
 from modelplane.api.inference_gateway import Backend, InferenceGateway
-from modelplane.api.serving_stack import ServingStack
-from modelplane.api.stack_components import ComponentName as Name
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.gateway import installed_gateway
 from modelplane.compose.serving_stack import flow

@@ -1,4 +1,4 @@
-from modelplane.api.cluster_origin import ClusterOrigin, Existing, KubeconfigSecret, Source
+from modelplane.api.clouds.cluster_origin import ClusterOrigin, Existing, KubeconfigSecret, Source
 from modelplane.api.rejected import Rejected
 from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 

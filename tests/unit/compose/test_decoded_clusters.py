@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import InvalidObject
+from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.replica.replica_status import decoded_cluster
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.deployment import model_deployment
 from modelplane.offline.fleet import assemble

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cluster.capacity.capacity_facts import ClaimFacts
 from modelplane.compose.cluster.capacity.unhealthy_devices import unhealthy
 from modelplane.compose.replica import device_health

@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.api.containers import Container
-from modelplane.api.variables import EnvVar
+from modelplane.api.fields.pods.containers import Container
+from modelplane.api.fields.pods.variables import EnvVar
 from modelplane.compose.replica.engine_flags import flag, model, served_model
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.api.containers import PodSpec
-from modelplane.api.decode import convert, decode_as
-from modelplane.api.engines import Phase, Role
+from modelplane.api.fields.pods.containers import PodSpec
+from modelplane.api.fields.pods.engines import Phase, Role
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.decode import convert, decode_as
 from modelplane.compose.composition import Desired
 from modelplane.compose.replica import engine_variables, served_model
 from support.replicas import composed, engine, manifest, member

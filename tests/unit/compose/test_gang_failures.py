@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition
 from support.replicas import composed, engine, gang, manifest, replica
 

@@ -11,12 +11,12 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.meta import Model
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.gateway.route_tree import ROUTE

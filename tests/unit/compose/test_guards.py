@@ -2,12 +2,12 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
+from modelplane.api.clouds.serving_stack import ServingStack, stack_name
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model
 from modelplane.api.model_cache import ModelCache
-from modelplane.api.serving_stack import ServingStack, stack_name
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose import guards
 from modelplane.compose.cache import model_cache
 from modelplane.compose.cluster import inference_class

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request, Unknown
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.service import hold

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_cache import ModelCache
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cache import hydration
 from modelplane.compose.cache.cache_sources import Source, source_of
 from modelplane.compose.cache.hydration import Credentials

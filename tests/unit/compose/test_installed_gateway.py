@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from modelplane.api.decode import decode_as
+from modelplane.api.fields.cluster.stack_components import ComponentName
 from modelplane.api.inference_gateway import Backend, InferenceGateway
-from modelplane.api.stack_components import ComponentName
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.gateway import inference_gateway, installed_gateway
 from modelplane.compose.gateway.installed_gateway import IMPLEMENTATIONS
 from modelplane.compose.serving_stack.table import COMPONENTS

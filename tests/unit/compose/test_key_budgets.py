@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.budgets import Budget
-from modelplane.api.decode import decode_as
+from modelplane.api.fields.requests.budgets import Budget
 from modelplane.api.model_key import BudgetLimit, BudgetScope, ModelKey
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.key import key_budgets, model_key
 from modelplane.gateway.budgets import KeyBudgets, State

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.model_endpoint import compose, requirements
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Unknown
 from modelplane.compose.gateway.gateway_keys import ReplicaLink
 from modelplane.compose.replica.backends.routes import ingress_objects

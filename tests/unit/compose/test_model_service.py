@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.service.model_service import compose, requirements
 from modelplane.gateway.endpoint_share import EndpointShare

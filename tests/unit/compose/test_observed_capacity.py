@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.devices import Claim, Device, DeviceAttribute, DeviceCapacity
-from modelplane.api.node_pools import NodePool, NodeTaint, NodeTaintEffect
-from modelplane.api.usable_capacity import Loss
+from modelplane.api.fields.cluster.devices import Claim, Device, DeviceAttribute, DeviceCapacity
+from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint, NodeTaintEffect
+from modelplane.api.fields.cluster.usable_capacity import Loss
 from modelplane.compose.cluster.capacity.capacity_facts import ClaimFacts, facts_of
 from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, Unclear, observe
 

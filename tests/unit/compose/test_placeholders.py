@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.replica.model_replica import requirements

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import yaml
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
 from modelplane.offline.fleet import assemble

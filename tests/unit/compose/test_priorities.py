@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
+from modelplane.api.fields.deployment.standby import StandbyFor
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.standby import StandbyFor
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request, Requirement
 from modelplane.compose.deployment import preferred
 from modelplane.compose.kinds import COMPOSERS

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.deployment.rollout.rollout import Rollout, plan, revision
 
 

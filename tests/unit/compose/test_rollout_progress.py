@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Desired, Keep
 from modelplane.compose.deployment.rollout.rollout import Limits, limits
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_service import ModelService
 from modelplane.api.names import front_name
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Request
 from modelplane.compose.service.model_service import compose
 from modelplane.gateway import implementations

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
-from modelplane.api.serving_stack import ServingStack
+from modelplane.api.clouds.serving_stack import ServingStack
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Unknown
 from modelplane.compose.serving_stack import flow
 

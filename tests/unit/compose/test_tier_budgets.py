@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_key import BudgetLimit, BudgetScope
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.service import model_service, tier_budgets
 from modelplane.gateway.budgets import State

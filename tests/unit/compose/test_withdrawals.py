@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
-from modelplane.api.device_prices import DevicePrice, DevicePricing
+from modelplane.api.fields.cluster.device_prices import DevicePrice, DevicePricing
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request
 from modelplane.compose.deployment.withdrawals import soonest
 

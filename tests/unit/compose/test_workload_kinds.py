@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
 from modelplane.api.inference_cluster import Capabilities, InferenceCluster
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose import workload_kinds
 from modelplane.compose.cluster import inference_cluster
 from modelplane.compose.composition import Desired, NoRow, Request, Requirement

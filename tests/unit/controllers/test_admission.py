@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
+from modelplane.api.fields.requests.rate_limit_service import RateLimitService
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.model_key import ModelKey
-from modelplane.api.rate_limit_service import RateLimitService
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.admission import Admission
 from modelplane.controllers.budgets import Budgets

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
-from modelplane.api.first_token import BOUNDS_S, BUCKETS
+from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
+from modelplane.api.schema.decode import decode_as
 from modelplane.autoscaling.state import Inert, State
 from modelplane.controllers.autoscaling import Autoscaling
 from modelplane.controllers.interests import OwnerKey

@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.server import ThreadedMotoServer
 
-from modelplane.api.cluster_origin import IdentityType
+from modelplane.api.clouds.cluster_origin import IdentityType
 from modelplane.controllers.clusters import aws
 from modelplane.controllers.clusters.identities import Credential, Token
 

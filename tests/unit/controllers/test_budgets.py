@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
+from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.api.model_key import ModelKey
-from modelplane.api.pricing import Price, Pricing
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.budgets import Budgets
 from modelplane.gateway.budgets import blocked_by_budget

@@ -4,8 +4,8 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.canary.decision import Decision, Outcome
 from modelplane.canary.state import UNDECIDED, Observed
 from modelplane.controllers.canaries import Canaries

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.controllers.clusters.data_path import DataPath, gateway_addresses
 from modelplane.controllers.failover import Failover
 from modelplane.controllers.interests import OwnerKey

@@ -1,9 +1,9 @@
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose import workload_kinds
 from modelplane.compose.composition import Requirement
 from modelplane.compose.kinds import COMPOSERS

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from modelplane.api.cluster_origin import IdentityType
+from modelplane.api.clouds.cluster_origin import IdentityType
 from modelplane.controllers.clusters import google
 from modelplane.controllers.clusters.identities import Credential
 from support.token_server import TokenServer

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from modelplane.api.cluster_origin import IdentityType
+from modelplane.api.clouds.cluster_origin import IdentityType
 from modelplane.controllers.clusters.identities import Credential, Identities, Token
 
 KEY = Credential(IdentityType.GOOGLE, b"key", 'Secret "key" in namespace "modelplane-system"')

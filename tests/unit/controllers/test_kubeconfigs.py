@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from modelplane.api.cluster_origin import IdentityType
-from modelplane.api.eks_cluster import EKSCluster
+from modelplane.api.clouds.cluster_origin import IdentityType
+from modelplane.api.clouds.eks_cluster import EKSCluster
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Credential
 from modelplane.controllers.clusters.connection import Connection

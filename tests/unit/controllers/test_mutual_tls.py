@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from modelplane.api.mutual_tls import MutualTLSPhase
+from modelplane.api.fields.cluster.mutual_tls import MutualTLSPhase
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.gateway_certificates import Certificates, Issued
 from modelplane.controllers.mutual_tls import MutualTls

@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from modelplane.api.cluster_origin import IdentityType
+from modelplane.api.clouds.cluster_origin import IdentityType
 from modelplane.controllers.clusters import nebius
 from modelplane.controllers.clusters.identities import Credential
 from support.token_server import TokenServer

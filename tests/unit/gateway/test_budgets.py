@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.budgets import Budget
+from modelplane.api.fields.requests.budgets import Budget
+from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.api.pricing import Price, Pricing
 from modelplane.gateway.budgets import (
     BudgetTable,
     blocked_by_budget,

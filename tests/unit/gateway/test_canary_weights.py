@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.canary_weights import divided
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.services import select

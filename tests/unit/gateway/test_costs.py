@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from modelplane.api.pricing import Price, Pricing
+from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.gateway.costs import UNIT, Tariff, amount_of, units
 from modelplane.gateway.ledger import UNKNOWN, Row, Tokens
 from modelplane.gateway.usage import UsageRecord

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.decode import decode_as
 from modelplane.gateway import credentials
 from modelplane.gateway.credential_file import CredentialFile, SecretHeader
 from modelplane.gateway.destinations import Destinations

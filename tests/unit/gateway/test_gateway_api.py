@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.gateway_api import backend
 from modelplane.gateway.route_tree import ROUTE, routes

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.api.key_limits import RateLimitType
 from modelplane.gateway.keys import KeyEntry, KeyFile, KeyTable, NamespaceEntry, key_table
 
 A, B = "aa" * 32, "bb" * 32

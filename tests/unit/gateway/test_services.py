@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from modelplane.api.fields.cluster.mutual_tls import EndpointMutualTLS
 from modelplane.api.labels import DRAINING, NOT_SERVING, SERVED_MODEL
 from modelplane.api.meta import API_VERSION, ObjectMeta, OwnerReference
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
@@ -16,7 +17,6 @@ from modelplane.api.model_service import (
     ModelService,
     ModelServiceSpec,
 )
-from modelplane.api.mutual_tls import EndpointMutualTLS
 from modelplane.api.rejected import Rejected
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.services import Target, parse_url, select, service_route, target_of, without_target

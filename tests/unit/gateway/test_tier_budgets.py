@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.costs import Tariff
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.ledger import Ledger, Row, Tokens

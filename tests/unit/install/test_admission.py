@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.containers import Container
-from modelplane.api.pod_keys import ACCEPTED_KEYS, ACCEPTED_PREFIXES
+from modelplane.api.fields.pods.containers import Container
+from modelplane.api.fields.pods.pod_keys import ACCEPTED_KEYS, ACCEPTED_PREFIXES
 from modelplane.compose import workload_kinds
 from modelplane.compose.workload_kinds import Place
 from modelplane.install import admission

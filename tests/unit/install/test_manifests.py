@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
+from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.install.identity import INSTALLATION, MANAGER

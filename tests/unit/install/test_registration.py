@@ -8,8 +8,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from modelplane.api.decode import decode, encode
-from modelplane.api.stack_components import ServingProfile
+from modelplane.api.fields.cluster.stack_components import ServingProfile
+from modelplane.api.schema.decode import decode, encode
 from modelplane.catalogue.files import catalogue
 from modelplane.install.registration.observed import (
     DeviceClass,

@@ -3,8 +3,8 @@
 import pytest
 
 from examples.planned import EXAMPLES, documents
-from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.schema.decode import decode_as
 from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import version_of
 from modelplane.offline.engine_advice import warnings

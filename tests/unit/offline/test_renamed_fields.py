@@ -2,9 +2,9 @@
 
 import pytest
 
-from modelplane.api.cluster_origin import Source
-from modelplane.api.crd import schema
+from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.kinds import KINDS, kind_named
+from modelplane.api.schema.crd import schema
 from modelplane.offline import renamed_fields, structural
 from support.manifests import API, DEPLOYMENT, cluster, said
 

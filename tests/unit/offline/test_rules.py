@@ -2,8 +2,8 @@
 
 import pytest
 
-from modelplane.api.crd import schema
 from modelplane.api.kinds import KINDS
+from modelplane.api.schema.crd import schema
 from modelplane.offline import rules
 
 KEYS = "self.all(key, !format.qualifiedName().validate(key).hasValue())"

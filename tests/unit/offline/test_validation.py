@@ -4,8 +4,8 @@ from io import BytesIO
 
 import pytest
 
-from modelplane.api.crd import schema
 from modelplane.api.kinds import KINDS
+from modelplane.api.schema.crd import schema
 from modelplane.offline import sources, validation
 from modelplane.offline.diagnostics import ObjectName, Problem, Severity, shortened
 from modelplane.offline.store import load

@@ -1,5 +1,5 @@
-from modelplane.api.drain import Cordon
-from modelplane.api.pod_keys import PodPart
+from modelplane.api.fields.cluster.drain import Cordon
+from modelplane.api.fields.pods.pod_keys import PodPart
 from modelplane.scheduler import (
     CacheFootprint,
     Capabilities,

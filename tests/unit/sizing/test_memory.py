@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from modelplane.api.decode import convert
 from modelplane.api.inference_class import InferenceClass, InferenceClassSpec
 from modelplane.api.meta import ObjectMeta
+from modelplane.api.schema.decode import convert
 from modelplane.sizing.architecture import architecture
 from modelplane.sizing.hardware import Node, Refused, Served, node, served
 from modelplane.sizing.kv_cache import sequence_bytes, state_bytes

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.model_cache import ModelCache
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cache.cache_sources import source_of
 from modelplane.compose.cache.hydration_program import MIRROR_PROGRAM, PROGRAM
 from support import hub

@@ -4,11 +4,11 @@ A cluster matches the clusterSelector, is in the regions of the cache and of a d
 has volumes that many pods may mount.
 """
 
+from modelplane.api.conditions.reasons import ModelCacheCondition as Type
+from modelplane.api.conditions.reasons import ModelCacheReason as Reason
+from modelplane.api.fields.requests.regions import listed, place
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_cache import ModelCache
-from modelplane.api.reasons import ModelCacheCondition as Type
-from modelplane.api.reasons import ModelCacheReason as Reason
-from modelplane.api.regions import listed, place
 from modelplane.api.rejected import Rejected
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.gateway.regions import RegionRule

@@ -12,7 +12,15 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.cache_sources import HTTP, NGC, OCI, S3, CacheFiles, ClaimedVolume, HuggingFace
+from modelplane.api.fields.caches.cache_sources import (
+    HTTP,
+    NGC,
+    OCI,
+    S3,
+    CacheFiles,
+    ClaimedVolume,
+    HuggingFace,
+)
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import ModelCacheSpec
 from modelplane.compose.cache.cache_volume import MARKER

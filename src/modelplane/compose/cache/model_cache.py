@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.conditions.reasons import ModelCacheCondition as Type
+from modelplane.api.conditions.reasons import ModelCacheReason as Reason
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import CacheCluster, CacheEstimate, CachePhase, ModelCache
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import ModelCacheCondition as Type
-from modelplane.api.reasons import ModelCacheReason as Reason
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import guards
 from modelplane.compose.cache import cache_coverage, cache_size, cache_turns, hydration
 from modelplane.compose.cache.cache_sources import SecretKeys, Source, measuring, sized, source_of

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from modelplane.api.cloud_settings import Credentials, CredentialsKind
-from modelplane.api.clouds import Cloud, cache_storage
+from modelplane.api.clouds.cloud_rows import Cloud, cache_storage
+from modelplane.api.clouds.cloud_settings import Credentials, CredentialsKind
+from modelplane.api.conditions.reasons import CloudClusterCondition as Type
+from modelplane.api.conditions.reasons import CloudClusterReason as Reason
 from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import Object
-from modelplane.api.reasons import CloudClusterCondition as Type
-from modelplane.api.reasons import CloudClusterReason as Reason
 from modelplane.compose import guards
 from modelplane.compose.clouds.provider import Provider
 from modelplane.compose.clouds.recipe import Recipe

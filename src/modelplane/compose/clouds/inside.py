@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from modelplane.api.clouds import Cloud, traits
-from modelplane.api.serving_stack import StackStorage, VolumeBinding
-from modelplane.api.stack_components import ComponentName
+from modelplane.api.clouds.cloud_rows import Cloud, traits
+from modelplane.api.clouds.serving_stack import StackStorage, VolumeBinding
+from modelplane.api.fields.cluster.stack_components import ComponentName
 
 
 class Inside(msgspec.Struct, frozen=True):

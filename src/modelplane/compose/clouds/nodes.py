@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
-from modelplane.api.cloud_cluster import PoolRole
-from modelplane.api.node_pools import NodePool, NodeTaint, NodeTaintEffect
+from modelplane.api.clouds.cloud_cluster import PoolRole
+from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint, NodeTaintEffect
 
 SYSTEM: Final = "system"
 """Name of the pool for everything but models. Source: reference behaviour, section 1.5."""

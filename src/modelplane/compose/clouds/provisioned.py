@@ -5,18 +5,18 @@ from typing import Any
 
 import msgspec
 
-from modelplane.api.cloud_cluster import PoolRole
-from modelplane.api.clouds import CLOUDS
-from modelplane.api.cluster_origin import ClusterOrigin, Source
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.clouds.cloud_cluster import PoolRole
+from modelplane.api.clouds.cloud_rows import CLOUDS
+from modelplane.api.clouds.cluster_origin import ClusterOrigin, Source
+from modelplane.api.conditions.reasons import CloudClusterCondition
+from modelplane.api.fields.cluster.node_pools import FabricType, NodePool
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.listing import in_order
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
-from modelplane.api.node_pools import FabricType, NodePool
-from modelplane.api.reasons import CloudClusterCondition
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Desired

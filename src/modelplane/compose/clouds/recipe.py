@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from modelplane.api.cluster_origin import Source
+from modelplane.api.clouds.cluster_origin import Source
+from modelplane.api.fields.cluster.node_pools import FabricType, NodePool
 from modelplane.api.inference_class import Provisioning
 from modelplane.api.meta import Model, kind_name
-from modelplane.api.node_pools import FabricType, NodePool
 from modelplane.compose.clouds.inside import Inside
 from modelplane.compose.clouds.provider import Account, Provider
 from modelplane.compose.clouds.site import Parts, Site

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.cloud_settings import Credentials
+from modelplane.api.clouds.cloud_settings import Credentials
 from modelplane.api.meta import Object, ObjectMeta
 from modelplane.api.names import MAX_LENGTH, child_name
 from modelplane.compose.clouds.provider import ManagedKind

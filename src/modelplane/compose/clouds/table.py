@@ -1,6 +1,6 @@
 """Table of the clouds that are composed: one row each."""
 
-from modelplane.api.cluster_origin import Source
+from modelplane.api.clouds.cluster_origin import Source
 from modelplane.compose.clouds.aks.recipe import RECIPE as AKS
 from modelplane.compose.clouds.eks.recipe import RECIPE as EKS
 from modelplane.compose.clouds.gke.recipe import RECIPE as GKE

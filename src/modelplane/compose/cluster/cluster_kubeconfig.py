@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.cloud_cluster import SecretType
-from modelplane.api.cluster_origin import ClusterOrigin, IdentityType, Source
+from modelplane.api.clouds.cloud_cluster import SecretType
+from modelplane.api.clouds.cluster_origin import ClusterOrigin, IdentityType, Source
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
 

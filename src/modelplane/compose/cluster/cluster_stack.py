@@ -7,18 +7,18 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.cluster_origin import Source
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.clouds.cluster_origin import Source
+from modelplane.api.clouds.serving_stack import KEY, ServingStack, stack_name
+from modelplane.api.conditions.reasons import ServingStackCondition, ServingStackReason
+from modelplane.api.fields.cluster.stack_components import ComponentName, ServingProfile
+from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_cluster import ServingStack as Settings
 from modelplane.api.kinds import kind_of
 from modelplane.api.listing import in_order
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
-from modelplane.api.reasons import ServingStackCondition, ServingStackReason
 from modelplane.api.rejected import Rejected
-from modelplane.api.serving_backend import ServingBackend
-from modelplane.api.serving_stack import KEY, ServingStack, stack_name
-from modelplane.api.stack_components import ComponentName, ServingProfile
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.clouds.inside import Inside
 from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.clouds.site import Site

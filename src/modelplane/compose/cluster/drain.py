@@ -10,16 +10,16 @@ from typing import Any, Final
 import msgspec
 
 from modelplane import scheduler
-from modelplane.api.decode import InvalidObject
-from modelplane.api.drain import DrainedDeployment, DrainState, DrainStatus
+from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
+from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
+from modelplane.api.conditions.reasons import ModelDeploymentCondition
+from modelplane.api.conditions.reasons import ModelDeploymentReason as DeploymentReason
+from modelplane.api.fields.cluster.drain import DrainedDeployment, DrainState, DrainStatus
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import InferenceClusterCondition as Type
-from modelplane.api.reasons import InferenceClusterReason as Reason
-from modelplane.api.reasons import ModelDeploymentCondition
-from modelplane.api.reasons import ModelDeploymentReason as DeploymentReason
+from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.composition import Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import fleet

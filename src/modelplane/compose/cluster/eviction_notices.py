@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.eviction_notices import MAX_NOTICES, EvictionNotice
+from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
+from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
+from modelplane.api.fields.cluster.eviction_notices import MAX_NOTICES, EvictionNotice
+from modelplane.api.fields.cluster.usable_capacity import CapacitySource
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import in_order, number_of
-from modelplane.api.reasons import InferenceClusterCondition as Type
-from modelplane.api.reasons import InferenceClusterReason as Reason
-from modelplane.api.usable_capacity import CapacitySource
 from modelplane.compose.cluster.capacity.capacity_facts import NodeFacts, facts_of
 from modelplane.compose.cluster.capacity.live_capacity import NODES, UNREADABLE, Report
 from modelplane.compose.composition import Request, Requirement

@@ -1,10 +1,10 @@
 """An InferenceClass composes nothing: it only publishes devices."""
 
+from modelplane.api.conditions.reasons import InferenceClassCondition as Type
+from modelplane.api.conditions.reasons import InferenceClassReason as Reason
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.listing import in_order
 from modelplane.api.meta import kind_name
-from modelplane.api.reasons import InferenceClassCondition as Type
-from modelplane.api.reasons import InferenceClassReason as Reason
 from modelplane.catalogue.cards import overstatements
 from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Request, Requirement

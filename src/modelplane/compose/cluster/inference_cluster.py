@@ -9,21 +9,21 @@ from typing import Any
 
 import msgspec
 
-from modelplane.api.clouds import Cloud, cache_storage
-from modelplane.api.cluster_origin import Source
-from modelplane.api.decode import decode_as
+from modelplane.api.clouds.cloud_rows import Cloud, cache_storage
+from modelplane.api.clouds.cluster_origin import Source
+from modelplane.api.clouds.serving_stack import KEY as STACK_KEY
+from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
+from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
+from modelplane.api.fields.cluster.node_pools import NodePool
+from modelplane.api.fields.cluster.stack_components import ServingProfile
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, GATEWAY_NAME, SYSTEM_NAMESPACE, kind_name
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.names import child_name
-from modelplane.api.node_pools import NodePool
-from modelplane.api.reasons import InferenceClusterCondition as Type
-from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.api.serving_stack import KEY as STACK_KEY
-from modelplane.api.stack_components import ServingProfile
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose import guards
 from modelplane.compose.clouds import provisioned
 from modelplane.compose.cluster import cluster_stack, drain, eviction_notices, mutual_tls

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
+from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
+from modelplane.api.fields.cluster.mutual_tls import MutualTLSPhase
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.mutual_tls import MutualTLSPhase
-from modelplane.api.reasons import InferenceClusterCondition as Type
-from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.compose.composition import Request, Unknown
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.serving_stack import gateway

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from modelplane.api.reasons import ModelReplicaCondition, ModelReplicaReason, SyncedReason
+from modelplane.api.conditions.reasons import ModelReplicaCondition, ModelReplicaReason, SyncedReason
 from modelplane.compose.composition import Silence
 from modelplane.compose.conditions import SYNCED
 from modelplane.compose.readiness import condition_of

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from modelplane import scheduler
+from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
+from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
+from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
-from modelplane.api.reasons import ModelDeploymentCondition as Type
-from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import condition_of

@@ -10,17 +10,17 @@ from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api import labels, money
-from modelplane.api.decode import InvalidObject, convert, decode_as
-from modelplane.api.devices import Device, DeviceAttribute
-from modelplane.api.drain import Cordon
+from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
+from modelplane.api.fields.cluster.devices import Device, DeviceAttribute
+from modelplane.api.fields.cluster.drain import Cordon
+from modelplane.api.fields.deployment.placement import PlacementSettings
+from modelplane.api.fields.pods.pod_scheduler import PodScheduler
+from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment, ReplicaTemplate
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
-from modelplane.api.placement import PlacementSettings
-from modelplane.api.pod_scheduler import PodScheduler
-from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
-from modelplane.api.serving_backend import ServingBackend
+from modelplane.api.schema.decode import InvalidObject, convert, decode_as
 from modelplane.compose.cluster.capacity import capacity_status
 from modelplane.compose.cluster.reachability import reported, reported_by
 from modelplane.compose.conditions import READY

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.decode import encode
+from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
+from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import ModelReplicaCondition
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, ReplicaCounts
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import ModelDeploymentCondition as Type
-from modelplane.api.reasons import ModelDeploymentReason as Reason
-from modelplane.api.reasons import ModelReplicaCondition
+from modelplane.api.schema.decode import encode
 from modelplane.cel import SelectorError
 from modelplane.compose.composition import (
     Blocked,

@@ -5,10 +5,10 @@ from typing import Any
 
 from modelplane import scheduler
 from modelplane.api import money
+from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
+from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.reasons import ModelDeploymentCondition as Type
-from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.deployment import fleet

@@ -12,14 +12,14 @@ from typing import Final
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.conditions.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
+from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
+from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.fields.deployment.standby import MOST_PREFERRED, StandbyFor, StandbyTrigger
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import API_VERSION, Model, Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
-from modelplane.api.reasons import ModelDeploymentCondition as Type
-from modelplane.api.reasons import ModelDeploymentReason as Reason
-from modelplane.api.standby import MOST_PREFERRED, StandbyFor, StandbyTrigger
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Request, Requirement
 from modelplane.compose.conditions import Condition, false
 from modelplane.compose.deployment.rollout.rollout import serves

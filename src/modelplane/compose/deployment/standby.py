@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
+from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.fields.deployment.standby import StandbyFor, StandbyStatus, StandbyTrigger
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.reasons import ModelDeploymentCondition as Type
-from modelplane.api.reasons import ModelDeploymentReason as Reason
-from modelplane.api.standby import StandbyFor, StandbyStatus, StandbyTrigger
 from modelplane.compose.composition import Composition, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import preferred

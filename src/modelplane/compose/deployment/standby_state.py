@@ -8,7 +8,7 @@ import datetime as dt
 
 import msgspec
 
-from modelplane.api.standby import StandbyFor, StandbyStatus, StandbyTrigger
+from modelplane.api.fields.deployment.standby import StandbyFor, StandbyStatus, StandbyTrigger
 from modelplane.compose.deployment.preferred import Saturation, Seen
 
 

@@ -6,9 +6,10 @@ import msgspec
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.decode import convert, decode_as
-from modelplane.api.devices import DeviceSelector
-from modelplane.api.engines import Serving
+from modelplane.api.fields.cluster.devices import DeviceSelector
+from modelplane.api.fields.pods.engines import Serving
+from modelplane.api.fields.pods.pod_scheduler import PodScheduler
+from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.meta import LocalReference, ObjectMeta
 from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaTemplate
 from modelplane.api.model_replica import (
@@ -19,8 +20,7 @@ from modelplane.api.model_replica import (
     ResolvedRequest,
 )
 from modelplane.api.names import replica_name
-from modelplane.api.pod_scheduler import PodScheduler
-from modelplane.api.serving_backend import ServingBackend
+from modelplane.api.schema.decode import convert, decode_as
 from modelplane.compose.composition import Request
 from modelplane.compose.deployment import fleet
 from modelplane.compose.deployment.rollout.canary import Canary

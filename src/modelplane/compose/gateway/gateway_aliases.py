@@ -3,9 +3,9 @@
 Only the gateway module routes by the model of a request, and only a key tells the namespace of a client.
 """
 
+from modelplane.api.conditions.reasons import InferenceGatewayCondition, InferenceGatewayReason
 from modelplane.api.inference_gateway import EVERY_NAMESPACE, Authentication, Backend, InferenceGateway
 from modelplane.api.listing import listing
-from modelplane.api.reasons import InferenceGatewayCondition, InferenceGatewayReason
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 

@@ -4,9 +4,9 @@ Only Envoy takes certificates from Secrets. A gateway in front of it has a confi
 reaches Envoy by plain HTTP.
 """
 
+from modelplane.api.conditions.reasons import InferenceGatewayCondition as Type
+from modelplane.api.conditions.reasons import InferenceGatewayReason as Reason
 from modelplane.api.inference_gateway import Backend, InferenceGateway
-from modelplane.api.reasons import InferenceGatewayCondition as Type
-from modelplane.api.reasons import InferenceGatewayReason as Reason
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 

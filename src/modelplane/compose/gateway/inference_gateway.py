@@ -10,12 +10,12 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from modelplane.api.conditions.reasons import InferenceGatewayCondition as Type
+from modelplane.api.conditions.reasons import InferenceGatewayReason as Reason
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
-from modelplane.api.reasons import InferenceGatewayCondition as Type
-from modelplane.api.reasons import InferenceGatewayReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.compose import releases
 from modelplane.compose.clouds.flow import DEFINITION_KEY

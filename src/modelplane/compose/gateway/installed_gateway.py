@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from modelplane.api import labels
+from modelplane.api.clouds.serving_stack import Versions
+from modelplane.api.fields.cluster.stack_components import ComponentName
 from modelplane.api.inference_gateway import Backend, InferenceGateway, LoadBalancer
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
-from modelplane.api.serving_stack import Versions
-from modelplane.api.stack_components import ComponentName
 from modelplane.compose import releases
 from modelplane.compose.composition import Desired, Request
 from modelplane.compose.readiness import exists

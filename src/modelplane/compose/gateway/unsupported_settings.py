@@ -8,16 +8,16 @@ endpoint needs of Envoy's module.
 from collections.abc import Iterable
 from enum import StrEnum
 
-from modelplane.api.inference_gateway import Backend, InferenceGateway
-from modelplane.api.listing import listing
-from modelplane.api.meta import Status
-from modelplane.api.model_service import ModelService
-from modelplane.api.reasons import (
+from modelplane.api.conditions.reasons import (
     InferenceGatewayCondition,
     InferenceGatewayReason,
     ModelServiceCondition,
     ModelServiceReason,
 )
+from modelplane.api.inference_gateway import Backend, InferenceGateway
+from modelplane.api.listing import listing
+from modelplane.api.meta import Status
+from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.gateway import fleet_gateway

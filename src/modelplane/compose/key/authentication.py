@@ -1,10 +1,10 @@
 """Conditions of the gateway and of a ModelKey: is a key required, and is this one in force."""
 
+from modelplane.api.conditions.reasons import InferenceGatewayCondition, ModelKeyCondition
+from modelplane.api.conditions.reasons import InferenceGatewayReason as Reason
+from modelplane.api.conditions.reasons import ModelKeyReason as KeyReason
 from modelplane.api.inference_gateway import DEFAULT_NAME, Authentication, Backend, InferenceGateway
 from modelplane.api.model_key import ModelKey
-from modelplane.api.reasons import InferenceGatewayCondition, ModelKeyCondition
-from modelplane.api.reasons import InferenceGatewayReason as Reason
-from modelplane.api.reasons import ModelKeyReason as KeyReason
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 

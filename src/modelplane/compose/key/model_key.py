@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.conditions.reasons import ModelKeyCondition as Type
+from modelplane.api.conditions.reasons import ModelKeyReason as Reason
+from modelplane.api.fields.requests.regions import listed
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, KeyGrant
 from modelplane.api.listing import listing
 from modelplane.api.model_key import ModelKey
-from modelplane.api.reasons import ModelKeyCondition as Type
-from modelplane.api.reasons import ModelKeyReason as Reason
-from modelplane.api.regions import listed
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.gateway import fleet_gateway

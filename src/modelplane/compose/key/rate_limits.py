@@ -1,10 +1,10 @@
 """Condition of a ModelKey whose limits the rate limit service is to count."""
 
+from modelplane.api.conditions.reasons import ModelKeyCondition
+from modelplane.api.conditions.reasons import ModelKeyReason as Reason
+from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, KeyGrant
-from modelplane.api.key_limits import RateLimitType
 from modelplane.api.model_key import ModelKey
-from modelplane.api.reasons import ModelKeyCondition
-from modelplane.api.reasons import ModelKeyReason as Reason
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.gateway.grants import counted_by_service, requires_service
 

@@ -7,14 +7,14 @@ numbers (``scheduler.quota_ledger``). The values of PriorityClasses are read her
 from typing import Any, Final
 
 from modelplane import scheduler
-from modelplane.api.decode import InvalidObject
+from modelplane.api.conditions.reasons import DeviceQuotaCondition as Type
+from modelplane.api.conditions.reasons import DeviceQuotaReason as Reason
 from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing, number_of
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import DeviceQuotaCondition as Type
-from modelplane.api.reasons import DeviceQuotaReason as Reason
+from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.composition import Blocked, Composition, Reference, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import fleet

@@ -12,12 +12,12 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from modelplane import scheduler
-from modelplane.api.decode import InvalidObject
+from modelplane.api.conditions.reasons import CommonCondition, SyncedReason
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.namespaces import reserved
-from modelplane.api.reasons import CommonCondition, SyncedReason
+from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.composition import Request, Requirement, Unknown
 from modelplane.compose.deployment import fleet, preferred
 from modelplane.compose.memo import per_version

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from modelplane import scheduler
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.device_quota import SYSTEM_PREFIX, DeviceQuota, PreemptionPolicy
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.reasons import ModelDeploymentReason as Reason
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Request, Requirement, Unknown
 from modelplane.compose.memo import per_version
 

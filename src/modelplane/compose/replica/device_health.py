@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.device_health import MAX_UNHEALTHY, Health, UnhealthyDevice
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.fields.cluster.device_health import MAX_UNHEALTHY, Health, UnhealthyDevice
 from modelplane.api.listing import in_order, number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import ModelReplicaCondition as Type
-from modelplane.api.reasons import ModelReplicaReason as Reason
-from modelplane.api.untyped import as_list, as_map
+from modelplane.api.schema.untyped import as_list, as_map
 from modelplane.compose.conditions import Condition, false, last_said, true
 from modelplane.compose.replica.pod_problems import has_ended
 

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from modelplane.api.containers import Container
+from modelplane.api.fields.pods.containers import Container
 
 _MODEL_FLAGS = ("--model", "--model-path", "--model-id", "--hf-repo", "-hf", "-hfr")
 """Flags that name the model of vLLM, SGLang, TGI and llama.cpp."""

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.containers import CommonContainer, Container, PodSpec
-from modelplane.api.engines import Phase, Role
+from modelplane.api.fields.pods.containers import CommonContainer, Container, PodSpec
+from modelplane.api.fields.pods.engines import Phase, Role
+from modelplane.api.fields.pods.variables import EnvVar
 from modelplane.api.listing import listing
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.variables import EnvVar
 from modelplane.compose.replica.backends import connectors
 from modelplane.compose.replica.engine_flags import script
 
@@ -126,7 +126,7 @@ def _in_word(
 def conditions(deployment: ModelDeployment) -> "tuple[Condition, ...]":
     """Return the condition that names undefined variables; none if there is none and never was one."""
     # A check of a manifest needs no condition, and the reasons of all kinds take long to import.
-    from modelplane.api import reasons  # noqa: PLC0415  see above
+    from modelplane.api.conditions import reasons  # noqa: PLC0415  see above
     from modelplane.compose.conditions import false, true  # noqa: PLC0415  see above
 
     type_ = reasons.ModelDeploymentCondition.VARIABLES_DEFINED

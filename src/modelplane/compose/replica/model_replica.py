@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as, encode
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.fields.cluster.mutual_tls import EndpointMutualTLS
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import subject
 from modelplane.api.meta import API_VERSION, Object, ObjectMeta, kind_name
 from modelplane.api.model_cache import CachePhase, ModelCache
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.mutual_tls import EndpointMutualTLS
-from modelplane.api.reasons import ModelReplicaCondition as Type
-from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.decode import decode_as, encode
 from modelplane.compose.cluster import cluster_namespace, reachability
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, last_said, true

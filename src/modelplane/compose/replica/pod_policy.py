@@ -1,18 +1,26 @@
 """Pod policy: labels, annotations and variables that pods of teams do not have on a cluster.
 
-Accepted are the keys of ``api/pod_keys.py`` and those that the InferenceCluster accepts. Schedulers of pods
-read queues and priorities from further keys, which are the platform team's (`spec.podScheduler`). Variables
-of a container runtime select devices, past the claims by which the scheduler counts them.
+Accepted are the keys of ``api/fields/pods/pod_keys.py`` and those that the InferenceCluster accepts.
+Schedulers of pods read queues and priorities from further keys, which are the platform team's
+(`spec.podScheduler`). Variables of a container runtime select devices, past the claims by which the scheduler
+counts them.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from modelplane.api.engines import MemberPods
+from modelplane.api.fields.pods.engines import MemberPods
+from modelplane.api.fields.pods.pod_keys import (
+    REFUSED_VARIABLES,
+    VARIABLE,
+    KeyRules,
+    PodPart,
+    prefixes,
+    refused,
+)
+from modelplane.api.fields.pods.pod_scheduler import PodScheduler
 from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
-from modelplane.api.pod_keys import REFUSED_VARIABLES, VARIABLE, KeyRules, PodPart, prefixes, refused
-from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.api.rejected import Rejected
 
 if TYPE_CHECKING:

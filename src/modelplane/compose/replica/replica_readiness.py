@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from modelplane.api.engines import Phase
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.fields.pods.engines import Phase
 from modelplane.api.listing import subject
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
-from modelplane.api.reasons import ModelReplicaCondition as Type
-from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import is_ready, refusal

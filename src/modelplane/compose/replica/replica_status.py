@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.api.eviction_notices import ReplicaEviction
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.fields.cluster.eviction_notices import ReplicaEviction
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import ModelReplicaCondition as Type
-from modelplane.api.reasons import ModelReplicaReason as Reason
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Desired, Keep, Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version

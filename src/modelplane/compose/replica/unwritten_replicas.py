@@ -6,8 +6,8 @@ They hold no devices against other deployments, because nobody may ever label th
 from collections.abc import Mapping
 from typing import Any, Final
 
-from modelplane.api.reasons import ModelReplicaCondition as Type
-from modelplane.api.reasons import ModelReplicaReason as Reason
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.compose.conditions import SYNCED
 from modelplane.compose.readiness import condition_of
 

@@ -10,13 +10,13 @@ from typing import Final
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.conditions.reasons import ModelServiceCondition as Type
+from modelplane.api.conditions.reasons import ModelServiceReason as Reason
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_service import ModelService
-from modelplane.api.reasons import ModelServiceCondition as Type
-from modelplane.api.reasons import ModelServiceReason as Reason
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import standby

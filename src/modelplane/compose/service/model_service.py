@@ -9,6 +9,9 @@ from itertools import chain
 
 import msgspec
 
+from modelplane.api.conditions.reasons import ModelEndpointReason as EndpointReason
+from modelplane.api.conditions.reasons import ModelServiceCondition as Type
+from modelplane.api.conditions.reasons import ModelServiceReason as Reason
 from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.listing import listing
@@ -16,9 +19,6 @@ from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.namespaces import gets_route
-from modelplane.api.reasons import ModelEndpointReason as EndpointReason
-from modelplane.api.reasons import ModelServiceCondition as Type
-from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import (
     Blocked,

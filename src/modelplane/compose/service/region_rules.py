@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.meta import API_VERSION, LocalReference, Model, ObjectMeta, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, TemplateMetadata
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked, Request, Requirement
 from modelplane.compose.memo import per_version
 from modelplane.gateway.regions import Admitted, DeploymentRule, RegionRule, admit

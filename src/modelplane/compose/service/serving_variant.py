@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from modelplane.api import labels
+from modelplane.api.conditions.reasons import ModelServiceCondition, ModelServiceReason
+from modelplane.api.fields.deployment.standby import MOST_PREFERRED
 from modelplane.api.listing import in_order, number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_service import ModelService
-from modelplane.api.reasons import ModelServiceCondition, ModelServiceReason
-from modelplane.api.standby import MOST_PREFERRED
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.service import hold, region_rules

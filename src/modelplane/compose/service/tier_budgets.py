@@ -1,10 +1,10 @@
 """Condition of a ModelService with budgets: which of its tiers are closed, and until when."""
 
+from modelplane.api.conditions.reasons import ModelServiceCondition
+from modelplane.api.conditions.reasons import ModelServiceReason as Reason
 from modelplane.api.inference_gateway import DEFAULT_NAME
 from modelplane.api.listing import listing
 from modelplane.api.model_service import ModelService
-from modelplane.api.reasons import ModelServiceCondition
-from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.key.key_budgets import IN_MONEY, amount_of_limit
 from modelplane.gateway.tier_budgets import TierBudgets

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.fields.cluster.stack_components import ComponentName as Name
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.stack_components import ComponentName as Name
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement
 from modelplane.compose.readiness import is_ready
 from modelplane.compose.replica.backends.routes import picks

@@ -3,7 +3,7 @@
 An InferenceCluster enables them for its cloud, with the values that depend on the cluster (``inside``).
 """
 
-from modelplane.api.stack_components import ComponentName as Name
+from modelplane.api.fields.cluster.stack_components import ComponentName as Name
 from modelplane.compose.releases import Chart
 from modelplane.compose.serving_stack import nic_policy, storage
 from modelplane.compose.serving_stack.component import GPU_TOLERATION, Component, Plan, Values

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from modelplane.api.serving_stack import ServingStack, Versions
-from modelplane.api.stack_components import ComponentName, ComponentSettings, ComponentState
+from modelplane.api.clouds.serving_stack import ServingStack, Versions
+from modelplane.api.fields.cluster.stack_components import ComponentName, ComponentSettings, ComponentState
 from modelplane.compose.composition import Desired, Request
 from modelplane.compose.releases import Chart
 

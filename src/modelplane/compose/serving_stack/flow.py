@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from modelplane.api.clouds.serving_stack import ServingStack
+from modelplane.api.conditions.reasons import ServingStackCondition as Type
+from modelplane.api.conditions.reasons import ServingStackReason as Reason
+from modelplane.api.fields.cluster.stack_components import ComponentName, ComponentState, ServingProfile
 from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
-from modelplane.api.reasons import ServingStackCondition as Type
-from modelplane.api.reasons import ServingStackReason as Reason
-from modelplane.api.serving_stack import ServingStack
-from modelplane.api.stack_components import ComponentName, ComponentState, ServingProfile
 from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true

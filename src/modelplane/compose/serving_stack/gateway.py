@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from modelplane.api import labels
+from modelplane.api.clouds.serving_stack import Listener, ListenerProtocol
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
-from modelplane.api.serving_stack import Listener, ListenerProtocol
 from modelplane.compose.composition import Desired, Requirement
 from modelplane.compose.readiness import accepted, is_true, when_condition
 from modelplane.compose.serving_stack import mutual_tls, traffic_policies

@@ -6,9 +6,14 @@ from typing import Any, Final
 
 import msgspec
 
+from modelplane.api.fields.cluster.stack_components import (
+    MAX_VALUES_BYTES,
+    ComponentName,
+    ComponentSettings,
+    ComponentState,
+)
 from modelplane.api.listing import listing, subject
 from modelplane.api.names import child_name
-from modelplane.api.stack_components import MAX_VALUES_BYTES, ComponentName, ComponentSettings, ComponentState
 from modelplane.compose import releases
 from modelplane.compose.composition import Desired, Keep
 from modelplane.compose.readiness import condition_of, holds

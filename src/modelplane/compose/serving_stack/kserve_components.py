@@ -5,7 +5,7 @@ Source: KServe, "LLMInferenceService Installation", and the charts of its versio
 
 from typing import Final
 
-from modelplane.api.stack_components import ComponentName as Name
+from modelplane.api.fields.cluster.stack_components import ComponentName as Name
 from modelplane.compose import releases
 from modelplane.compose.releases import Chart
 from modelplane.compose.serving_stack.component import Component, Plan, Values, composed_before

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from modelplane.api.stack_components import ComponentName
+from modelplane.api.fields.cluster.stack_components import ComponentName
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import is_ready
 from modelplane.compose.serving_stack.component import GPU_TOLERATION, Plan

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from modelplane.api.clouds.serving_stack import StackStorage
 from modelplane.api.meta import Object
-from modelplane.api.serving_stack import StackStorage
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
 from modelplane.compose.serving_stack.component import Plan

@@ -6,7 +6,7 @@ No chart can be had where this project is tested: ``was_run`` marks those that i
 from collections.abc import Iterator
 from typing import Any, Final
 
-from modelplane.api.stack_components import ComponentName as Name
+from modelplane.api.fields.cluster.stack_components import ComponentName as Name
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
 from modelplane.compose.releases import Chart

@@ -6,7 +6,7 @@ A cloud's library is loaded with its first credential.
 from collections.abc import Mapping
 from typing import Final
 
-from modelplane.api.cluster_origin import IdentityType
+from modelplane.api.clouds.cluster_origin import IdentityType
 from modelplane.controllers.clusters import aws, google, nebius
 from modelplane.controllers.clusters.identities import Exchange
 

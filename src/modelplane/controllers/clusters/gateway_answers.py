@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from modelplane.api.conditions.reasons import InferenceClusterCondition
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object, kind_name
-from modelplane.api.reasons import InferenceClusterCondition
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import is_true

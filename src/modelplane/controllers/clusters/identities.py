@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from modelplane.api.cluster_origin import IdentityType
+from modelplane.api.clouds.cluster_origin import IdentityType
 from modelplane.controllers.back_off import delay_s
 from modelplane.controllers.runnable import Runnable
 

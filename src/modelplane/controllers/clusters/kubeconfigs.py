@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from modelplane.api.cluster_origin import ClusterOrigin, IdentityType, KubeconfigSecret
-from modelplane.api.decode import convert
+from modelplane.api.clouds.cluster_origin import ClusterOrigin, IdentityType, KubeconfigSecret
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.decode import convert
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 from modelplane.compose.composition import Unknown

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.cluster_origin import KubeconfigSecret
+from modelplane.api.clouds.cluster_origin import KubeconfigSecret
 from modelplane.api.rejected import Rejected
 from modelplane.controllers.helm import report, storage
 from modelplane.controllers.helm.command import arguments

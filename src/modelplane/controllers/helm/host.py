@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from modelplane.api.cluster_origin import KubeconfigSecret
+from modelplane.api.clouds.cluster_origin import KubeconfigSecret
 from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference
 from modelplane.compose.gateway.installed_gateway import INSTALLER
 from modelplane.controllers import fleet_resources

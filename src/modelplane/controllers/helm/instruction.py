@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.fields import DNS_LABEL, SECRET_KEY, VERSION
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.fields import DNS_LABEL, SECRET_KEY, VERSION
 from modelplane.host.addresses import is_loopback
 
 USUAL_WAIT_S: Final = 300

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from modelplane.api.conditions.reason_meanings import ALARMING
+from modelplane.api.conditions.reasons import ModelReplicaReason
 from modelplane.api.meta import Object
 from modelplane.api.names import composed_name
-from modelplane.api.reason_meanings import ALARMING
-from modelplane.api.reasons import ModelReplicaReason
 from modelplane.compose import status
 from modelplane.compose.child_marks import mark
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement

@@ -8,7 +8,8 @@ never sees.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from modelplane.api.clouds import CLUSTER_KINDS
+from modelplane.api.clouds.cloud_rows import CLUSTER_KINDS
+from modelplane.api.clouds.serving_stack import ServingStack, stack_name
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.kinds import Kind, kind_of
@@ -17,7 +18,6 @@ from modelplane.api.meta import SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.names import child_name
 from modelplane.api.namespaces import reserved
 from modelplane.api.rejected import Rejected
-from modelplane.api.serving_stack import ServingStack, stack_name
 from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference

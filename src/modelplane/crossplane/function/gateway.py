@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from modelplane.api.conditions.reasons import ModelServiceCondition, ModelServiceReason
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.api.reasons import ModelServiceCondition, ModelServiceReason
 from modelplane.compose.composition import Request, Requirement, Unknown
 from modelplane.compose.gateway import envoy_pods, fleet_gateway, gateway_keys
 from modelplane.compose.gateway.inference_gateway import CLUSTERS

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from modelplane.api.decode import InvalidObject
 from modelplane.api.meta import Object
+from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.composition import Unknown
 from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.companions import NAMESPACE, PREFIX

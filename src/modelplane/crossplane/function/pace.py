@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from modelplane.api.decode import decode_as
+from modelplane.api.conditions.reason_meanings import ALARMING
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reason_meanings import ALARMING
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.conditions import READY, SYNCED, Condition
 from modelplane.compose.deployment.rollout.rollout import is_draining, same_spec

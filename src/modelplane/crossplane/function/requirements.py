@@ -10,8 +10,8 @@ from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from modelplane.api.cluster_origin import Source
-from modelplane.api.decode import InvalidObject
+from modelplane.api.clouds.cluster_origin import Source
+from modelplane.api.conditions.reasons import InferenceClusterCondition
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.kinds import Kind, kind_of
@@ -20,8 +20,8 @@ from modelplane.api.meta import SYSTEM_NAMESPACE, Model, Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import InferenceClusterCondition
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose import definition_owner
 from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.cluster.cluster_kubeconfig import (

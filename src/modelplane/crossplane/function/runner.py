@@ -15,12 +15,12 @@ import msgspec
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from google.protobuf.message import DecodeError
 
-from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.composition import Blocked, Composition, Desired, Request, Requirement
 from modelplane.compose.gateway import fleet_gateway, gateway_keys

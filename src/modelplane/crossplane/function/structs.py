@@ -12,8 +12,8 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from google.protobuf.struct_pb2 import Struct, Value
 
-from modelplane.api.decode import InvalidObject
 from modelplane.api.meta import GROUP, Object
+from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.memo import PerVersion
 from modelplane.crossplane.function.messages import ShallowList, ShallowStruct, ShallowValue
 

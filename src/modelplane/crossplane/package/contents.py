@@ -11,7 +11,7 @@ prerequisites, which an operator applies.
 from dataclasses import dataclass
 
 from modelplane.api.kinds import Kind
-from modelplane.api.xrd import xrd
+from modelplane.api.schema.xrd import xrd
 from modelplane.compose.clouds.provider import CONTRIB
 from modelplane.compose.kinds import COMPOSED as SHIPPED
 from modelplane.crossplane.package.addresses import (

@@ -4,7 +4,7 @@ import ipaddress
 from dataclasses import replace
 from typing import Any
 
-from modelplane.api.rate_limit_service import RateLimitService
+from modelplane.api.fields.requests.rate_limit_service import RateLimitService
 from modelplane.gateway.envoy import endpoint_pickers, mutual_tls, rate_limits, rewrite, tokens
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Backend, EndpointPicker, Listener

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane import cel
-from modelplane.api.devices import Device, DeviceCapacity
+from modelplane.api.fields.cluster.devices import Device, DeviceCapacity
 from modelplane.cel import AttributeValue
 from modelplane.install.registration.observed import DeviceClass, Node, Published, attribute
 

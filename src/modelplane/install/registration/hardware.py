@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modelplane.api import labels
-from modelplane.api.devices import Device
+from modelplane.api.fields.cluster.devices import Device
+from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint
 from modelplane.api.inference_class import InferenceClass, InferenceClassSpec
 from modelplane.api.listing import listing, number_of
 from modelplane.api.meta import ObjectMeta
-from modelplane.api.node_pools import NodePool, NodeTaint
 from modelplane.catalogue.entries import Catalogue
 from modelplane.install.registration import devices as device_kinds
 from modelplane.install.registration import known

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from modelplane.api.devices import Claim, Device, DeviceAttribute, DeviceCapacity
+from modelplane.api.fields.cluster.devices import Claim, Device, DeviceAttribute, DeviceCapacity
 from modelplane.api.inference_class import InferenceClass
 from modelplane.catalogue.descriptions import memory_mi
 from modelplane.catalogue.entries import Card, Catalogue, Machine

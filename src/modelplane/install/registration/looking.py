@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
-from modelplane.api.untyped import as_list, value_at
+from modelplane.api.schema.untyped import as_list, value_at
 from modelplane.install.registration.observed import (
     MOST_CLASSES,
     MOST_NODES,

@@ -10,11 +10,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modelplane.api import labels
-from modelplane.api.devices import DeviceAttribute
-from modelplane.api.fields import DNS_SUBDOMAIN, DRIVER_NAME, LABEL_VALUE, QUALIFIED_NAME, QUANTITY, SEMVER
+from modelplane.api.fields.cluster.devices import DeviceAttribute
+from modelplane.api.fields.cluster.node_pools import NodeTaint, NodeTaintEffect
 from modelplane.api.meta import Object
-from modelplane.api.node_pools import NodeTaint, NodeTaintEffect
-from modelplane.api.untyped import as_list, as_map, value_at
+from modelplane.api.schema.fields import (
+    DNS_SUBDOMAIN,
+    DRIVER_NAME,
+    LABEL_VALUE,
+    QUALIFIED_NAME,
+    QUANTITY,
+    SEMVER,
+)
+from modelplane.api.schema.untyped import as_list, as_map, value_at
 from modelplane.cel import AttributeValue, Version
 
 MOST_NODES: Final = 5000

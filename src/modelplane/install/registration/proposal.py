@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from modelplane.api import labels
-from modelplane.api.cluster_origin import ClusterOrigin, Existing, KubeconfigSecret, Source
-from modelplane.api.decode import encode
+from modelplane.api.clouds.cluster_origin import ClusterOrigin, Existing, KubeconfigSecret, Source
+from modelplane.api.fields.cluster.stack_components import ServingProfile
+from modelplane.api.fields.cluster.usable_capacity import CapacitySource
 from modelplane.api.inference_cluster import InferenceCluster, InferenceClusterSpec
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import SYSTEM_NAMESPACE, ObjectMeta
-from modelplane.api.stack_components import ServingProfile
-from modelplane.api.usable_capacity import CapacitySource
+from modelplane.api.schema.decode import encode
 from modelplane.catalogue.entries import Catalogue
 from modelplane.install import inference_cluster
 from modelplane.install.registration.hardware import Hardware, hardware

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from modelplane.api import labels
-from modelplane.api.cluster_origin import Source
+from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
 from modelplane.compose.definition_owner import crossplane_owns

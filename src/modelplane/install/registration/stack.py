@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from modelplane.api.fields.cluster.stack_components import ComponentName, ComponentSettings, ServingProfile
 from modelplane.api.inference_cluster import ServingStack
 from modelplane.api.listing import number_of
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
-from modelplane.api.stack_components import ComponentName, ComponentSettings, ServingProfile
 from modelplane.compose.cluster import cluster_stack
 from modelplane.compose.cluster.cluster_namespace import MADE
 from modelplane.compose.serving_stack import gateway

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.containers import ROUTING_SIDECAR
+from modelplane.api.fields.pods.containers import ROUTING_SIDECAR
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_replica import ModelReplica
 from modelplane.kube import resources

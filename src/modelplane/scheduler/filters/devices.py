@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from modelplane.api.devices import Claim
+from modelplane.api.fields.cluster.devices import Claim
 from modelplane.cel import Match, NoMatch, Quantity
 from modelplane.scheduler.backtracking import Backtracking, numbered
 from modelplane.scheduler.demand import Demand

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from modelplane.api.pod_keys import VARIABLE, refused
+from modelplane.api.fields.pods.pod_keys import VARIABLE, refused
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from modelplane.api import labels
-from modelplane.api.regions import listed, place
+from modelplane.api.fields.requests.regions import listed, place
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from modelplane.api.containers import Container
-from modelplane.api.decode import decode_as
-from modelplane.api.engines import Connector, Phase
+from modelplane.api.fields.pods.containers import Container
+from modelplane.api.fields.pods.engines import Connector, Phase
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.decode import decode_as
 from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import nearest
 from modelplane.compose.replica.backends.connectors import CONNECTORS, arguments, refusal

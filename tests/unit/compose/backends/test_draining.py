@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.api.containers import Container
+from modelplane.api.fields.pods.containers import Container
 from modelplane.compose.replica.backends.draining import Draining, draining
 
 FINISHES = Draining()

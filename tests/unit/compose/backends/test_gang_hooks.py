@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.api.containers import Container
+from modelplane.api.fields.pods.containers import Container
 from modelplane.compose.composition import Desired
 from modelplane.compose.replica.backends import gang_hooks
 from support.replicas import composed, engine, gang, member, replica

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.containers import Container
-from modelplane.api.decode import convert
+from modelplane.api.fields.pods.containers import Container
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.decode import convert
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import is_behind, is_ready
 from modelplane.compose.replica.backends import kserve_limits

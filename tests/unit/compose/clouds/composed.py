@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelplane.api.decode import decode_as
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.clouds import flow
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.composition import Composition, Desired, Request

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.cluster_origin import Source
+from modelplane.api.clouds.cluster_origin import Source
 from modelplane.compose.clouds import flow
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Composition, Desired, Keep, Unknown

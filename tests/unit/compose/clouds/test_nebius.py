@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.cluster_origin import Source
+from modelplane.api.clouds.cluster_origin import Source
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Composition, Unknown
 from unit.compose.clouds.composed import composed, manifests, said

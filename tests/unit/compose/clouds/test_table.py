@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.clouds import CLUSTER_KINDS, Cloud
-from modelplane.api.cluster_origin import Source
-from modelplane.api.decode import decode_as
-from modelplane.api.gke_cluster import GKECluster
+from modelplane.api.clouds.cloud_rows import CLUSTER_KINDS, Cloud
+from modelplane.api.clouds.cluster_origin import Source
+from modelplane.api.clouds.gke_cluster import GKECluster
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.clouds import flow
 from modelplane.compose.clouds.provider import Account, ManagedKind, Provider
 from modelplane.compose.clouds.recipe import Recipe

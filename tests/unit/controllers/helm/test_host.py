@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.cluster_origin import KubeconfigSecret
+from modelplane.api.clouds.cluster_origin import KubeconfigSecret
 from modelplane.controllers.helm.host import Host
 from modelplane.controllers.helm.process import Program
 

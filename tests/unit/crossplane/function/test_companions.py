@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 from typing import Any
 
-from modelplane.api.decode import decode_as
+from modelplane.api.clouds.serving_stack import ServingStack, stack_name
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_named, kind_of
-from modelplane.api.serving_stack import ServingStack, stack_name
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.composition import Composition, Desired, Guard
 from modelplane.compose.readiness import exists

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend, InferenceGateway
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request, Unknown
 from modelplane.compose.gateway.gateway_keys import KEY
 from modelplane.compose.gateway.inference_gateway import CLUSTERS

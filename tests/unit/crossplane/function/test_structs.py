@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from google.protobuf.struct_pb2 import Struct
 
-from modelplane.api.decode import InvalidObject
+from modelplane.api.schema.decode import InvalidObject
 from modelplane.crossplane.function.structs import (
     Decoder,
     kind_in,

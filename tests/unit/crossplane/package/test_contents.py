@@ -1,5 +1,5 @@
 from modelplane.api.kinds import KINDS
-from modelplane.api.xrd import xrd
+from modelplane.api.schema.xrd import xrd
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.package.addresses import Registry, Version
 from modelplane.crossplane.package.clouds import CLOUDS

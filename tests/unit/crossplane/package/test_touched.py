@@ -4,8 +4,8 @@ from pathlib import Path
 
 import yaml
 
-from modelplane.api.decode import decode_as
 from modelplane.api.kinds import KINDS
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.clouds.table import READ_ACCOUNTS
 from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.kinds import COMPOSERS

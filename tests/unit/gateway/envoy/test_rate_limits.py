@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.rate_limit_service import RateLimitService
+from modelplane.api.fields.requests.rate_limit_service import RateLimitService
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.keys import KeyFile

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from modelplane.api import labels
-from modelplane.api.containers import ROUTING_SIDECAR
+from modelplane.api.fields.pods.containers import ROUTING_SIDECAR
 from modelplane.compose.cluster.cluster_namespace import OURS
 from modelplane.compose.replica.backends.endpoint_picker import PICKER_KEY
 from modelplane.kube.client import Client

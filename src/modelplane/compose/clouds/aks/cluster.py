@@ -3,7 +3,7 @@
 from ipaddress import IPv4Network
 
 from modelplane.api import labels
-from modelplane.api.aks_cluster import AKSCluster
+from modelplane.api.clouds.aks_cluster import AKSCluster
 from modelplane.compose.clouds.aks.kinds import CLUSTER
 from modelplane.compose.clouds.aks.network import group_name, in_group, in_subnet
 from modelplane.compose.clouds.aks.pools import machine, size, system_of

@@ -5,10 +5,10 @@ AKS scales pools itself.
 
 from typing import Any
 
-from modelplane.api.aks_cluster import AKSCluster, AKSFabric
-from modelplane.api.clouds import Cloud
-from modelplane.api.serving_stack import VolumeBinding
-from modelplane.api.stack_components import ComponentName
+from modelplane.api.clouds.aks_cluster import AKSCluster, AKSFabric
+from modelplane.api.clouds.cloud_rows import Cloud
+from modelplane.api.clouds.serving_stack import VolumeBinding
+from modelplane.api.fields.cluster.stack_components import ComponentName
 from modelplane.compose.clouds.inside import Inside, storage
 from modelplane.compose.clouds.site import Site
 

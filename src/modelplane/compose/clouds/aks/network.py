@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelplane.api.aks_cluster import AKSCluster
+from modelplane.api.clouds.aks_cluster import AKSCluster
 from modelplane.compose.clouds.aks.kinds import RESOURCE_GROUP, SUBNET, VIRTUAL_NETWORK
 from modelplane.compose.clouds.site import Parts, Site
 

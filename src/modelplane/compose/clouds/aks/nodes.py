@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.aks_cluster import AKSCluster, AKSNodePool
-from modelplane.api.cloud_cluster import PoolRole
-from modelplane.api.node_pools import SPOT_TAINT, NodeTaint
+from modelplane.api.clouds.aks_cluster import AKSCluster, AKSNodePool
+from modelplane.api.clouds.cloud_cluster import PoolRole
+from modelplane.api.fields.cluster.node_pools import SPOT_TAINT, NodeTaint
 from modelplane.compose.clouds.aks.kinds import NODE_POOL
 from modelplane.compose.clouds.aks.network import group_name, in_subnet
 from modelplane.compose.clouds.aks.pools import machine, size

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelplane.api.aks_cluster import AKSCluster, AKSNodePool
+from modelplane.api.clouds.aks_cluster import AKSCluster, AKSNodePool
 from modelplane.compose.clouds.nodes import SYSTEM, system_pool
 from modelplane.compose.clouds.site import Spec
 

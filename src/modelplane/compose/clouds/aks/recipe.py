@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
-from modelplane.api.aks_cluster import AKSCluster, AKSFabric
-from modelplane.api.cloud_cluster import PoolRole, SecretType
-from modelplane.api.cluster_origin import Source
+from modelplane.api.clouds.aks_cluster import AKSCluster, AKSFabric
+from modelplane.api.clouds.cloud_cluster import PoolRole, SecretType
+from modelplane.api.clouds.cluster_origin import Source
+from modelplane.api.fields.cluster.node_pools import FabricType, NodePool
 from modelplane.api.inference_class import Provisioning
-from modelplane.api.node_pools import FabricType, NodePool
 from modelplane.compose.clouds import address_ranges
 from modelplane.compose.clouds.aks import cluster, inside, network, nodes
 from modelplane.compose.clouds.aks.kinds import ACCOUNT, PROVIDERS, TITLE

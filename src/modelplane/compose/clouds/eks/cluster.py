@@ -1,6 +1,6 @@
 """The cluster itself: the control plane, the kubeconfig, and the add-ons of EKS."""
 
-from modelplane.api.eks_cluster import EKSCluster
+from modelplane.api.clouds.eks_cluster import EKSCluster
 from modelplane.compose.clouds.eks.identity import CLUSTER_ROLE, cluster_name
 from modelplane.compose.clouds.eks.kinds import ADDON, CLUSTER, CLUSTER_AUTH
 from modelplane.compose.clouds.eks.network import private_subnet, public_subnet

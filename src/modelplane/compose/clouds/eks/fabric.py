@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelplane.api.eks_cluster import EKSCluster, EKSFabric
+from modelplane.api.clouds.eks_cluster import EKSCluster, EKSFabric
 from modelplane.compose.clouds.eks.kinds import EGRESS_RULE, INGRESS_RULE, SECURITY_GROUP
 from modelplane.compose.clouds.site import Parts, Site
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from modelplane.api.eks_cluster import EKSCluster
+from modelplane.api.clouds.eks_cluster import EKSCluster
 from modelplane.compose.clouds.eks.kinds import ATTACHMENT, POD_IDENTITY, POLICY, ROLE
 from modelplane.compose.clouds.site import Parts, Site
 

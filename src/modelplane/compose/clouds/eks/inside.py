@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from modelplane.api.clouds import Cloud
-from modelplane.api.eks_cluster import EKSCluster
-from modelplane.api.serving_stack import VolumeBinding
-from modelplane.api.stack_components import ComponentName
+from modelplane.api.clouds.cloud_rows import Cloud
+from modelplane.api.clouds.eks_cluster import EKSCluster
+from modelplane.api.clouds.serving_stack import VolumeBinding
+from modelplane.api.fields.cluster.stack_components import ComponentName
 from modelplane.compose.clouds.eks import fabric, storage
 from modelplane.compose.clouds.eks.identity import cluster_name
 from modelplane.compose.clouds.inside import Inside

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelplane.api.eks_cluster import EKSCluster
+from modelplane.api.clouds.eks_cluster import EKSCluster
 from modelplane.compose.clouds.eks.kinds import (
     EIP,
     INTERNET_GATEWAY,

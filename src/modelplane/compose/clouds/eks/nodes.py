@@ -3,8 +3,8 @@
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.cloud_cluster import PoolRole
-from modelplane.api.eks_cluster import EKSCluster, EKSFabric, EKSNodePool
+from modelplane.api.clouds.cloud_cluster import PoolRole
+from modelplane.api.clouds.eks_cluster import EKSCluster, EKSFabric, EKSNodePool
 from modelplane.compose.clouds.eks import fabric
 from modelplane.compose.clouds.eks.identity import NODE_ROLE, cluster_name
 from modelplane.compose.clouds.eks.kinds import LAUNCH_TEMPLATE, NODE_GROUP

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from modelplane.api.cloud_cluster import SecretType
-from modelplane.api.cluster_origin import Source
-from modelplane.api.eks_cluster import EKSCluster, EKSFabric
+from modelplane.api.clouds.cloud_cluster import SecretType
+from modelplane.api.clouds.cluster_origin import Source
+from modelplane.api.clouds.eks_cluster import EKSCluster, EKSFabric
+from modelplane.api.fields.cluster.node_pools import FabricType, NodePool
 from modelplane.api.inference_class import Provisioning
-from modelplane.api.node_pools import FabricType, NodePool
 from modelplane.compose.clouds.eks import cluster, fabric, identity, inside, network, nodes, storage, subnets
 from modelplane.compose.clouds.eks.kinds import ACCOUNT, PROVIDERS, TITLE
 from modelplane.compose.clouds.nodes import system_problems

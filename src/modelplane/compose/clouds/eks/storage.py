@@ -1,6 +1,6 @@
 """The storage of an EKS cluster for model caches: an EFS file system with a mount target in each zone."""
 
-from modelplane.api.eks_cluster import EKSCluster
+from modelplane.api.clouds.eks_cluster import EKSCluster
 from modelplane.compose.clouds.eks.kinds import FILE_SYSTEM, INGRESS_RULE, MOUNT_TARGET, SECURITY_GROUP
 from modelplane.compose.clouds.eks.network import private_subnet
 from modelplane.compose.clouds.eks.subnets import zones

@@ -5,7 +5,7 @@ from string import ascii_lowercase
 
 import msgspec
 
-from modelplane.api.eks_cluster import EKSCluster
+from modelplane.api.clouds.eks_cluster import EKSCluster
 from modelplane.compose.clouds import address_ranges
 from modelplane.compose.clouds.site import Site
 

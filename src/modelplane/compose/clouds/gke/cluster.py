@@ -1,6 +1,6 @@
 """The cluster itself: a regional control plane whose nodes are all in pools of their own."""
 
-from modelplane.api.gke_cluster import GKECluster
+from modelplane.api.clouds.gke_cluster import GKECluster
 from modelplane.compose.clouds.gke import project
 from modelplane.compose.clouds.gke.kinds import CLUSTER
 from modelplane.compose.clouds.gke.network import PODS, SERVICES

@@ -1,6 +1,6 @@
 """The identity for access to a GKE cluster: a service account, its key, and its role in the project."""
 
-from modelplane.api.gke_cluster import GKECluster
+from modelplane.api.clouds.gke_cluster import GKECluster
 from modelplane.compose.clouds.gke import project
 from modelplane.compose.clouds.gke.kinds import PROJECT_IAM_MEMBER, SERVICE_ACCOUNT, SERVICE_ACCOUNT_KEY
 from modelplane.compose.clouds.site import Parts, Site, Waiting

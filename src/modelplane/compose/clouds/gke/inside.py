@@ -1,8 +1,8 @@
 """Inside a GKE cluster: the StorageClass of Filestore. GKE scales pools itself."""
 
-from modelplane.api.clouds import Cloud
-from modelplane.api.gke_cluster import GKECluster
-from modelplane.api.serving_stack import VolumeBinding
+from modelplane.api.clouds.cloud_rows import Cloud
+from modelplane.api.clouds.gke_cluster import GKECluster
+from modelplane.api.clouds.serving_stack import VolumeBinding
 from modelplane.compose.clouds.inside import Inside, storage
 from modelplane.compose.clouds.site import Site
 

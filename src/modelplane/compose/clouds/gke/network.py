@@ -1,6 +1,6 @@
 """The network of a GKE cluster: a VPC with one subnet, and ranges in it for pods and Services."""
 
-from modelplane.api.gke_cluster import GKECluster
+from modelplane.api.clouds.gke_cluster import GKECluster
 from modelplane.compose.clouds.gke import project
 from modelplane.compose.clouds.gke.kinds import NETWORK, SUBNETWORK
 from modelplane.compose.clouds.site import Parts, Site

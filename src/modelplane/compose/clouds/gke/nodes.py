@@ -6,8 +6,8 @@ Counts are over all zones of a pool. Where GKE counts nodes of each zone, they a
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.cloud_cluster import PoolRole
-from modelplane.api.gke_cluster import GKECluster, GKENodePool
+from modelplane.api.clouds.cloud_cluster import PoolRole
+from modelplane.api.clouds.gke_cluster import GKECluster, GKENodePool
 from modelplane.compose.clouds.gke import project
 from modelplane.compose.clouds.gke.cluster import LONGEST_NAME, cluster_name
 from modelplane.compose.clouds.gke.kinds import NODE_POOL

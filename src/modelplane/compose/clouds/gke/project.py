@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelplane.api.gke_cluster import GKECluster
+from modelplane.api.clouds.gke_cluster import GKECluster
 from modelplane.compose.clouds.site import ACCOUNT_KEY, Site
 
 UNKNOWN = "the project: set spec.project, or the projectID of the provider configuration"

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from modelplane.api.cloud_cluster import SecretType
-from modelplane.api.cluster_origin import Source
-from modelplane.api.gke_cluster import GKECluster
+from modelplane.api.clouds.cloud_cluster import SecretType
+from modelplane.api.clouds.cluster_origin import Source
+from modelplane.api.clouds.gke_cluster import GKECluster
+from modelplane.api.fields.cluster.node_pools import NodePool
 from modelplane.api.inference_class import Provisioning
-from modelplane.api.node_pools import NodePool
 from modelplane.compose.clouds import address_ranges
 from modelplane.compose.clouds.gke import cluster, identity, inside, network, nodes, project, storage
 from modelplane.compose.clouds.gke.kinds import ACCOUNT, PROVIDERS, TITLE

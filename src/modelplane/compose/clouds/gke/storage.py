@@ -1,6 +1,6 @@
 """The storage of a GKE cluster for model caches: Filestore, whose API the project has to have."""
 
-from modelplane.api.gke_cluster import GKECluster
+from modelplane.api.clouds.gke_cluster import GKECluster
 from modelplane.compose.clouds.gke import project
 from modelplane.compose.clouds.gke.kinds import PROJECT_SERVICE
 from modelplane.compose.clouds.site import Parts, Site

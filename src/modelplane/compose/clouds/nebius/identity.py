@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from modelplane.api.cloud_cluster import SecretType
-from modelplane.api.nebius_cluster import NebiusCluster
+from modelplane.api.clouds.cloud_cluster import SecretType
+from modelplane.api.clouds.nebius_cluster import NebiusCluster
 from modelplane.compose.clouds.site import ACCOUNT_KEY, Site
 
 FROM_SECRET = "Secret"  # noqa: S105  the word, not a secret

@@ -3,10 +3,10 @@
 Nebius scales pools itself.
 """
 
-from modelplane.api.clouds import Cloud
-from modelplane.api.nebius_cluster import NebiusCluster
-from modelplane.api.serving_stack import VolumeBinding
-from modelplane.api.stack_components import ComponentName
+from modelplane.api.clouds.cloud_rows import Cloud
+from modelplane.api.clouds.nebius_cluster import NebiusCluster
+from modelplane.api.clouds.serving_stack import VolumeBinding
+from modelplane.api.fields.cluster.stack_components import ComponentName
 from modelplane.compose.clouds.inside import Inside, storage
 from modelplane.compose.clouds.site import Site
 

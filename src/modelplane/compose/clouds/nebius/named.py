@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelplane.api.nebius_cluster import NebiusCluster
+from modelplane.api.clouds.nebius_cluster import NebiusCluster
 from modelplane.compose.clouds.provider import ManagedKind
 from modelplane.compose.clouds.site import Site, Spec
 from modelplane.compose.composition import Desired

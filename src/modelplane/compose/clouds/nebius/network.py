@@ -1,6 +1,6 @@
 """The network of a Nebius cluster: one subnet, with addresses of the pools of its network."""
 
-from modelplane.api.nebius_cluster import NebiusCluster
+from modelplane.api.clouds.nebius_cluster import NebiusCluster
 from modelplane.compose.clouds.nebius.kinds import NETWORK, SUBNET
 from modelplane.compose.clouds.nebius.named import named
 from modelplane.compose.clouds.site import Parts, Site

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.cloud_cluster import PoolRole
-from modelplane.api.nebius_cluster import NebiusCluster, NebiusNodePool
-from modelplane.api.node_pools import NodeTaint
+from modelplane.api.clouds.cloud_cluster import PoolRole
+from modelplane.api.clouds.nebius_cluster import NebiusCluster, NebiusNodePool
+from modelplane.api.fields.cluster.node_pools import NodeTaint
 from modelplane.compose.clouds.nebius.fabric import membership
 from modelplane.compose.clouds.nebius.kinds import NODE_GROUP
 from modelplane.compose.clouds.nebius.named import named

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from modelplane.api.cloud_cluster import SecretType
-from modelplane.api.cluster_origin import Source
-from modelplane.api.fields import DNS_LABEL
+from modelplane.api.clouds.cloud_cluster import SecretType
+from modelplane.api.clouds.cluster_origin import Source
+from modelplane.api.clouds.nebius_cluster import NebiusCluster, NebiusFabricType
+from modelplane.api.fields.cluster.node_pools import FabricType, NodePool
 from modelplane.api.inference_class import Provisioning
-from modelplane.api.nebius_cluster import NebiusCluster, NebiusFabricType
-from modelplane.api.node_pools import FabricType, NodePool
+from modelplane.api.schema.fields import DNS_LABEL
 from modelplane.compose.clouds.nebius import cluster, fabric, identity, inside, network, nodes, storage
 from modelplane.compose.clouds.nebius.kinds import ACCOUNT, PROVIDERS, TITLE
 from modelplane.compose.clouds.nodes import first_size_problems, system_problems, zone_problems

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelplane.api.nebius_cluster import NebiusCluster
+from modelplane.api.clouds.nebius_cluster import NebiusCluster
 from modelplane.compose.clouds.nebius.kinds import FILE_SYSTEM
 from modelplane.compose.clouds.nebius.named import named
 from modelplane.compose.clouds.site import Parts, Site

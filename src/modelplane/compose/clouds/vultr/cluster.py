@@ -1,6 +1,6 @@
 """The cluster itself: the control plane, and the system pool, which Vultr has in it."""
 
-from modelplane.api.vultr_cluster import VultrCluster
+from modelplane.api.clouds.vultr_cluster import VultrCluster
 from modelplane.compose.clouds.nodes import WITHOUT_LATE_INITIALIZATION, at_first
 from modelplane.compose.clouds.site import Parts, Site
 from modelplane.compose.clouds.vultr.kinds import CLUSTER

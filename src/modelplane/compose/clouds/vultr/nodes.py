@@ -1,6 +1,6 @@
 """The nodes of a Vultr cluster: a pool for each of the settings but the system pool."""
 
-from modelplane.api.vultr_cluster import VultrCluster
+from modelplane.api.clouds.vultr_cluster import VultrCluster
 from modelplane.compose.clouds.nodes import WITHOUT_LATE_INITIALIZATION, at_first, others
 from modelplane.compose.clouds.site import Parts, Site, Waiting
 from modelplane.compose.clouds.vultr.kinds import NODE_POOL

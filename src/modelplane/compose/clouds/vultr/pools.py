@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.cloud_cluster import PoolRole
-from modelplane.api.node_pools import NodeTaint
-from modelplane.api.vultr_cluster import VultrCluster, VultrNodePool
+from modelplane.api.clouds.cloud_cluster import PoolRole
+from modelplane.api.clouds.vultr_cluster import VultrCluster, VultrNodePool
+from modelplane.api.fields.cluster.node_pools import NodeTaint
 from modelplane.compose.clouds.nodes import GPU_TAINT, system_pool
 from modelplane.compose.clouds.site import Spec
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from modelplane.api.cloud_cluster import PoolRole, SecretType
-from modelplane.api.cluster_origin import Source
+from modelplane.api.clouds.cloud_cluster import PoolRole, SecretType
+from modelplane.api.clouds.cluster_origin import Source
+from modelplane.api.clouds.vultr_cluster import VultrCluster
+from modelplane.api.fields.cluster.node_pools import NodePool
 from modelplane.api.inference_class import Provisioning
-from modelplane.api.node_pools import NodePool
-from modelplane.api.vultr_cluster import VultrCluster
 from modelplane.compose.clouds.nodes import SYSTEM, first_size_problems, system_problems, zone_problems
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.site import Site

@@ -12,7 +12,7 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
-from modelplane.api.untyped import as_list, as_map, value_at
+from modelplane.api.schema.untyped import as_list, as_map, value_at
 from modelplane.compose.cluster.node_notices import NodeNotice, notice
 
 FACTS: Final = "facts"

@@ -10,10 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from modelplane.api.inference_cluster import GPUPool
-from modelplane.api.listing import in_order, number_of
-from modelplane.api.node_pools import Accounting
-from modelplane.api.usable_capacity import (
+from modelplane.api.fields.cluster.node_pools import Accounting
+from modelplane.api.fields.cluster.usable_capacity import (
     MAX_TERMS,
     NODES,
     CapacityTerm,
@@ -22,6 +20,8 @@ from modelplane.api.usable_capacity import (
     MissingDevices,
     UsableCapacity,
 )
+from modelplane.api.inference_cluster import GPUPool
+from modelplane.api.listing import in_order, number_of
 from modelplane.compose.cluster.capacity.observed_capacity import Observation
 
 SETTLES_S: Final = 60

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from modelplane.api.devices import Device, DeviceAttribute
+from modelplane.api.fields.cluster.devices import Device, DeviceAttribute
 from modelplane.cel import QuantityError, quantity
 from modelplane.compose.cluster.capacity.capacity_facts import DeviceFacts
 

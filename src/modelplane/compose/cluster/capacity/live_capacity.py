@@ -12,14 +12,14 @@ import msgspec
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, convert, decode_as
+from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
+from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
+from modelplane.api.fields.cluster.usable_capacity import CapacitySource
 from modelplane.api.inference_cluster import GPUPool, InferenceCluster
 from modelplane.api.listing import in_order
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import InferenceClusterCondition as Type
-from modelplane.api.reasons import InferenceClusterReason as Reason
-from modelplane.api.usable_capacity import CapacitySource
+from modelplane.api.schema.decode import InvalidObject, convert, decode_as
 from modelplane.compose.cluster.capacity import capacity_status
 from modelplane.compose.cluster.capacity.capacity_facts import facts_of
 from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, Unclear, observe

@@ -20,10 +20,10 @@ from typing import TypeAlias
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.devices import Claim, Device
+from modelplane.api.fields.cluster.devices import Claim, Device
+from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaintEffect
+from modelplane.api.fields.cluster.usable_capacity import NODES, Loss
 from modelplane.api.listing import number_of
-from modelplane.api.node_pools import NodePool, NodeTaintEffect
-from modelplane.api.usable_capacity import NODES, Loss
 from modelplane.compose.cluster.capacity.capacity_facts import (
     ClaimFacts,
     DeviceFacts,

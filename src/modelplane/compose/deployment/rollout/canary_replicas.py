@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.canary import CanaryPhase
+from modelplane.api.fields.deployment.canary import CanaryPhase
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.deployment.rollout.canary import Canary, has_revision

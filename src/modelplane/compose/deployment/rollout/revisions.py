@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.engines import Serving
+from modelplane.api.fields.pods.engines import Serving
 from modelplane.api.meta import LocalReference, Object
 from modelplane.api.model_deployment import ModelDeployment, ReplicaSpec
 from modelplane.compose.composition import Desired, Keep, keep_all

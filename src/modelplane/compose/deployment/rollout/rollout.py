@@ -18,13 +18,13 @@ from typing import Final
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.fields.deployment.rollout import RolloutSettings
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment, ReplicaTemplate
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import ModelReplicaCondition as Type
-from modelplane.api.reasons import ModelReplicaReason as Reason
-from modelplane.api.rollout import RolloutSettings
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cluster.reachability import reported_by
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of, holds

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from modelplane import scheduler
+from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelReplicaCondition
+from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.fields.deployment.rollout import RolloutSettings, RolloutStatus
 from modelplane.api.listing import number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
-from modelplane.api.reasons import ModelDeploymentReason as Reason
-from modelplane.api.rollout import RolloutSettings, RolloutStatus
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment.rollout import canary_progress

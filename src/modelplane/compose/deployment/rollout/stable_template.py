@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 from modelplane import scheduler
-from modelplane.api.decode import InvalidObject, convert
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, ReplicaSpec, ReplicaTemplate
+from modelplane.api.schema.decode import InvalidObject, convert
 from modelplane.compose.composition import Request, Requirement
 from modelplane.compose.deployment import fleet
 from modelplane.compose.deployment.rollout.canary import Canary

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane.api import labels
-from modelplane.api.engines import Role
+from modelplane.api.fields.pods.engines import Role
+from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.names import DIGITS, child_name
 from modelplane.api.rejected import Rejected
-from modelplane.api.serving_backend import ServingBackend
 from modelplane.compose.replica.backends.workload import Marks, Workload
 from modelplane.compose.workload_kinds import WorkloadKind
 

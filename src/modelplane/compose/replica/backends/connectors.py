@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.containers import Container
-from modelplane.api.engines import Connector, Phase
+from modelplane.api.fields.pods.containers import Container
+from modelplane.api.fields.pods.engines import Connector, Phase
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.rejected import Rejected
 from modelplane.compose.replica.engine_flags import flag, has_script

@@ -13,11 +13,11 @@ from typing import Any, Final
 import yaml
 
 from modelplane.api import labels
-from modelplane.api.containers import Container
-from modelplane.api.engines import Phase
+from modelplane.api.fields.pods.containers import Container
+from modelplane.api.fields.pods.engines import Phase
+from modelplane.api.fields.pods.picker import Picker, Scorer, WeightedScorer
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.picker import Picker, Scorer, WeightedScorer
 from modelplane.compose.composition import Desired
 from modelplane.compose.images import ENDPOINT_PICKER
 from modelplane.compose.readiness import exists, is_ready

@@ -1,6 +1,6 @@
 """Engines of several pods: a LeaderWorkerSet, whose groups start and restart together."""
 
-from modelplane.api.engines import Role
+from modelplane.api.fields.pods.engines import Role
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import PlacedEngine

@@ -15,7 +15,7 @@ listen: a group whose leader has failed is replaced at once.
 
 from typing import Final
 
-from modelplane.api.containers import Container
+from modelplane.api.fields.pods.containers import Container
 
 WAIT_S: Final = 60
 """Longest time for which a worker waits."""

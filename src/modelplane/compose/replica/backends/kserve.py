@@ -14,11 +14,11 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.engines import ENGINE_PORT, Phase, Role
+from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role
+from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.names import child_name
-from modelplane.api.serving_backend import ServingBackend
 from modelplane.compose.cache import cache_volume
 from modelplane.compose.replica.backends.backend import Backend, Claims, shortened
 from modelplane.compose.replica.backends.gang import is_gang

@@ -5,8 +5,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from modelplane.api.containers import PodSpec
-from modelplane.api.engines import MemberPods
+from modelplane.api.fields.pods.containers import PodSpec
+from modelplane.api.fields.pods.engines import MemberPods
 from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.rejected import Rejected

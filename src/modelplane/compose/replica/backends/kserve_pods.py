@@ -8,8 +8,8 @@ handlers are invalid together.
 
 from typing import Any, Final
 
-from modelplane.api.containers import CACHE_PATH, ROUTING_SIDECAR, Container
-from modelplane.api.engines import ENGINE_PORT, Role
+from modelplane.api.fields.pods.containers import CACHE_PATH, ROUTING_SIDECAR, Container
+from modelplane.api.fields.pods.engines import ENGINE_PORT, Role
 from modelplane.api.model_replica import PlacedMember
 from modelplane.compose.replica.backends.draining import is_vllm
 from modelplane.compose.replica.backends.workload import HEALTH_PATH, Workload

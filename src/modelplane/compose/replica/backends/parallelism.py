@@ -2,7 +2,7 @@
 
 from typing import Any, Final, NamedTuple
 
-from modelplane.api.containers import Container
+from modelplane.api.fields.pods.containers import Container
 from modelplane.compose.replica.engine_flags import flag, has
 
 TENSOR: Final = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp")

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing, subject
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.compose.replica.backends import connectors
 from modelplane.compose.replica.backends.gang import is_gang

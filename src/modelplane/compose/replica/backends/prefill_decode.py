@@ -8,8 +8,8 @@ another port. The image is the author's, and so are the flags of the transfer un
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.containers import ROUTING_SIDECAR as SIDECAR_NAME
-from modelplane.api.engines import ENGINE_PORT, Phase
+from modelplane.api.fields.pods.containers import ROUTING_SIDECAR as SIDECAR_NAME
+from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase
 from modelplane.api.model_replica import PlacedEngine
 from modelplane.api.rejected import Rejected
 from modelplane.compose.images import ROUTING_SIDECAR

@@ -8,7 +8,7 @@ the fleet's gateway sends and no engine gets.
 from collections.abc import Iterator
 from typing import Any
 
-from modelplane.api.engines import ENGINE_PORT
+from modelplane.api.fields.pods.engines import ENGINE_PORT
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Desired, Keep

@@ -11,12 +11,12 @@ from typing import Any, Final
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.engines import ENGINE_PORT, Phase, Role
+from modelplane.api.fields.cluster.node_pools import NodeTaint
+from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role
+from modelplane.api.fields.pods.pod_scheduler import PodScheduler
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.names import child_name
-from modelplane.api.node_pools import NodeTaint
-from modelplane.api.pod_scheduler import PodScheduler
 from modelplane.compose.readiness import condition_of
 
 HEALTH_PATH = "/health"

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.containers import (
+from modelplane.api.fields.pods.containers import (
     CACHE,
     CACHE_PATH,
     SHARED_MEMORY,
@@ -20,10 +20,10 @@ from modelplane.api.containers import (
     CommonContainer,
     PodSpec,
 )
-from modelplane.api.engines import ENGINE_PORT, Role
+from modelplane.api.fields.pods.engines import ENGINE_PORT, Role
+from modelplane.api.fields.pods.variables import EnvVar
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedMember
-from modelplane.api.variables import EnvVar
 from modelplane.compose.cache import cache_volume
 from modelplane.compose.replica import engine_variables
 from modelplane.compose.replica.backends import connectors, gang_hooks, prefill_decode

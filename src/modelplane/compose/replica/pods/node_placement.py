@@ -8,9 +8,9 @@ communicating pods together, and never keep a pod pending.
 from typing import Any, Final
 
 from modelplane.api import labels
-from modelplane.api.engines import Role
+from modelplane.api.fields.cluster.node_pools import NodeTaint, NodeTaintEffect
+from modelplane.api.fields.pods.engines import Role
 from modelplane.api.model_replica import PlacedMember
-from modelplane.api.node_pools import NodeTaint, NodeTaintEffect
 from modelplane.compose.replica.backends.workload import Workload
 
 _HOST = "kubernetes.io/hostname"

@@ -1,0 +1,1 @@
+"""Clouds: the kinds of their clusters, the settings of each, and the stack that serves on one."""

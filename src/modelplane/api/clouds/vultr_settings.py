@@ -1,0 +1,37 @@
+"""Settings of a cluster on Vultr: the same for an InferenceCluster and its VultrCluster."""
+
+from typing import Annotated
+
+from modelplane.api.clouds.cloud_settings import CloudCredentials
+from modelplane.api.fields.cluster.node_pools import MAX_CLOUD_POOL_NODES
+from modelplane.api.meta import Model
+from modelplane.api.schema.fields import VERSION, about
+
+
+class VultrSystemPool(Model):
+    """Nodes for everything but models."""
+
+    plan: Annotated[str, about("Plan of the nodes.", min_length=1, max_length=63)] = "vc2-6c-16gb"
+    min_node_count: Annotated[int, about("Fewest nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
+    max_node_count: Annotated[int, about("Most nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 2
+
+
+class VultrSettings(Model):
+    """Settings of a cluster on Vultr Kubernetes Engine."""
+
+    region: Annotated[str, about("Region, such as ewr.", min_length=1, max_length=32)]
+    kubernetes_version: Annotated[
+        str,
+        about(
+            "Version of the Kubernetes Engine, with its build suffix.",
+            min_length=1,
+            max_length=32,
+            pattern=VERSION,
+        ),
+    ] = "v1.36.1+3"
+    credentials: CloudCredentials | None = None
+    high_availability: Annotated[
+        bool,
+        about("True: several control planes, which Vultr bills. Set when the cluster is created."),
+    ] = True
+    system_pool: Annotated[VultrSystemPool, about("Nodes for everything but models.")] = VultrSystemPool()

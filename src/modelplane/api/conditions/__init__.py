@@ -1,0 +1,1 @@
+"""Conditions: their types and reasons, and what each reason means."""

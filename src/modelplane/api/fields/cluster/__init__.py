@@ -1,0 +1,1 @@
+"""Fields of a cluster: its pools, its devices, and what takes them away."""

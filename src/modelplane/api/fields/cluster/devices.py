@@ -1,0 +1,176 @@
+"""Devices of nodes and device requests of pods, as in DRA.
+
+A class publishes devices, a cluster's status repeats them for each of its pools, a deployment requests some
+by CEL, and a replica carries the resolved requests. Attribute and capacity names follow DRA (KEP-4381): a
+name without a domain belongs to the device's driver, ``domain/name`` to another domain.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import field
+
+from modelplane.api.meta import Model
+from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, DRIVER_NAME, QUANTITY, SEMVER, Rule, about
+
+
+class Claim(StrEnum):
+    """Way in which pods get a device."""
+
+    DRA = "DRA"
+    SYNTHETIC = "Synthetic"
+
+
+class DeviceAttribute(Model):
+    """A typed value: exactly one of the fields is set."""
+
+    __rules__ = (
+        Rule(
+            "[has(self.string), has(self.version), has(self.bool), has(self.int)]"
+            ".filter(given, given).size() == 1",
+            "set exactly one of string, version, bool and int",
+        ),
+    )
+
+    string: Annotated[str, about("A string, such as an architecture.", max_length=253)] | None = None
+    version: (
+        Annotated[
+            str,
+            about("A semantic version with all three parts, such as 9.0.0.", max_length=32, pattern=SEMVER),
+        ]
+        | None
+    ) = None
+    boolean: Annotated[bool, about("A boolean.")] | None = field(default=None, name="bool")
+    integer: Annotated[int, about("A 64-bit number.")] | None = field(default=None, name="int")
+
+
+class DeviceCapacity(Model):
+    """An amount."""
+
+    value: Annotated[
+        str,
+        about(
+            "A Kubernetes quantity such as 81559Mi. Publish what the driver reports, not the nominal size.",
+            min_length=1,
+            max_length=32,
+            pattern=QUANTITY,
+        ),
+    ]
+
+
+_ATTRIBUTE_NAMES = Rule(
+    "self.all(key, key.matches('^([a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}$'))",
+    "a name is a C identifier of at most 32 characters, such as memory, after an optional domain and a slash",
+)
+
+
+class Device(Model):
+    """One type of device, of which every node of the class has ``count``."""
+
+    __rules__ = (
+        Rule(
+            "self.claim != 'DRA' || has(self.deviceClassName)",
+            "deviceClassName is required when claim is DRA: name the DeviceClass that pods claim through, "
+            "or set claim to Synthetic",
+        ),
+    )
+
+    name: Annotated[
+        str,
+        about(
+            "Name of the device within the class, such as gpu or nic. Requests need not use the same name.",
+            min_length=1,
+            max_length=63,
+            pattern=DNS_LABEL,
+        ),
+    ]
+    claim: Annotated[
+        Claim,
+        about(
+            "DRA: pods claim the device through a ResourceClaim. "
+            "Synthetic: the device only affects placement."
+        ),
+    ] = Claim.DRA
+    driver: Annotated[
+        str,
+        about(
+            "DRA driver of the device, and the domain of its attributes and capacity that name none.",
+            min_length=1,
+            max_length=253,
+            pattern=DRIVER_NAME,
+        ),
+    ]
+    device_class_name: (
+        Annotated[
+            str,
+            about(
+                "DRA DeviceClass to claim through. Ignored for a Synthetic device.",
+                min_length=1,
+                max_length=253,
+                pattern=DNS_SUBDOMAIN,
+            ),
+        ]
+        | None
+    ) = None
+    count: Annotated[int, about("Number of these devices on each node.", ge=1, le=64)] = 1
+    attributes: Annotated[
+        Mapping[str, DeviceAttribute],
+        about(
+            "Attributes, which selectors read as device.attributes, by name or domain/name.",
+            max_length=32,
+            rules=(_ATTRIBUTE_NAMES,),
+        ),
+    ] = {}
+    capacity: Annotated[
+        Mapping[str, DeviceCapacity],
+        about(
+            "Capacities, which selectors read as device.capacity, by name or domain/name.",
+            max_length=32,
+            rules=(_ATTRIBUTE_NAMES,),
+        ),
+    ] = {}
+
+
+class DeviceSelector(Model):
+    """A condition that a device must meet."""
+
+    cel: Annotated[
+        str,
+        about(
+            "A CEL expression over one device, as in a DRA device request: it reads device.driver, "
+            "device.attributes and device.capacity and returns true or false.",
+            min_length=1,
+            max_length=10240,
+        ),
+    ]
+
+
+class DeviceRequest(Model):
+    """A number of identical devices that each pod needs from its node."""
+
+    name: Annotated[
+        str,
+        about(
+            "Name of the request, also in the ResourceClaim.", min_length=1, max_length=63, pattern=DNS_LABEL
+        ),
+    ]
+    count: Annotated[int, about("Number of matching devices that each pod needs.", ge=1, le=64)] = 1
+    selectors: Annotated[
+        tuple[DeviceSelector, ...],
+        about("Conditions, all of which a device must meet.", min_length=1, max_length=8, atomic=True),
+    ]
+
+
+class NodeSelector(Model):
+    """A pod's requirements of its node."""
+
+    devices: Annotated[
+        tuple[DeviceRequest, ...],
+        about(
+            "Devices that each pod needs. One node pool must satisfy every entry.",
+            min_length=1,
+            max_length=16,
+            keys=("name",),
+        ),
+    ]

@@ -1,0 +1,93 @@
+"""Usable capacity of a pool: what is declared, lowered by what is observed in the cluster."""
+
+import datetime as dt
+from enum import StrEnum
+from typing import Annotated
+
+from modelplane.api.meta import Model
+from modelplane.api.schema.fields import about
+
+
+class CapacitySource(StrEnum):
+    """Source of the capacity that new replicas may use."""
+
+    DECLARED = "Declared"
+    OBSERVED = "Observed"
+
+
+class Loss(StrEnum):
+    """Cause for which new replicas may not use a part of a pool."""
+
+    NODE_ABSENT = "NodeAbsent"
+    NODE_NOT_READY = "NodeNotReady"
+    NODE_UNSCHEDULABLE = "NodeUnschedulable"
+    NODE_EVICTED = "NodeEvicted"
+    NODE_TAINTED = "NodeTainted"
+    DEVICE_ABSENT = "DeviceAbsent"
+    DEVICE_TAINTED = "DeviceTainted"
+    DEVICE_UNHEALTHY = "DeviceUnhealthy"
+    HELD_BY_OTHERS = "HeldByOthers"
+    RECOVERING = "Recovering"
+
+
+NODES = "nodes"
+"""Name of a term that counts nodes instead of devices."""
+
+MAX_TERMS = 32
+"""Terms of a pool, and kinds of nodes that lack devices."""
+
+
+class DeviceCount(Model):
+    """A number of devices of one type."""
+
+    name: Annotated[str, about("Name of the device in the class.", max_length=63)]
+    count: Annotated[int, about("Number of devices.", ge=0)]
+
+
+class MissingDevices(Model):
+    """Usable nodes that lack the same devices."""
+
+    nodes: Annotated[int, about("Number of these nodes.", ge=1)]
+    devices: Annotated[
+        tuple[DeviceCount, ...],
+        about("Devices that each of them lacks.", max_length=16, keys=("name",)),
+    ] = ()
+
+
+class CapacityTerm(Model):
+    """A part of a pool that new replicas may not use, with the cause."""
+
+    reason: Annotated[Loss, about("Cause of the loss.")]
+    name: Annotated[str, about("Name of the device in the class; nodes if nodes are counted.", max_length=63)]
+    count: Annotated[int, about("Number of devices, or of nodes.", ge=1)]
+    detail: Annotated[
+        str, about("Key of the taint, or namespace and name of the pod that holds them.", max_length=512)
+    ] = ""
+
+
+class UsableCapacity(Model):
+    """The part of a pool that new replicas may use."""
+
+    nodes: Annotated[
+        int, about("Nodes that new replicas may use, with those that the pool may grow by.", ge=0)
+    ]
+    growth: Annotated[int, about("Of these nodes, those that an autoscaler may add.", ge=0)] = 0
+    missing: Annotated[
+        tuple[MissingDevices, ...],
+        about(
+            "Devices that some of these nodes lack, if devices are counted.",
+            max_length=MAX_TERMS,
+            atomic=True,
+        ),
+    ] = ()
+    terms: Annotated[
+        tuple[CapacityTerm, ...],
+        about("The rest of the declared capacity, by cause.", max_length=MAX_TERMS, atomic=True),
+    ] = ()
+    rises_at: (
+        Annotated[
+            dt.datetime,
+            about("Time at which recovered capacity counts again. Absent: none is recovering."),
+        ]
+        | None
+    ) = None

@@ -1,0 +1,1 @@
+"""Fields of engines and of their pods."""

@@ -1,0 +1,238 @@
+"""Engines of a replica, and the pods of an engine.
+
+Common to ModelDeployment, which declares them, and ModelReplica, which has them with their placement. The
+topology rules are the same for both.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from modelplane.api import labels
+from modelplane.api.fields.pods.containers import PodSpec
+from modelplane.api.fields.pods.picker import Picker
+from modelplane.api.meta import Model
+from modelplane.api.schema.fields import DNS_LABEL, QUALIFIED_KEYS, LabelValue, Rule, about
+
+ENGINE_PORT = 8000
+"""Port on which a replica's pods serve HTTP."""
+
+
+class ServingMode(StrEnum):
+    """Division of a request: one engine serves it whole, or two engines serve a phase each."""
+
+    UNIFIED = "Unified"
+    PREFILL_DECODE = "PrefillDecode"
+
+
+class Routing(StrEnum):
+    """The component that chooses the pod for a request."""
+
+    SERVICE = "Service"
+    ENDPOINT_PICKER = "EndpointPicker"
+
+
+class Phase(StrEnum):
+    """The half of a request that an engine serves in mode PrefillDecode."""
+
+    PREFILL = "Prefill"
+    DECODE = "Decode"
+
+
+class Role(StrEnum):
+    """The part a pod plays in its engine."""
+
+    STANDALONE = "Standalone"
+    LEADER = "Leader"
+    WORKER = "Worker"
+
+
+RESERVED_PREFIX = Rule(
+    f"self.all(key, !key.startsWith('{labels.PREFIX}'))",
+    f"keys under {labels.PREFIX} are set by Modelplane: use a prefix of your own",
+)
+
+
+class PodMetadata(Model):
+    """Metadata that the author adds to the pods."""
+
+    labels: Annotated[
+        Mapping[str, LabelValue],
+        about(
+            "Labels of the pods. Labels that Modelplane sets take precedence.",
+            max_length=32,
+            rules=(RESERVED_PREFIX, QUALIFIED_KEYS),
+        ),
+    ] = {}
+    annotations: Annotated[
+        Mapping[str, Annotated[str, about("Value of an annotation.", max_length=8192)]],
+        about("Annotations of the pods.", max_length=32, rules=(QUALIFIED_KEYS,)),
+    ] = {}
+
+
+class PodTemplate(Model):
+    """The pods of a member: the part of a pod template that Modelplane leaves to the author."""
+
+    metadata: Annotated[PodMetadata, about("Labels and annotations of the pods.")] = PodMetadata()
+    spec: Annotated[PodSpec, about("The containers, their volumes and their pull Secrets.")]
+
+
+class WorkerSize(Model):
+    """Size of a gang, without its leader."""
+
+    nodes: Annotated[
+        int, about("Number of worker pods, one per node. The leader takes one more node.", ge=1, le=63)
+    ]
+
+
+class Connector(StrEnum):
+    """The mechanism that hands the KV cache from prefill to decode."""
+
+    NIXL = "NIXL"
+    LMCACHE = "LMCache"
+    MOONCAKE = "Mooncake"
+    SGLANG = "SGLang"
+
+
+class Serving(Model):
+    """Serving mode and routing of requests."""
+
+    __rules__ = (
+        Rule(
+            "!has(self.connector) || self.mode == 'PrefillDecode'",
+            "connector belongs to mode PrefillDecode: set that mode or remove connector",
+        ),
+        Rule(
+            "!has(self.picker) || self.mode == 'PrefillDecode' "
+            "|| has(self.routing) && self.routing == 'EndpointPicker'",
+            "picker belongs to routing EndpointPicker: set that routing or remove picker",
+        ),
+        Rule(
+            "!has(self.picker) || self.mode == 'PrefillDecode' "
+            "|| !has(self.picker.prefillScorers) && !has(self.picker.nonCachedTokens)",
+            "prefillScorers and nonCachedTokens belong to mode PrefillDecode: remove them",
+        ),
+        Rule(
+            "self.mode != 'PrefillDecode' || !has(self.routing) || self.routing == 'EndpointPicker'",
+            "mode PrefillDecode routes by endpoint picker: remove routing or set it to EndpointPicker",
+        ),
+    )
+
+    mode: Annotated[
+        ServingMode,
+        about(
+            "Unified: each engine serves whole requests. PrefillDecode: two engines, one for each phase, "
+            "hand the KV cache over."
+        ),
+    ] = ServingMode.UNIFIED
+    routing: (
+        Annotated[
+            Routing,
+            about(
+                "Service: any copy of the replica serves a request. EndpointPicker: a picker chooses one by "
+                "its cached prefixes and its queue. Absent: EndpointPicker for PrefillDecode, else Service."
+            ),
+        ]
+        | None
+    ) = None
+    connector: (
+        Annotated[
+            Connector,
+            about(
+                "How the KV cache gets from prefill to decode, in mode PrefillDecode. Modelplane then adds "
+                "the flags that the author has not set. NIXL, LMCache and Mooncake: connectors of vLLM. "
+                "SGLang: SGLang's own disaggregation. Absent: NIXL, and the flags are the author's."
+            ),
+        ]
+        | None
+    ) = None
+    picker: Annotated[Picker, about("Settings of the endpoint picker, if one chooses the pods.")] | None = (
+        None
+    )
+
+    @property
+    def picks(self) -> bool:
+        """True if an endpoint picker chooses the pod of a request."""
+        return self.mode is ServingMode.PREFILL_DECODE or self.routing is Routing.ENDPOINT_PICKER
+
+
+PHASE_RULES = (
+    Rule(
+        "!(has(self.serving) && self.serving.mode == 'PrefillDecode') || !has(self.engines) || "
+        "(size(self.engines) == 2 "
+        "&& self.engines.exists_one(e, has(e.phase) && e.phase == 'Prefill') "
+        "&& self.engines.exists_one(e, has(e.phase) && e.phase == 'Decode'))",
+        "serving.mode PrefillDecode needs two engines: one with phase Prefill and one with phase Decode",
+    ),
+    Rule(
+        "(has(self.serving) && self.serving.mode == 'PrefillDecode') || !has(self.engines) || "
+        "self.engines.all(e, !has(e.phase))",
+        "phase belongs to serving.mode PrefillDecode: set that mode or remove phase from the engines",
+    ),
+)
+"""On the object that has both ``serving`` and ``engines``."""
+
+ROLE_RULE = Rule(
+    "size(self.members) == 1 ? self.members[0].role == 'Standalone' : "
+    "self.members.exists_one(m, m.role == 'Leader') && self.members.exists_one(m, m.role == 'Worker')",
+    "an engine has either one Standalone member, or one Leader and one Worker",
+)
+"""On an engine."""
+
+WORKER_RULE = Rule(
+    "!has(self.worker) || self.role == 'Worker'",
+    "worker.nodes sizes a gang: set it on the member with role Worker only",
+)
+"""On a member."""
+
+
+SERVICE_NAME_RULES = (
+    Rule(
+        "!self.metadata.name.contains('.')",
+        "metadata.name must not contain a dot: Services are named after it",
+    ),
+    Rule(
+        "self.metadata.name.matches('^[a-z]')",
+        "metadata.name must begin with a letter: Services are named after it",
+    ),
+)
+"""On the object: a Service has the name of a DNS label that begins with a letter (RFC 1035)."""
+
+
+class MemberPods(Model):
+    """Fields of a member before and after placement."""
+
+    role: Annotated[
+        Role,
+        about("Standalone: the engine is this one pod. Leader and Worker: the engine is a gang of both."),
+    ] = Role.STANDALONE
+    worker: (
+        Annotated[WorkerSize, about("Size of the gang, on the Worker. One worker node where absent.")] | None
+    ) = None
+    template: Annotated[PodTemplate, about("The member's pods.")]
+
+    @property
+    def pods(self) -> int:
+        """Number of pods of one copy of the engine that are of this member."""
+        return self.worker.nodes if self.role is Role.WORKER and self.worker else 1
+
+
+class EngineShape(Model):
+    """Fields of an engine before and after placement."""
+
+    name: Annotated[
+        str,
+        about(
+            "Name of the engine, part of the names of its workloads: a DNS label.",
+            min_length=1,
+            max_length=63,
+            pattern=DNS_LABEL,
+        ),
+    ]
+    copies: Annotated[
+        int,
+        about("Number of identical copies of the engine that a replica runs.", ge=1, le=64),
+    ] = 1
+    phase: (
+        Annotated[Phase, about("The phase this engine serves; for serving.mode PrefillDecode only.")] | None
+    ) = None

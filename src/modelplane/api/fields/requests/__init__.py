@@ -1,0 +1,1 @@
+"""Fields about requests: prices, budgets, limits, names and regions."""

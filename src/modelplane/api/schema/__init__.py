@@ -1,0 +1,1 @@
+"""Schemas of the kinds: from types to definitions, and from objects to types."""
