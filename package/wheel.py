@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from wheel_hook import MODULE, PROGRAM
 
-from modelplane.cli.build_progress import BuildProgress
+from modelplane.cli.machine.build_progress import BuildProgress
 from modelplane.local import binary, gateway_module
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -11,7 +11,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.schema.crd import crd
-from modelplane.cli.cleanup import cleanup
+from modelplane.cli.operate.cleanup import cleanup
 from modelplane.controllers import fleet_resources
 from modelplane.crossplane.function.companions import provider_config_name
 from modelplane.crossplane.package.prerequisites import prerequisites

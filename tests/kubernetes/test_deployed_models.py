@@ -11,9 +11,9 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.crd import crd
-from modelplane.cli.deploy_apply import apply_all
 from modelplane.cli.errors import UserError
 from modelplane.cli.live import Live
+from modelplane.cli.models.deploy_apply import apply_all
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.local.applying import until_established

@@ -22,8 +22,8 @@ import psutil
 import pytest
 
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.cli.new_keys import hashed as new_hash
-from modelplane.cli.new_keys import new_key, wire
+from modelplane.cli.models.new_keys import hashed as new_hash
+from modelplane.cli.models.new_keys import new_key, wire
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.keys import KeyTable, key_table
 from modelplane.gateway.table import Backend, Listener, Route, Table

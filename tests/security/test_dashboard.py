@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from yarl import URL
 
-from modelplane.cli.top import screen
+from modelplane.cli.inspect.top import screen
 from modelplane.dashboard.pages import Pages
 from modelplane.dashboard.server import Server
 from support import shown_fleet

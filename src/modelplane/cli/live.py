@@ -13,8 +13,8 @@ import click
 import msgspec
 
 from modelplane.cli.errors import UserError
+from modelplane.cli.machine.running import require_running, runs
 from modelplane.cli.options import home_option
-from modelplane.cli.running import require_running, runs
 from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, home_directory
 
 if TYPE_CHECKING:

@@ -21,54 +21,69 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """One command: its line of help; a hidden one is not listed."""
+    """One command: the folder of its module, and its line of help; a hidden one is not listed."""
 
+    folder: str
     help: str
     hidden: bool = False
 
 
 COMMANDS = {
-    "up": Entry("Start a whole fleet on this machine."),
-    "down": Entry("Stop the fleet on this machine."),
-    "status": Entry("Show the processes, addresses and problems of the fleet on this machine."),
-    "dashboard": Entry("Show a fleet as a web page on this machine."),
-    "mcp": Entry("Serve the documentation and a fleet to AI assistants (MCP)."),
-    "top": Entry("Show a fleet in the terminal, live."),
-    "logs": Entry("Print the log of a process of this machine, or of a model's engines on any cluster."),
-    "chat": Entry("Chat with a model through its service."),
-    "example": Entry("List the examples, print their manifests, or write them to files."),
-    "kubectl": Entry("Run kubectl against the fleet on this machine."),
-    "kubeconfig": Entry("Print the path of the fleet's kubeconfig."),
-    "validate": Entry("Check manifests, without a cluster."),
-    "schema": Entry("Print JSON Schemas of the kinds, for editors and other validators."),
-    "render": Entry("Show the objects that an object would compose, without a cluster."),
-    "plan": Entry("Show where deployments would be placed, without a cluster."),
-    "size": Entry("Compute the memory of a model, and the hardware that can serve it."),
-    "deploy": Entry("Deploy a model by its name: manifests, a plan, and after a yes the objects."),
-    "explain": Entry("Explain the placement, routing and readiness of a deployment, service or replica."),
-    "classes": Entry("List, print or apply the InferenceClasses of known machine types."),
-    "cluster": Entry("Register a cluster that exists with a fleet; cordon, drain and uncordon one."),
-    "rollout": Entry("Show, pause, resume, promote and undo rollouts of deployments."),
-    "key": Entry("Create, list, rotate and revoke API keys."),
-    "usage": Entry("Sum requests, tokens and times by key, service, model, backend or namespace."),
-    "install": Entry("Install Modelplane on a Kubernetes cluster, or print its manifests."),
-    "images": Entry("List the images and charts that an installation pulls, to mirror or pin them."),
-    "uninstall": Entry("Remove Modelplane from a Kubernetes cluster."),
-    "backup": Entry("Save the objects of a fleet's control plane in a file."),
-    "restore": Entry("Write the objects of a backup to an empty control plane."),
-    "cleanup": Entry("Delete the objects of a deleted namespace that remain on inference clusters."),
-    "controller": Entry("Run the controllers against a control plane."),
-    "heartbeat": Entry("Tell a control plane that this cluster lives, as a witness for failover."),
-    "gateway": Entry("Configure the gateway's Envoy from what the controllers publish."),
-    "metrics": Entry("Serve the gateway's counts as external.metrics.k8s.io, for other autoscalers."),
-    "function": Entry("Serve the composition function to Crossplane over gRPC."),
-    "package": Entry("Build, inspect and push the packages that Crossplane installs."),
-    "completion": Entry("Print the script that completes commands and options in a shell."),
-    "agent": Entry("Run the node agent of this machine.", hidden=True),
-    "envoy": Entry("Run the Envoy of this machine.", hidden=True),
-    "supervise": Entry("Keep the processes of a fleet running.", hidden=True),
+    "up": Entry("machine", "Start a whole fleet on this machine."),
+    "down": Entry("machine", "Stop the fleet on this machine."),
+    "status": Entry("machine", "Show the processes, addresses and problems of the fleet on this machine."),
+    "dashboard": Entry("inspect", "Show a fleet as a web page on this machine."),
+    "mcp": Entry("inspect", "Serve the documentation and a fleet to AI assistants (MCP)."),
+    "top": Entry("inspect", "Show a fleet in the terminal, live."),
+    "logs": Entry(
+        "inspect", "Print the log of a process of this machine, or of a model's engines on any cluster."
+    ),
+    "chat": Entry("models", "Chat with a model through its service."),
+    "example": Entry("models", "List the examples, print their manifests, or write them to files."),
+    "kubectl": Entry("machine", "Run kubectl against the fleet on this machine."),
+    "kubeconfig": Entry("machine", "Print the path of the fleet's kubeconfig."),
+    "validate": Entry("inspect", "Check manifests, without a cluster."),
+    "schema": Entry("inspect", "Print JSON Schemas of the kinds, for editors and other validators."),
+    "render": Entry("inspect", "Show the objects that an object would compose, without a cluster."),
+    "plan": Entry("inspect", "Show where deployments would be placed, without a cluster."),
+    "size": Entry("models", "Compute the memory of a model, and the hardware that can serve it."),
+    "deploy": Entry("models", "Deploy a model by its name: manifests, a plan, and after a yes the objects."),
+    "explain": Entry(
+        "inspect", "Explain the placement, routing and readiness of a deployment, service or replica."
+    ),
+    "classes": Entry("operate", "List, print or apply the InferenceClasses of known machine types."),
+    "cluster": Entry(
+        "operate", "Register a cluster that exists with a fleet; cordon, drain and uncordon one."
+    ),
+    "rollout": Entry("models", "Show, pause, resume, promote and undo rollouts of deployments."),
+    "key": Entry("models", "Create, list, rotate and revoke API keys."),
+    "usage": Entry("inspect", "Sum requests, tokens and times by key, service, model, backend or namespace."),
+    "install": Entry("operate", "Install Modelplane on a Kubernetes cluster, or print its manifests."),
+    "images": Entry(
+        "operate", "List the images and charts that an installation pulls, to mirror or pin them."
+    ),
+    "uninstall": Entry("operate", "Remove Modelplane from a Kubernetes cluster."),
+    "backup": Entry("operate", "Save the objects of a fleet's control plane in a file."),
+    "restore": Entry("operate", "Write the objects of a backup to an empty control plane."),
+    "cleanup": Entry(
+        "operate", "Delete the objects of a deleted namespace that remain on inference clusters."
+    ),
+    "controller": Entry("processes", "Run the controllers against a control plane."),
+    "heartbeat": Entry(
+        "processes", "Tell a control plane that this cluster lives, as a witness for failover."
+    ),
+    "gateway": Entry("processes", "Configure the gateway's Envoy from what the controllers publish."),
+    "metrics": Entry(
+        "processes", "Serve the gateway's counts as external.metrics.k8s.io, for other autoscalers."
+    ),
+    "function": Entry("processes", "Serve the composition function to Crossplane over gRPC."),
+    "package": Entry("operate", "Build, inspect and push the packages that Crossplane installs."),
+    "completion": Entry("machine", "Print the script that completes commands and options in a shell."),
+    "agent": Entry("processes", "Run the node agent of this machine.", hidden=True),
+    "envoy": Entry("processes", "Run the Envoy of this machine.", hidden=True),
+    "supervise": Entry("processes", "Keep the processes of a fleet running.", hidden=True),
 }
-"""The commands, each the function of that name in ``modelplane.cli.NAME``."""
+"""The commands, each the function of that name in ``modelplane.cli.FOLDER.NAME``."""
 
 _EXTRAS = {
     "dashboard": ("jinja2", "markupsafe"),
@@ -107,14 +122,15 @@ class Commands(click.Group):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
+        place = f"{COMMANDS[cmd_name].folder}.{cmd_name}"
         try:
-            command = getattr(importlib.import_module(f"modelplane.cli.{cmd_name}"), cmd_name)
+            command = getattr(importlib.import_module(f"modelplane.cli.{place}"), cmd_name)
         except ModuleNotFoundError as error:
             if ctx.resilient_parsing:  # of a completion, which has no place for errors
                 return None
             raise _missing(error) from error
         if not isinstance(command, click.Command):
-            raise TypeError(f"modelplane.cli.{cmd_name}.{cmd_name} is not a command")
+            raise TypeError(f"modelplane.cli.{place}.{cmd_name} is not a command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's

@@ -16,7 +16,7 @@ from modelplane.cli.errors import UserError
 from modelplane.cli.main import main
 from support.certificates import authority, server_context
 
-chat = importlib.import_module("modelplane.cli.chat")
+chat = importlib.import_module("modelplane.cli.models.chat")
 
 
 def event(text):
@@ -153,7 +153,7 @@ def test_an_interrupted_answer_ends_with_130_and_no_traceback():
     script = (
         "import importlib\n"
         "from modelplane.cli.main import main\n"
-        "chat = importlib.import_module('modelplane.cli.chat')\n"
+        "chat = importlib.import_module('modelplane.cli.models.chat')\n"
         "async def find(name, namespace, _home):\n"
         "    return chat._Service(name, namespace, 'http://127.0.0.1:{port}', '')\n"
         "chat._find = find\n"

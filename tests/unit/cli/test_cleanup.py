@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from modelplane.cli.inference_clusters import ClusterUnreachable
-from modelplane.cli.leftovers import OBJECTS, Cleaner
+from modelplane.cli.operate.leftovers import OBJECTS, Cleaner
 from modelplane.crossplane.function.companions import provider_config_name
 from modelplane.install.refusals import Refused
 from modelplane.install.waiting import Deadline, NotInTime

@@ -9,8 +9,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from modelplane.api import labels
-from modelplane.cli import cordons
 from modelplane.cli.main import main
+from modelplane.cli.operate import cordons
 from modelplane.install import connection
 from modelplane.kube.list_watch import ObjectList
 from support.manifests import CLASS, DEPLOYMENT, cluster

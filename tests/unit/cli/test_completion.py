@@ -50,7 +50,7 @@ def test_the_commands_are_completed_without_importing_any():
     )
     assert traced.stdout == "plain,plan\n"
     assert "modelplane.cli.main" in traced.stderr
-    assert "modelplane.cli.plan" not in traced.stderr
+    assert "modelplane.cli.inspect.plan" not in traced.stderr
 
 
 def test_a_command_without_its_packages_completes_nothing(monkeypatch):

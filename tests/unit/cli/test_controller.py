@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from modelplane.cli.controller import _helm
 from modelplane.cli.main import main
+from modelplane.cli.processes.controller import _helm
 from modelplane.controllers.helm.process import Program
 from modelplane.local import binary
 

@@ -10,8 +10,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from modelplane.checkpoints.checkpoint import Checkpoint
-from modelplane.cli import deploy, model_argument
 from modelplane.cli.main import main
+from modelplane.cli.models import deploy, model_argument
 from modelplane.install import connection
 from modelplane.kube.errors import Conflict, NotFound
 from modelplane.kube.list_watch import ObjectList

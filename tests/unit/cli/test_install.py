@@ -6,8 +6,8 @@ import yaml
 from click.testing import CliRunner
 
 from modelplane import __version__
-from modelplane.cli.install import _problems
 from modelplane.cli.main import main
+from modelplane.cli.operate.install import _problems
 from modelplane.install import inference_cluster, options
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
+from modelplane.cli.inspect.logs import _parse_duration
 from modelplane.cli.live import Live
-from modelplane.cli.logs import _parse_duration
 from modelplane.cli.main import main
 
 

@@ -74,7 +74,7 @@ def test_what_any_command_may_meet_is_one_sentence(monkeypatch, number, remedy):
     def fail(_home):
         raise OSError(number, os.strerror(number), "/fleet/file")
 
-    command = importlib.import_module("modelplane.cli.kubeconfig")
+    command = importlib.import_module("modelplane.cli.machine.kubeconfig")
     monkeypatch.setattr(command, "home_directory", fail)
     result = run("kubeconfig")
     said = f"Error: /fleet/file: {os.strerror(number)}: {remedy}\n"

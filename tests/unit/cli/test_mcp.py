@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from modelplane.cli import mcp as command
+from modelplane.cli.inspect import mcp as command
 from modelplane.cli.main import main
 from modelplane.mcp import http
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from modelplane import __version__
 from modelplane.cli.main import main
-from modelplane.cli.package import package
+from modelplane.cli.operate.package import package
 from support.packages import small_runtime
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "commands.md").read_text()

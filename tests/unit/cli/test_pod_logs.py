@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.cli import pod_logs
 from modelplane.cli.inference_clusters import ClusterUnreachable
-from modelplane.cli.pod_logs import Container, Follower, Found, LogOptions, Moment, find, show
+from modelplane.cli.inspect import pod_logs
+from modelplane.cli.inspect.pod_logs import Container, Follower, Found, LogOptions, Moment, find, show
 from modelplane.compose.composition import Requirement
 from modelplane.kube.errors import Forbidden, Invalid, NotFound, Unreachable
 

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.cli.pods_behind import pods_of
+from modelplane.cli.inspect.pods_behind import pods_of
 from modelplane.kube.list_watch import ObjectList
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from modelplane.cli import traffic_feeds
-from modelplane.cli.pod_logs import Container
+from modelplane.cli.inspect import traffic_feeds
+from modelplane.cli.inspect.pod_logs import Container
 from modelplane.dashboard import traffic as module
 from modelplane.dashboard.traffic import Rates, Traffic
 from modelplane.dashboard.usage_tail import UsageTail
@@ -128,7 +128,7 @@ async def test_logs_that_cannot_be_read_stay_unknown_until_a_record_comes(monkey
     async def listed(*_arguments):
         return (container,)
 
-    monkeypatch.setattr("modelplane.cli.pod_logs.listed", listed)
+    monkeypatch.setattr("modelplane.cli.inspect.pod_logs.listed", listed)
     pods._note("cannot read the log of gateway-1: forbidden")
     await pods._look()
     assert pods.problem == "cannot read the log of gateway-1: forbidden"

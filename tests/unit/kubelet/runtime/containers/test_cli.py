@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.cli.agent import agent
+from modelplane.cli.processes.agent import agent
 from modelplane.kubelet.runtime.containers.cli import (
     RUNTIME_KINDS,
     Choice,

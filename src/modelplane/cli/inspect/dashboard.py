@@ -1,0 +1,66 @@
+"""``modelplane dashboard``: show a fleet as a web page on this machine."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import click
+
+from modelplane.cli.live import Live, live_options
+
+if TYPE_CHECKING:
+    from modelplane.dashboard.fleet_view import FleetView
+
+_PATIENCE_S = 10.0
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8790,
+    show_default=True,
+    help="Port on loopback; 0 chooses a free one.",
+)
+@live_options
+def dashboard(*, port: int, live: Live) -> None:
+    """Show a fleet as a web page on this machine: clusters, deployments, services, events, and plans.
+
+    The page is served on loopback, to the browser that opens the printed address. It reads the control plane
+    with the permissions of the kubeconfig, and changes nothing. Ctrl-C ends it.
+    """
+    from modelplane.dashboard.pages import Pages
+    from modelplane.dashboard.server import Server
+
+    async def serve() -> None:
+        async with viewing(live) as view:
+            server = Server(Pages(_origin(live)), view)
+            async with server.serving(port) as address:
+                click.echo(f"Open {address}")
+                await asyncio.Event().wait()
+
+    asyncio.run(serve())
+
+
+@contextlib.asynccontextmanager
+async def viewing(live: Live) -> "AsyncIterator[FleetView]":
+    """Watch a fleet and its traffic inside the block."""
+    from datetime import UTC, datetime
+
+    from modelplane.cli.inspect.traffic_feeds import feed
+    from modelplane.dashboard.fleet_view import FleetView
+    from modelplane.dashboard.watched import Watched
+
+    async with live.client() as client, feed(live, client) as (records, problem):
+        watched = Watched(client, datetime.now(UTC))
+        async with watched.running(_PATIENCE_S):
+            view = FleetView(watched, records, problem)
+            async with view.following():
+                yield view
+
+
+def _origin(live: Live) -> str:
+    if live.local_home() is not None:
+        return "this machine"
+    return live.context or (live.kubeconfig.name if live.kubeconfig else "control plane")

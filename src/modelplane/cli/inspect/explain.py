@@ -1,0 +1,196 @@
+"""``modelplane explain``: explain the placement, routing and readiness of an object.
+
+The same code reads a live fleet and a dump of one.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from modelplane.cli import named
+from modelplane.cli.errors import UserError
+from modelplane.cli.files import MANIFESTS, load, output_option
+from modelplane.cli.inspect import placing
+from modelplane.cli.live import Live, live_options
+from modelplane.cli.live_objects import read_fleet
+from modelplane.cli.options import ListedArgument
+
+if TYPE_CHECKING:
+    from modelplane.api.kinds import Kind
+    from modelplane.api.meta import Object
+    from modelplane.offline.fleet import Files
+    from modelplane.offline.output import Report
+
+
+def _forms() -> list[str]:
+    return named.forms(_explained())
+
+
+@click.command()
+@click.argument("name", cls=ListedArgument, values=_forms)
+@click.option("-n", "--namespace", default="", help="Namespace of the object, if the name is ambiguous.")
+@click.option(
+    "--fleet",
+    metavar="PATH",
+    multiple=True,
+    type=MANIFESTS,
+    help="The fleet's objects, as `kubectl get -o yaml` prints them; by default from the API server.",
+)
+@live_options
+@placing.all_option
+@output_option("table", "Tables to read, or a JSON document.")
+def explain(
+    name: str, namespace: str, fleet: tuple[str, ...], live: Live, everything: bool, output: str
+) -> None:
+    """Explain the placement, routing and readiness of one object.
+
+    For a ModelDeployment: where each replica was placed and why, and which rules rejected the others. For a
+    ModelService: why it is ready or not, and which endpoints get its requests. For a ModelReplica: why it
+    was placed there, and why it is ready or not.
+
+    The exit status is 2 if a replica is not placed, or a service or replica is not ready, and 1 if a file
+    is invalid.
+    """
+    from modelplane.offline import output as documents
+    from modelplane.offline.fleet import Unplannable
+
+    kind, called = _parse_target(name)
+    try:
+        files = _files(fleet, live, kind)
+        objects = files.store.of_kind(kind.api_version, kind.name)
+        report, well, tell = _EXPLAIN[kind.name](files, named.find_one(objects, kind.name, called, namespace))
+    except Unplannable as error:
+        raise UserError(str(error)) from error
+    if output == "json":
+        click.echo(documents.as_json(report))
+    else:
+        tell(everything)
+    if not well:
+        raise click.exceptions.Exit(placing.NOT_PLACED)
+
+
+_Explained = tuple["Report", bool, Callable[[bool], None]]
+"""A document, True if the object is well, and a printer of the document as text, in full or abridged."""
+
+
+def _deployment(files: "Files", wanted: "Object") -> _Explained:
+    from modelplane.cli import tables
+    from modelplane.offline import placement_tables, placements
+
+    result = placements.explain(files, wanted)
+
+    def tell(everything: bool) -> None:
+        deployment = result.deployment
+        said = deployment.diagnosis or placement_tables.verdict([deployment])
+        click.echo(f"{deployment.name}: {said}")
+        tables.show(
+            "Replicas:", placement_tables.WHERE_COLUMNS, placement_tables.where_rows(deployment.replicas)
+        )
+        placing.tell_refusals("Refused by:", deployment.refusals, everything=everything)
+        tables.show(
+            "To place one more, one of:",
+            placement_tables.REMEDY_COLUMNS,
+            placement_tables.remedy_rows(deployment),
+        )
+        placing.tell_rollout([deployment])
+        placing.tell_standby([deployment])
+        placing.tell_cost([deployment])
+        placing.tell_alternatives(result, everything=everything)
+        placing.tell_fleet(result, [deployment], everything=everything)
+
+    return result, result.placed, tell
+
+
+def _service(files: "Files", wanted: "Object") -> _Explained:
+    from modelplane.cli import tables
+    from modelplane.offline import explanation_tables as rows
+    from modelplane.offline.service_explanation import explain_service
+
+    result = explain_service(files, wanted)
+
+    def tell(everything: bool) -> None:
+        click.echo(rows.of_service(result))
+        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.condition_rows(result.conditions))
+        told = rows.chosen(result.endpoints, everything=everything)
+        tables.show("Endpoints:", rows.ENDPOINT_COLUMNS, rows.endpoint_rows(told))
+        if others := len(result.endpoints) - len(told):
+            noun = "endpoint" if others == 1 else "endpoints"
+            click.echo(f"\nNot selected: {others:,} other {noun} of the namespace; --all shows them")
+        absent = rows.absent_rows(result.without_endpoint)
+        tables.show("Selected, but without an endpoint:", rows.ABSENT_COLUMNS, absent)
+        _tell_notes(result.notes)
+
+    return result, result.ready, tell
+
+
+def _replica(files: "Files", wanted: "Object") -> _Explained:
+    from modelplane.cli import tables
+    from modelplane.offline import explanation_tables as rows
+    from modelplane.offline import placement_tables
+    from modelplane.offline.replica_explanation import explain_replica
+
+    result = explain_replica(files, wanted)
+
+    def tell(_everything: bool) -> None:
+        click.echo(rows.of_replica(result))
+        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.condition_rows(result.conditions))
+        placed = () if result.placement is None else (result.placement,)
+        where = placement_tables.where_rows(placed)
+        tables.show("Where it is:", placement_tables.WHERE_COLUMNS, where)
+        click.echo(f"\nEndpoint: {result.endpoint or 'none'}")
+        tables.show("Services that select it:", rows.ROUTING_COLUMNS, rows.routing_rows(result.services))
+        _tell_notes(result.notes)
+
+    return result, result.ready, tell
+
+
+def _tell_notes(notes: tuple[str, ...]) -> None:
+    if notes:
+        click.echo()
+    for note in notes:
+        click.echo(note)
+
+
+_EXPLAIN: Final[dict[str, Callable[["Files", "Object"], _Explained]]] = {
+    "ModelDeployment": _deployment,
+    "ModelService": _service,
+    "ModelReplica": _replica,
+}
+"""The kinds that can be explained; the first is the default for a name without a kind."""
+
+
+def _explained() -> "list[Kind]":
+    from modelplane.api.kinds import KINDS
+
+    return [kind for wanted in _EXPLAIN for kind in KINDS if kind.name == wanted]
+
+
+def _parse_target(name: str) -> "tuple[Kind, str]":
+    """Return the kind and the name that an argument in kubectl's form names."""
+    from modelplane.api.kinds import KINDS
+
+    explained = _explained()
+    shorts = ", ".join(named.forms(explained))
+    meant = named.parse_object_name(name, explained)
+    if meant is not None:
+        return meant
+    if "/" in name and (other := named.parse_object_name(name, KINDS)):
+        kind, of = other
+        raise UserError(
+            f'explain takes {shorts}, and "{name}" is of kind {kind.name}: its conditions say why it is not '
+            f"ready, so run `kubectl describe {kind.singular}/{of}`"
+        )
+    raise click.BadParameter(f'"{name}" names none of {shorts}', param_hint=f"{explained[0].short}/NAME")
+
+
+def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
+    """Return the fleet of the files, or without files that of the API server."""
+    from modelplane.offline.fleet import assemble
+
+    if fleet:
+        (objects,) = load(fleet)
+        return assemble(objects)
+    from modelplane.controllers.fleet_resources import needed_to_explain
+
+    return assemble(read_fleet(live, needed_to_explain(kind.name)), live=True)

@@ -1,0 +1,151 @@
+"""``modelplane top``: show a fleet in the terminal, live."""
+
+import asyncio
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from modelplane.cli.inspect.dashboard import viewing
+from modelplane.cli.live import Live, live_options
+from modelplane.cli.tables import printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from modelplane.dashboard.pages import View
+    from modelplane.dashboard.snapshot import Readiness
+
+_EVERY_S: Final = 1.0
+_NOT_READY: Final = "not ready"
+_TABLES: Final = 3
+_LINES_OF_A_TABLE: Final = 4
+"""Its title, its head, the count of what it leaves out, and an empty line."""
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Print every row once, and end.")
+@live_options
+def top(*, once: bool, live: Live) -> None:
+    """Show the clusters, deployments and services of a fleet in the terminal, live.
+
+    What is not ready comes first. Ctrl-C ends it.
+    """
+    from rich.console import Console
+    from rich.live import Live as Screen
+
+    console = Console(highlight=False, markup=False)
+
+    async def show() -> None:
+        async with viewing(live) as view:
+            if once:
+                if not console.is_terminal:
+                    console.width = 100_000
+                console.print(screen(view(), None))
+                return
+            with Screen(console=console, screen=True, auto_refresh=False) as drawn:
+                while True:
+                    most = (shutil.get_terminal_size().lines - 2) // _TABLES - _LINES_OF_A_TABLE
+                    drawn.update(screen(view(), max(most, 1)), refresh=True)
+                    await asyncio.sleep(_EVERY_S)
+
+    asyncio.run(show())
+
+
+def screen(view: "View", most: int | None) -> "RenderableType":
+    """Return the tables of a view, each with at most so many rows, or all."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(f"As of {view.now:%H:%M:%S} UTC", style="dim")]
+    parts += [Text(printable(each), style="bold red") for each in view.problems]
+    clusters = sorted(view.snapshot.clusters, key=lambda each: each.readiness.ready)
+    parts += _table(
+        "Clusters",
+        ("CLUSTER", "REGION", "STATE", "SINCE", "USED", "FREE", "REPLICAS", "WHY NOT"),
+        (
+            (
+                each.name,
+                each.region or "-",
+                *_state(each.readiness, view.now),
+                str(each.devices.used),
+                str(each.devices.free),
+                str(each.replicas),
+                each.readiness.why,
+            )
+            for each in clusters
+        ),
+        most,
+    )
+    deployments = (
+        (
+            f"{each.namespace}/{each.name}",
+            *_state(each.readiness, view.now),
+            f"{each.serving} of {each.desired}",
+            f"{each.placed} ({each.spot} spot)" if each.spot else str(each.placed),
+            each.cost or "-",
+            each.diagnosis or each.readiness.why,
+        )
+        for each in view.snapshot.deployments
+    )
+    columns = ("DEPLOYMENT", "STATE", "SINCE", "SERVING", "PLACED", "COST AN HOUR", "WHY NOT")
+    parts += _table("Deployments", columns, deployments, most)
+    parts += _table("Services", _SERVICE_COLUMNS, _services(view), most)
+    return Group(*parts)
+
+
+_SERVICE_COLUMNS: Final = (
+    *("SERVICE", "STATE", "SINCE", "ENDPOINTS"),
+    *("REQUESTS/S", "ERRORS", "FIRST TOKEN P50", "P95", "LAST", "WHY NOT"),
+)
+
+
+def _services(view: "View") -> Iterator[Sequence[str]]:
+    for each in view.snapshot.services:
+        name = f"{each.namespace}/{each.name}"
+        rates = view.rates.get(name)
+        traffic: tuple[str, ...] = ("-",) * 5
+        if rates is not None:
+            times = (rates.first_token_p50_ms, rates.first_token_p95_ms)
+            traffic = (
+                f"{rates.per_second:.3g}",
+                f"{rates.errors_percent:.2g} %",
+                *("-" if ms is None else f"{ms:,} ms" for ms in times),
+                _age(rates.last, view.now),
+            )
+        yield (name, *_state(each.readiness, view.now), str(each.endpoints), *traffic, each.readiness.why)
+
+
+def _state(readiness: "Readiness", now: datetime) -> tuple[str, str]:
+    since = datetime.fromisoformat(readiness.since) if readiness.since else None
+    return "ready" if readiness.ready else _NOT_READY, "-" if since is None else _age(since, now)
+
+
+def _age(at: datetime, now: datetime) -> str:
+    """Return a time as an age, as kubectl writes it."""
+    seconds = max(int((now - at).total_seconds()), 0)
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
+def _table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], most: int | None
+) -> "Iterator[RenderableType]":
+    from rich.table import Table
+    from rich.text import Text
+
+    found = list(rows)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=True, overflow="ellipsis" if most else "fold")
+    for row in found[:most]:
+        style = "red" if _NOT_READY in row else ""
+        table.add_row(*(Text(printable(cell), style=style) for cell in row))
+    yield Text(f"\n{title}", style="bold")
+    yield table if found else Text("none", style="dim")
+    if most and len(found) > most:
+        yield Text(f"and {len(found) - most:,} more", style="dim")

@@ -1,0 +1,179 @@
+"""``modelplane usage``: sum the gateway's usage records."""
+
+import datetime as dt
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from modelplane.cli import durations
+from modelplane.cli.errors import FAILED, UserError
+from modelplane.cli.live import Live, live_options, read
+
+if TYPE_CHECKING:
+    from modelplane.cli.inspect.usage_records import Read
+    from modelplane.gateway.costs import Tariff
+    from modelplane.gateway.usage import Group, Usage
+    from modelplane.local.home import Home
+
+_BY = ("key", "service", "model", "backend", "namespace")
+_OTHERS = "(others)"
+
+
+def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+    return None if text is None else durations.seconds(text, "leave --since out for all records")
+
+
+@click.command()
+@click.option("--by", type=click.Choice(_BY), default="service", show_default=True, help="Field to sum by.")
+@click.option(
+    "--since",
+    "since_s",
+    callback=_duration,
+    metavar="DURATION",
+    help="Only requests that began within this time, such as 1h or 7d; by default all that are kept.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@live_options
+def usage(*, by: str, since_s: int | None, as_json: bool, live: Live) -> None:
+    """Sum the requests of the gateway, their tokens and their times.
+
+    Records of the fleet of this machine are in files, those of another control plane in the logs of the
+    gateway's pods. The exit status is 1 if a log cannot be read.
+    """
+    from modelplane.cli.inspect import usage_records
+    from modelplane.gateway.usage import By, Usage
+
+    since = None if since_s is None else dt.datetime.now(dt.UTC) - dt.timedelta(seconds=since_s)
+    tariff, problem = _tariff(live)
+    sums = Usage(By(by), since, tariff.of_record)
+    home = live.local_home()
+    if home is not None:
+        found = _of_this_machine(home, sums)
+    else:
+        found = read(live, "the gateway's pods", lambda client: usage_records.of_pods(client, sums, since_s))
+    if as_json:
+        click.echo(json.dumps(_document(by, since, sums, found, tariff.currency), indent=2))
+    else:
+        _show(by, sums, tariff.currency)
+    for note in (*_notes(found, sums), *filter(None, [problem])):
+        click.echo(note, err=True)
+    if found.problems:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _tariff(live: Live) -> "tuple[Tariff, str]":
+    """Return the prices of the gateway; none, and why, where they cannot be read."""
+    from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
+    from modelplane.api.schema.decode import InvalidObject, decode_as
+    from modelplane.cli.machine.running import runs
+    from modelplane.controllers.fleet_resources import resource_of_kind
+    from modelplane.gateway.costs import Tariff
+
+    home = live.local_home()
+    if home is not None and not runs(home):
+        return Tariff(None), ""
+    try:
+        gateway = read(
+            live,
+            "the prices",
+            lambda client: client.get(resource_of_kind(InferenceGateway), DEFAULT_NAME),
+        )
+        spec = decode_as(InferenceGateway, gateway).spec if gateway else None
+    except (UserError, InvalidObject) as error:
+        return Tariff(None), f"costs are not known: {error}"
+    return Tariff(spec.pricing if spec else None), ""
+
+
+def _of_this_machine(home: "Home", sums: "Usage") -> "Read":
+    from modelplane.cli.inspect import usage_records
+
+    try:
+        return usage_records.of_files(home.envoy, sums)
+    except FileNotFoundError:
+        raise UserError(
+            f"there are no usage records in {home.envoy}: run `modelplane up` and send a request, or name "
+            "another control plane with --kubeconfig"
+        ) from None
+
+
+def _notes(found: "Read", sums: "Usage") -> list[str]:
+    notes = list(found.problems)
+    if found.damaged:
+        lines = "1 line is" if found.damaged == 1 else f"{found.damaged:,} lines are"
+        notes.append(f"{lines} damaged and not counted")
+    if not sums.groups:
+        notes.append("No request")
+    return notes
+
+
+def _show(by: str, sums: "Usage", currency: str) -> None:
+    from modelplane.cli.tables import show
+
+    columns = (
+        *(by.upper(), "REQUESTS", "ERRORS", "TOKENS IN", "TOKENS OUT", "ESTIMATED"),
+        *([f"COST {currency}"] if currency else []),
+        *("FIRST TOKEN P50", "P95", "DURATION P50", "P95"),
+    )
+    rows = [_row(_shown(name), group, currency) for name, group in sums.groups]
+    if sums.others.requests:
+        rows.append(_row(_OTHERS, sums.others, currency))
+    show("", columns, rows)
+
+
+def _row(name: str, group: "Group", currency: str) -> tuple[str, ...]:
+    from modelplane.gateway.costs import rounded
+
+    times = [each.percentile(share) for each in (group.first_token, group.duration) for share in (0.5, 0.95)]
+    counts = (
+        *(group.requests, group.errors, group.prompt_tokens, group.completion_tokens),
+        group.estimated_tokens,
+    )
+    cost = [rounded(group.cost, 4)] if currency else []
+    return (
+        name,
+        *(f"{each:,}" for each in counts),
+        *cost,
+        *("" if ms is None else f"{ms:,} ms" for ms in times),
+    )
+
+
+def _shown(name: str) -> str:
+    """Return a value that a client may have chosen, without what would change a terminal."""
+    if not name:
+        return "-"
+    return name if name.isprintable() else json.dumps(name)
+
+
+def _document(
+    by: str, since: dt.datetime | None, sums: "Usage", found: "Read", currency: str
+) -> dict[str, object]:
+    return {
+        "by": by,
+        "since": since.isoformat(timespec="seconds") if since else None,
+        "currency": currency or None,
+        "groups": [{by: name} | _sums(group, currency) for name, group in sums.groups],
+        "others": _sums(sums.others, currency) if sums.others.requests else None,
+        "damagedLines": found.damaged,
+        "problems": list(found.problems),
+    }
+
+
+def _sums(group: "Group", currency: str) -> dict[str, object]:
+    from modelplane.gateway.costs import amount_of
+
+    def times(of: str) -> dict[str, int | None]:
+        found = getattr(group, of)
+        return {"p50": found.percentile(0.5), "p95": found.percentile(0.95)}
+
+    return {
+        "requests": group.requests,
+        "errors": group.errors,
+        "promptTokens": group.prompt_tokens,
+        "completionTokens": group.completion_tokens,
+        "estimatedTokens": group.estimated_tokens,
+        "cost": amount_of(group.cost) if currency else None,
+        "tokensWithoutPrice": group.unpriced_tokens if currency else None,
+        "firstTokenMs": times("first_token"),
+        "durationMs": times("duration"),
+    }

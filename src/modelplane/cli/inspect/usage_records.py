@@ -1,0 +1,64 @@
+"""Sources of usage records: the files of this machine's Envoy, or the logs of the gateway's pods."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.cli.inspect import pod_logs
+from modelplane.cli.inspect.pod_logs import Container, LogOptions
+from modelplane.gateway.usage import Usage, record_of
+from modelplane.install import gateway, identity
+from modelplane.kube.client import Client
+from modelplane.proxy import usage_files
+
+
+@dataclass(slots=True)
+class Read:
+    """Outcome of reading records."""
+
+    damaged: int = 0
+    """Number of lines of a file that are no records."""
+    problems: list[str] = field(default_factory=list)
+    """Sentences about logs that cannot be read."""
+
+
+def of_files(directory: Path, sums: Usage) -> Read:
+    """Add the records of an Envoy on this machine. Raises ``FileNotFoundError`` if it has never had any."""
+    found = Read()
+    for line in usage_files.lines(directory):
+        record = record_of(line)
+        if record is None:
+            found.damaged += 1
+        else:
+            sums.add(record)
+    return found
+
+
+async def of_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
+    """Add the records in the logs of the gateway's pods, also of a container before its last restart.
+
+    Envoy logs other lines too: they are skipped.
+    """
+    found = Read()
+
+    def add(_container: Container, line: bytes) -> None:
+        if record := record_of(line):
+            sums.add(record)
+
+    labels = identity.selector(gateway.COMPONENT)
+    pods = await pod_logs.listed("", client, SYSTEM_NAMESPACE, labels)
+    containers = [each for each in pods if each.name == gateway.ENVOY]
+    if not containers:
+        found.problems.append(
+            f'there is no pod of the gateway in namespace "{SYSTEM_NAMESPACE}": install one, or name the '
+            "directory of a fleet on this machine with --home"
+        )
+    restarted = [each for each in containers if each.restarts]
+    await _read(restarted, LogOptions(since_s=since_s, previous=True), add, found)
+    await _read(containers, LogOptions(since_s=since_s), add, found)
+    return found
+
+
+async def _read(containers: Iterable[Container], options: LogOptions, add: pod_logs.Say, found: Read) -> None:
+    await pod_logs.show(containers, options, add, found.problems.append)

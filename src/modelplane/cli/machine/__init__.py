@@ -1,0 +1,1 @@
+"""Commands for the fleet on this machine."""

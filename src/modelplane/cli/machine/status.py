@@ -1,0 +1,183 @@
+"""``modelplane status``: show the processes, addresses and problems of the fleet on this machine."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.machine.listening import listening, sentence
+from modelplane.cli.machine.running import require_fleet
+from modelplane.cli.options import home_option
+from modelplane.cli.tables import show
+from modelplane.local.home import Home, home_directory
+from modelplane.local.process_status import ProcessStatus
+
+
+@click.command()
+@home_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="A table to read, or a JSON document.",
+)
+def status(home: Path | None, output: str) -> None:
+    """Show the processes of the fleet on this machine, and a summary of its objects.
+
+    The exit status is 1 if a process that should run does not, or the fleet has another problem.
+    """
+    from modelplane.local import disk_room, lifecycle, process_status, settings
+
+    place = home_directory(home)
+    require_fleet(place)
+    processes = process_status.of(place)
+    states = {each.name: each.state for each in processes}
+    counts: Counts = {}
+    closed: list[str] = []
+    problems = []
+    if not any(each.pid for each in processes):
+        problems.append("nothing runs: `modelplane up` starts it")
+    elif states["control-plane"] != "Running":
+        problems.append(f"the fleet's objects cannot be read: control-plane is {states['control-plane']}")
+    else:
+        try:
+            counts, closed = asyncio.run(_objects(place))
+        except UserError as error:
+            problems.append(error.message)
+    problems += [
+        f"cluster {name} is stopped: `modelplane up` starts it"
+        for name in lifecycle.held(place, settings.load(place).clusters)
+    ]
+    running = {each.name for each in processes if each.pid}
+    if running and (problem := settings.stranger(settings.load(place), running)):
+        problems.append(f"{problem}; the process starts once the port is free")
+    if problem := disk_room.problem(place):
+        problems.append(f"{problem}; what runs goes on, and what has ended comes back once there is room")
+    if states.get("envoy") == "Running" and (problem := _gateway_problem(place)):
+        problems.append(problem)
+    if output == "json":
+        document = _document(place, processes, counts, problems) | {"closed": closed}
+        click.echo(json.dumps(document, indent=2))
+    else:
+        _print(place, processes, counts, [*closed, *problems])
+    if problems or not all(state == "Running" for state in states.values()):
+        raise click.exceptions.Exit(1)
+
+
+Counts = dict[str, dict[str, int]]
+
+
+def _gateway_problem(place: Home) -> str:
+    from modelplane.host.errors import LocalError
+    from modelplane.proxy import admin
+
+    try:
+        return admin.reload_problem(place.envoy)
+    except LocalError as error:
+        return str(error)
+
+
+async def _objects(place: Home) -> tuple[Counts, list[str]]:
+    """Return the number of objects, and of Ready ones, by kind; and what is closed of the clusters."""
+    from modelplane.api import kinds
+    from modelplane.kube.client import Client
+    from modelplane.kube.errors import KubernetesError
+    from modelplane.kube.resources import Resource
+
+    counted_kinds = (
+        kinds.INFERENCE_CLUSTER,
+        kinds.INFERENCE_GATEWAY,
+        kinds.MODEL_DEPLOYMENT,
+        kinds.MODEL_REPLICA,
+        kinds.MODEL_SERVICE,
+    )
+    counted: Counts = {}
+    closed: list[str] = []
+    try:
+        async with Client.from_kubeconfig(str(place.kubeconfig), timeout_s=2.0) as client:
+            for kind in counted_kinds:
+                resource = Resource(kind.group, kind.version, kind.name, kind.plural, kind.namespaced)
+                items = (await client.list(resource)).items
+                counted[kind.name] = {"total": len(items), "ready": sum(map(_ready, items))}
+                closed += [said for each in items for said in _closed(each)]
+    except (KubernetesError, ValueError) as error:
+        raise UserError(f"the API server says: {error}") from error
+    return counted, closed
+
+
+def _closed(item: dict[str, Any]) -> list[str]:
+    """Return what is closed of an object, if it is a cluster with taints."""
+    if not item.get("spec", {}).keys() & {"taints", "poolTaints"}:
+        return []
+    from modelplane.cli.operate import cordons
+
+    return cordons.closed(item)
+
+
+def _document(
+    place: Home, processes: tuple[ProcessStatus, ...], counts: Counts, problems: list[str]
+) -> dict[str, object]:
+    return {
+        "home": str(place.root),
+        "addresses": listening(place),
+        "processes": [
+            {
+                "name": each.name,
+                "state": each.state,
+                "pid": each.pid,
+                "since": each.since,
+                "restarts": each.restarts,
+                "memoryBytes": each.memory_bytes,
+                "lastExit": each.last_exit,
+            }
+            for each in processes
+        ],
+        "fleet": counts,
+        "problems": problems,
+    }
+
+
+def _ready(item: dict[str, object]) -> bool:
+    from modelplane.compose.readiness import holds
+
+    return holds(item, "Ready")
+
+
+def _print(place: Home, processes: tuple[ProcessStatus, ...], counts: Counts, problems: list[str]) -> None:
+    rows = (
+        (
+            each.name,
+            each.state,
+            str(each.pid or "-"),
+            _ago(each.since),
+            str(each.restarts),
+            f"{each.memory_bytes / 1e6:.0f} MB" if each.memory_bytes else "-",
+            each.last_exit or "-",
+        )
+        for each in processes
+    )
+    show("", ("PROCESS", "STATE", "PID", "SINCE", "RESTARTS", "MEMORY", "LAST EXIT"), rows)
+    total = sum(each.memory_bytes for each in processes)
+    click.echo(f"home {place.root}, logs {place.logs}, memory {total / 1e6:.0f} MB without the engines")
+    click.echo(sentence(place))
+    if counts:
+        ready = (f"{kind} {count['ready']}/{count['total']}" for kind, count in counts.items())
+        click.echo(f"ready: {', '.join(ready)}")
+    for problem in problems:
+        click.echo(problem)
+
+
+def _ago(since: float) -> str:
+    if not since:
+        return "-"
+    seconds = max(0, int(time.time() - since))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

@@ -1,0 +1,233 @@
+"""``modelplane up``: start a whole fleet on this machine, or complete the one that runs.
+
+A step that is already done is skipped: a second ``up`` does only the rest.
+"""
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.machine.build_progress import MODULE_ANNOUNCEMENT, WITHOUT_MODULE, BuildProgress
+from modelplane.cli.machine.listening import sentence
+from modelplane.cli.options import home_option
+from modelplane.controllers.fleet_resources import known
+from modelplane.host.errors import LocalError
+from modelplane.kube.client import Client
+from modelplane.kube.errors import KubernetesError, Unreachable
+from modelplane.local import (
+    binary,
+    bootstrap,
+    gateway_module,
+    lifecycle,
+    processes,
+    records,
+    served,
+    settings,
+    setup,
+)
+from modelplane.local.home import Home, home_directory
+from modelplane.local.next_steps import next_steps
+from modelplane.local.records import Record
+from modelplane.local.settings import Choice, Settings
+
+_LOADING_S = 60.0
+_AGAIN_S = 1.0
+_GOES_ON = "Started processes keep running: `modelplane status` shows them, `modelplane down` stops them"
+_TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: https://ai.google.dev/gemma/terms"
+
+
+@click.command()
+@home_option
+@click.option(
+    "--clusters",
+    type=click.IntRange(1, settings.MOST_CLUSTERS),
+    metavar="N",
+    help="Number of clusters to run models on, each with an API server and a node of its own. Default: as "
+    "before; for a new fleet one, which is the control plane itself.",
+)
+@click.option(
+    "--register/--no-register",
+    default=None,
+    help="Create the InferenceGateway and the InferenceClusters, or only the clusters' kubeconfig Secrets. "
+    "Default: as before; for a new fleet --register.",
+)
+@click.option(
+    "--container-engine",
+    type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
+    help="Container runtime for the images of models. Default: as before; for a new fleet auto, which takes "
+    "an installed program that replaces the image, else the first container runtime that answers.",
+)
+@click.option(
+    "--host-commands/--no-host-commands",
+    default=None,
+    help="Let models that run as processes execute any program of this machine. Default: as before; for a "
+    "new fleet no.",
+)
+@click.option(
+    "--cpu-devices",
+    type=click.IntRange(1, 16),
+    metavar="N",
+    help="Number of equal devices that each cluster's processors are offered as, where there is no GPU: so "
+    "many pods of models share a cluster. Default: as before; for a new fleet 1.",
+)
+@click.option("--foreground", is_flag=True, help="Stay in the foreground, and stop the fleet on Ctrl-C.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the fleet, without the time of a build.",
+)
+def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> None:
+    """Start a whole fleet on this machine: control plane, node agent, gateway."""
+    place = home_directory(home)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    # First, because what follows may take minutes.
+    setup.make_home(place)
+    program = _find_or_build(console)
+    _build_module(console)
+    if waiting := lifecycle.busy(place):
+        console.print(waiting)
+    is_new = not place.settings.exists()
+    started = _start(place, program, Choice(**choice))
+    if started:
+        console.print(f"Starting a fleet in {place.root}")
+    else:
+        console.print(f"A fleet runs already in {place.root}")
+        if not lifecycle.runs_as(place, program):
+            console.print(
+                "It was started by another version: run `modelplane down`, then `up`, to upgrade it"
+            )
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        asyncio.run(_until_ready(place, console, timeout_s))
+        console.print(f"\nThe fleet is ready: {sentence(place)}")
+        if is_new:
+            console.print(f"\n{_TERMS}")
+        console.print(f"\n{next_steps(place, settings.load(place), elsewhere=foreground)}", end="")
+        if foreground:
+            _stay(place, console)
+    except KeyboardInterrupt:
+        if not foreground:
+            console.print(f"\n{_GOES_ON}")
+            raise
+        console.print("\nStopping")
+        lifecycle.stop(place)
+    except (LocalError, UserError) as error:
+        raise UserError(f"{error}\n{_GOES_ON}") from error
+
+
+def _find_or_build(console: Console) -> Path:
+    with BuildProgress(console) as progress:
+        try:
+            program = binary.find_or_build(progress)
+        except KeyboardInterrupt:
+            console.print("\nThe build is not finished: the next `modelplane up` continues it")
+            raise
+        if progress.announced:
+            console.print(f"Built {program} in {progress.elapsed_s:.0f} s")
+    return program
+
+
+def _build_module(console: Console) -> None:
+    """Build the gateway module unless there is one; without it, the gateway only routes."""
+    if gateway_module.find() is not None:
+        return
+    with BuildProgress(console, MODULE_ANNOUNCEMENT) as progress:
+        try:
+            library = gateway_module.find_or_build(progress)
+        except LocalError as error:
+            console.print(f"{WITHOUT_MODULE}: {' '.join(str(error).split())}")
+            return
+    console.print(f"Built {library} in {progress.elapsed_s:.0f} s")
+
+
+def _start(place: Home, program: Path, choice: Choice) -> bool:
+    """Start the supervisor unless one runs; return whether it was started."""
+    with lifecycle.turn(place):
+        setup.set_up(place, choice)
+        return lifecycle.start(place, program)
+
+
+async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
+    begun = time.monotonic()
+    chosen = settings.load(place)
+    table = processes.table(place, chosen, Path())
+    first = processes.api_servers(table)
+    later = [process.name for process in table if process.name not in first]
+
+    def step(text: str) -> None:
+        console.print(f"  {text:<40}{time.monotonic() - begun:5.1f} s")
+
+    def running(record: Record) -> None:
+        step(record.name)
+
+    await lifecycle.until_running(place, first, timeout_s, running)
+    async with Client.from_kubeconfig(str(place.kubeconfig), known=known) as client:
+        others = asyncio.create_task(lifecycle.until_running(place, later, timeout_s, running))
+        fleet = asyncio.create_task(_install(client, place, chosen, step, timeout_s))
+        # A process that keeps dying explains a fleet that never becomes ready, so its error comes first.
+        _, pending = await asyncio.wait({others, fleet}, return_when=asyncio.FIRST_EXCEPTION)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        for task in (others, fleet):
+            if not task.cancelled():
+                task.result()
+        if before := fleet.result():
+            step("Waiting for what was served before")
+            for namespace, name in await served.until_answering(client, before, _LOADING_S):
+                console.print(f"  {name} does not answer yet: kubectl describe md -n {namespace} says why")
+
+
+async def _install(
+    client: Client, place: Home, chosen: Settings, report: bootstrap.Report, timeout_s: float
+) -> served.Services:
+    """Install Modelplane on the control plane; return the services that were ready before.
+
+    What gets no answer is tried again until the time is over: an API server that starts on a busy machine is
+    slow.
+    """
+    before: served.Services | None = None
+    unanswered = ""
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                try:
+                    if before is None:
+                        before = await served.services(client)
+                    await bootstrap.install(client, place, chosen, report)
+                except Unreachable as error:
+                    unanswered = f" ({error})"
+                    await asyncio.sleep(_AGAIN_S)
+                else:
+                    return before
+    except (KubernetesError, TimeoutError) as error:
+        cause = str(error) or f"not done after {timeout_s:g} s{unanswered}"
+        raise UserError(f"cannot set up the fleet: {cause}: see `modelplane status`") from error
+
+
+def _stay(place: Home, console: Console) -> None:
+    """Print restarts of processes, until the fleet is stopped from elsewhere."""
+    console.print("Ctrl-C stops the fleet")
+    restarts: dict[Path, int] = {}
+    while lifecycle.supervised(place):
+        for path in place.run.glob("*.json"):
+            record = records.read(path)
+            if record is None:
+                continue
+            if record.restarts > restarts.get(path, record.restarts):
+                console.print(f"  {record.name} {record.last_exit} and is started again")
+            restarts[path] = record.restarts
+        time.sleep(0.5)
+
+
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt

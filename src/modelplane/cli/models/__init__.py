@@ -1,0 +1,1 @@
+"""Commands for the authors of models."""

@@ -1,0 +1,128 @@
+"""Options of ``modelplane deploy`` that describe what is to be deployed."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import click
+
+from modelplane.cli.models.model_argument import is_folder
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TOKEN_SECRET: Final = "hf-token"  # noqa: S105  the name of a Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Values of the options."""
+
+    model: str
+    revision: str
+    context: int | None
+    concurrency: int
+    quantization: str | None
+    name: str
+    namespace: str
+    replicas: int
+    engine: str
+    image: str
+    use_cache: bool
+    claim: str
+    token_secret: str
+
+    @property
+    def is_folder(self) -> bool:
+        """True if the model is a folder."""
+        return is_folder(self.model)
+
+    @property
+    def models_name(self) -> str:
+        """The name of the model, or of its folder."""
+        return Path(self.model).expanduser().resolve().name if self.is_folder else self.model
+
+    def check(self) -> None:
+        """Refuse what can be told before anything is read."""
+        from modelplane.api.names import MAX_LENGTH
+        from modelplane.offline.model_manifests import LONGEST_NAME
+
+        _check_name("--name", self.name, LONGEST_NAME)
+        _check_name("--namespace", self.namespace, MAX_LENGTH)
+        if self.claim and not self.is_folder:
+            raise click.UsageError("--claim is for a folder: leave it out for a model of the hub")
+        if self.token_secret and self.is_folder:
+            raise click.UsageError("--token-secret is for the hub: leave it out for a folder")
+
+
+def _check_name(option: str, name: str, most: int) -> None:
+    """Refuse a name that is no DNS label."""
+    from modelplane.api.schema.fields import DNS_LABEL
+
+    if name and (len(name) > most or not re.fullmatch(DNS_LABEL, name)):
+        raise click.BadParameter(
+            f'"{name}" is not a name of at most {most} lower-case letters, digits and "-"',
+            param_hint=option,
+        )
+
+
+_OPTIONS = (
+    click.argument("model", metavar="MODEL|./FOLDER"),
+    click.option("--revision", default="", metavar="NAME", help="Branch, tag or commit on the hub."),
+    click.option(
+        "--context",
+        type=click.IntRange(1, 2**31),
+        help="Tokens of a sequence, prompt and answer; by default the most that the model has.",
+    ),
+    click.option(
+        "--concurrency",
+        type=click.IntRange(1, 1_000_000),
+        default=1,
+        show_default=True,
+        help="Sequences of that length to have room for.",
+    ),
+    click.option(
+        "--quantization",
+        type=click.Choice(["fp8"]),
+        help="Have the engine convert a 16-bit checkpoint to this when it loads it.",
+    ),
+    click.option("--name", default="", help="Name of the objects; by default made from the model's."),
+    click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the objects."),
+    click.option("--replicas", type=click.IntRange(1, 10_000), default=1, show_default=True),
+    click.option(
+        "--engine", type=click.Choice(["vllm", "sglang"]), default="vllm", show_default=True, help="Engine."
+    ),
+    click.option("--image", default="", help="Image of the engine; by default one that is known to work."),
+    click.option(
+        "--cache/--no-cache",
+        "use_cache",
+        default=True,
+        show_default=True,
+        help="Stage the weights with a ModelCache where the cluster has storage for it.",
+    ),
+    click.option(
+        "--claim", default="", metavar="NAME", help="PersistentVolumeClaim with the files of ./FOLDER."
+    ),
+    click.option(
+        "--token-secret",
+        default="",
+        metavar="NAME",
+        help=f"Secret with HF_TOKEN; by default {TOKEN_SECRET} for a gated or private model.",
+    ),
+)
+
+
+def deploy_options(command: F) -> F:
+    """Give a command MODEL and the options, together as ``asked``."""
+    names = [each.name for each in fields(Asked)]
+
+    @wraps(command)
+    def with_asked(**given: Any) -> Any:
+        asked = Asked(**{name: given.pop(name) for name in names})
+        return command(asked=asked, **given)
+
+    for option in reversed(_OPTIONS):
+        with_asked = option(with_asked)
+    return cast("F", with_asked)

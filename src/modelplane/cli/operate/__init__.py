@@ -1,0 +1,1 @@
+"""Commands for platform teams and operators of a fleet."""

@@ -1,0 +1,175 @@
+"""``modelplane cluster``: register a cluster that exists with a fleet; cordon and drain one of the fleet."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelplane.cli import durations
+from modelplane.cli.errors import UserError
+from modelplane.cli.live import Live, control_plane_options
+from modelplane.cli.operate import cluster_drain
+from modelplane.cli.operate.api_server import Server, work
+from modelplane.cli.operate.credential_lifetime import credential_lifetime_option
+
+if TYPE_CHECKING:
+    from modelplane.install.registration.credentials import Address
+    from modelplane.install.registration.proposal import Choices, Proposal
+    from modelplane.install.waiting import Deadline, Report
+    from modelplane.kube.client import Client
+
+
+@click.group()
+def cluster() -> None:
+    """Register a cluster that exists with a fleet; cordon, drain and uncordon one."""
+
+
+for command in (cluster_drain.cordon, cluster_drain.drain, cluster_drain.uncordon):
+    cluster.add_command(command)
+
+
+@cluster.command()
+@click.argument("name")
+@click.option(
+    "--apply/--dry-run",
+    "applied",
+    default=False,
+    help="Register the cluster, or print every object and permission and write nothing (the default).",
+)
+@click.option(
+    "--profile",
+    type=click.Choice(["Standard", "Minimal", "None"]),
+    help="What to install for serving; by default what the cluster lacks.",
+)
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=lambda _context, _parameter, values: dict(map(_label, values)),
+    help="Label of the InferenceCluster, which deployments select; may be repeated.",
+)
+@click.option(
+    "--kubeconfig",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Kubeconfig of the cluster, of its administrator; it is not stored.",
+)
+@click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig to use.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait until the cluster is ready.",
+)
+@control_plane_options
+@credential_lifetime_option
+def register(
+    *,
+    name: str,
+    applied: bool,
+    profile: str | None,
+    labels: dict[str, str],
+    live: Live,
+    credential_lifetime: str,
+    **cluster: Any,
+) -> None:
+    """Register the cluster of a kubeconfig under NAME.
+
+    The command looks at the cluster, and proposes its InferenceClasses, node pools and what to install.
+    """
+    from modelplane.install.registration.credentials import Address
+
+    choices = _choices(name, profile, labels)
+    server = Server(**cluster)
+
+    async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
+        address = Address.of_file(cluster["kubeconfig"], server.context)
+        address.kubeconfig("a.b.c")
+        proposal = await _proposed(client, choices)
+        if applied:
+            await _register(client, live, proposal, address, credential_lifetime, report, deadline)
+        else:
+            _show(proposal, address, credential_lifetime)
+
+    work(server, do)
+
+
+def _label(text: str) -> tuple[str, str]:
+    import re
+
+    from modelplane.api.schema.fields import LABEL_VALUE, QUALIFIED_NAME
+
+    key, separator, value = text.partition("=")
+    is_value = len(value) <= 63 and re.fullmatch(LABEL_VALUE, value)
+    if not (separator and re.fullmatch(QUALIFIED_NAME, key) and is_value):
+        raise click.BadParameter(f'"{text}" is not of the form KEY=VALUE of a label')
+    return key, value
+
+
+def _choices(name: str, profile: str | None, labels: dict[str, str]) -> "Choices":
+    import re
+
+    from modelplane.api.fields.cluster.stack_components import ServingProfile
+    from modelplane.api.schema.fields import DNS_SUBDOMAIN
+    from modelplane.install.registration.proposal import LONGEST_NAME, Choices
+
+    if len(name) > LONGEST_NAME or not re.fullmatch(DNS_SUBDOMAIN, name):
+        raise click.BadParameter(
+            f'"{name}" is not the name of a cluster: at most {LONGEST_NAME} lower-case letters, digits, '
+            '"-" and ".", with a letter or digit at both ends',
+            param_hint="NAME",
+        )
+    return Choices(name, labels, ServingProfile(profile) if profile else None)
+
+
+async def _proposed(client: "Client", choices: "Choices") -> "Proposal":
+    from modelplane.catalogue.files import catalogue
+    from modelplane.install.registration.looking import look
+    from modelplane.install.registration.proposal import propose
+    from modelplane.install.registration.registering import talking_to
+
+    async with talking_to(f'cluster "{choices.name}"'):
+        return propose(choices, await look(client), catalogue())
+
+
+def _show(proposal: "Proposal", address: "Address", lifetime: str) -> None:
+    """Print the proposal: comments, and the manifests of both sides."""
+    from modelplane.install.registration.preview import preview
+    from modelplane.offline.yaml_output import as_yaml
+
+    for section in preview(proposal, str(address.fields.get("server", "")), lifetime):
+        click.echo("".join(f"# {line}".rstrip() + "\n" for line in section.lines), nl=False)
+        click.echo("".join(f"---\n{as_yaml(each)}" for each in section.objects), nl=False)
+    if proposal.refusal:
+        raise UserError(proposal.refusal)
+
+
+async def _register(
+    client: "Client",
+    fleet: Live,
+    proposal: "Proposal",
+    address: "Address",
+    lifetime: str,
+    report: "Report",
+    deadline: "Deadline",
+) -> None:
+    from modelplane.install.registration.registering import Registration, Sides
+
+    for pool in proposal.hardware.pools:
+        report(str(pool))
+    for each in proposal.notes:
+        click.echo(f"Note: {each}", err=True)
+    seconds = int(durations.seconds(lifetime, "choose a shorter one"))
+    async with fleet.client() as control_plane:
+        sides = Sides(control_plane, client, address, seconds)
+        changed = await Registration(proposal, sides, report, deadline).register()
+    name = proposal.name
+    click.echo(
+        f'Cluster "{name}" is registered'
+        if changed
+        else f'Cluster "{name}" is registered already: nothing was changed'
+    )

@@ -1,0 +1,197 @@
+"""``modelplane cluster cordon``, ``drain`` and ``uncordon``: close a cluster or a pool, empty it, open it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.files import output_option
+from modelplane.cli.inspect import placing
+from modelplane.cli.inspect.placing import NOT_PLACED
+from modelplane.cli.live import Live, change, live_options, read
+from modelplane.cli.live_objects import read_fleet
+from modelplane.cli.tables import printable
+
+if TYPE_CHECKING:
+    from modelplane.api.fields.cluster.drain import Cordon
+    from modelplane.api.meta import Object
+    from modelplane.kube.client import Client
+    from modelplane.offline.placements import Plan
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _target(command: F) -> F:
+    """Give a command NAME, ``--pool`` and the options of the control plane."""
+    pool = click.option("--pool", default="", metavar="POOL", help="Only this node pool of the cluster.")
+    return click.argument("name")(pool(live_options(command)))
+
+
+@click.command()
+@_target
+def cordon(name: str, pool: str, live: Live) -> None:
+    """Keep new replicas away from the cluster NAME. Nothing moves, and a drain stops."""
+    from modelplane.api.fields.cluster.drain import Cordon
+
+    change(live, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.CORDONED))
+    click.echo(f"{_called(name, pool)} is cordoned: it gets no new replicas")
+
+
+@click.command()
+@_target
+def uncordon(name: str, pool: str, live: Live) -> None:
+    """Open the cluster NAME for new replicas again. A drain stops, and what has not moved stays."""
+    from modelplane.api.fields.cluster.drain import Cordon
+
+    change(live, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.NONE))
+    click.echo(f"{_called(name, pool)} is open")
+
+
+@click.command()
+@_target
+@click.option("--dry-run", is_flag=True, help="Print what would move, and where to, and write nothing.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=3600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait until no replica is left; the drain goes on after it.",
+)
+@placing.all_option
+@output_option("table", "Tables to read, or a JSON document; of --dry-run.")
+def drain(
+    *, name: str, pool: str, live: Live, dry_run: bool, timeout_s: float, everything: bool, output: str
+) -> None:
+    """Replace the replicas of the cluster NAME elsewhere, a few at a time, and wait until none is left.
+
+    A replica is withdrawn when its replacement serves. The exit status is 2 if a replica has no other place,
+    and 1 if the drain has not ended in time.
+    """
+    from modelplane.api.fields.cluster.drain import Cordon
+
+    if dry_run:
+        _tell(_plan(live, name, pool), everything=everything, output=output)
+        return
+
+    async def do(client: "Client") -> str:
+        tainted = await _close(client, name, pool, Cordon.DRAINING)
+        return await _wait(client, tainted, timeout_s)
+
+    problem = change(live, "InferenceClusters", do)
+    if not problem:
+        click.echo(f"{_called(name, pool)} is drained")
+        return
+    click.echo(f"Error: {_called(name, pool)}: {printable(problem)}", err=True)
+    click.echo("The drain goes on; `modelplane cluster uncordon` ends it", err=True)
+    raise click.exceptions.Exit(NOT_PLACED if _is_blocked(read(live, "the cluster", _getter(name))) else 1)
+
+
+def _called(name: str, pool: str) -> str:
+    return f'pool "{pool}" of cluster "{name}"' if pool else f'cluster "{name}"'
+
+
+def _getter(name: str) -> "Callable[[Client], Any]":
+    from modelplane.controllers.fleet_resources import INFERENCE_CLUSTERS
+
+    async def get(client: "Client") -> "Object":
+        found = await client.get(INFERENCE_CLUSTERS, name)
+        if found is None:
+            raise UserError(f'there is no cluster "{name}": `modelplane kubectl get ic` lists them')
+        return found
+
+    return get
+
+
+async def _close(client: "Client", name: str, pool: str, cordon: "Cordon") -> "Object":
+    """Give a cluster or a pool a cordon; return the cluster as it is then."""
+    from modelplane.cli.operate import cordons
+
+    found: Object = await _getter(name)(client)
+    pools = [each["name"] for each in found["spec"].get("nodePools", ())]
+    if pool and pool not in pools:
+        raise UserError(f'cluster "{name}" has no pool "{pool}"; there are: {", ".join(pools) or "none"}')
+    client.field_manager = cordons.MANAGER
+    tainted = await client.apply(cordons.manifest(found, pool, cordon))
+    for key, managers in cordons.others(tainted, pool, cordon).items():
+        declares = " and ".join(managers) or "another field manager"
+        raise UserError(
+            f"{_called(name, pool)} still has the taint {key}: {declares} declares it, so remove it there"
+        )
+    return tainted
+
+
+async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
+    """Wait for the end of a drain, with a line for each step; return what is left in the end."""
+    from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
+    from modelplane.compose.readiness import condition_of, observed_generation
+    from modelplane.install.waiting import Deadline, NotInTime
+
+    name, generation = tainted["metadata"]["name"], tainted["metadata"]["generation"]
+    told = ""
+
+    async def missing() -> str:
+        nonlocal told
+        found: Object = await _getter(name)(client)
+        said = condition_of(found, InferenceClusterCondition.DRAINED)
+        if observed_generation(found, InferenceClusterCondition.DRAINED) < generation:
+            return "the controllers have not reported on it yet: check that they run"
+        if said["reason"] == InferenceClusterReason.NOT_DRAINING:
+            raise UserError(f'the drain of cluster "{name}" was ended by others')
+        if said["message"] != told:
+            told = said["message"]
+            click.echo(f"  {printable(told)}")
+        return "" if said["status"] == "True" else str(said["message"])
+
+    try:
+        await Deadline(timeout_s).until_nothing(missing)
+    except NotInTime as error:
+        return str(error)
+    return ""
+
+
+def _is_blocked(cluster: "Object") -> bool:
+    from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
+    from modelplane.compose.readiness import condition_of
+
+    said = condition_of(cluster, InferenceClusterCondition.DRAINED)
+    return bool(said.get("reason") == InferenceClusterReason.DRAIN_BLOCKED)
+
+
+def _plan(live: Live, name: str, pool: str) -> "Plan":
+    from modelplane.controllers import fleet_resources
+    from modelplane.offline.drains import drain_plan
+    from modelplane.offline.fleet import Unplannable
+
+    resources = (
+        fleet_resources.INFERENCE_CLUSTERS,
+        fleet_resources.MODEL_CACHES,
+        fleet_resources.MODEL_DEPLOYMENTS,
+        fleet_resources.MODEL_REPLICAS,
+        fleet_resources.DEVICE_QUOTAS,
+    )
+
+    try:
+        return drain_plan(read_fleet(live, resources), name, pool)
+    except Unplannable as error:
+        raise UserError(str(error)) from error
+
+
+def _tell(result: "Plan", *, everything: bool, output: str) -> None:
+    """Print the plan of a drain."""
+    from modelplane.offline import output as documents
+
+    if output == "json":
+        click.echo(documents.as_json(result))
+    elif not result.deployments:
+        click.echo("No replica would move")
+    else:
+        placing.tell_replicas(result.deployments)
+        for each in result.deployments:
+            if each.diagnosis:
+                click.echo(f"\n{each.name}: {printable(each.diagnosis)}")
+        placing.tell_fleet(result, result.deployments, everything=everything)
+    if not result.placed:
+        raise click.exceptions.Exit(NOT_PLACED)

@@ -1,0 +1,253 @@
+"""``modelplane install``: print the manifests of an installation, or apply them."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.operate.api_server import Server, api_server_options, work
+from modelplane.cli.operate.credential_lifetime import credential_lifetime_option
+from modelplane.cli.operate.image_digests import pinned
+
+if TYPE_CHECKING:
+    from modelplane.install.options import Options
+    from modelplane.install.waiting import Deadline, Report
+    from modelplane.kube.client import Client
+    from modelplane.kube.resources import Object
+
+
+@click.command()
+@click.option(
+    "--image", metavar="IMAGE", help="Image to run. Required while no image of a release is published."
+)
+@click.option(
+    "--image-digests",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="YAML file with the digest of each image in the manifests, which then pull it by digest.",
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Replicas of the controllers, and of the gateway.",
+)
+@click.option(
+    "--gateway-service-type",
+    type=click.Choice(["LoadBalancer", "NodePort", "ClusterIP"]),
+    default="LoadBalancer",
+    show_default=True,
+    help="Type of the gateway's Service.",
+)
+@click.option(
+    "--gateway-annotation",
+    "annotations",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=lambda _context, _parameter, values: dict(map(_annotation, values)),
+    help="Annotation of the gateway's Service, for example for an internal load balancer; may be repeated.",
+)
+@click.option(
+    "--team-namespace",
+    "team_namespaces",
+    multiple=True,
+    metavar="NAMESPACE",
+    help="Namespace in which models' Secrets may be read; may be repeated; by default every namespace.",
+)
+@click.option(
+    "--no-quota",
+    is_flag=True,
+    help="Leave out the ResourceQuota of each --team-namespace, for example because yours has other numbers.",
+)
+@credential_lifetime_option
+@click.option("--no-network-policy", is_flag=True, help="Leave out the network policies.")
+@click.option(
+    "--monitoring-namespace",
+    "monitoring_namespaces",
+    multiple=True,
+    default=("monitoring",),
+    show_default=True,
+    metavar="NAMESPACE",
+    help="Namespace whose pods may scrape metrics; may be repeated.",
+)
+@click.option("--service-monitor", is_flag=True, help="Add a ServiceMonitor, for the Prometheus operator.")
+@click.option(
+    "--inference-cluster",
+    is_flag=True,
+    help="Print the manifests and steps that register a cluster with a fleet.",
+)
+@click.option(
+    "--crossplane",
+    is_flag=True,
+    help="With --inference-cluster: permit what provider-kubernetes reads, which is every Secret.",
+)
+@click.option(
+    "--installer",
+    is_flag=True,
+    help="With --inference-cluster: add the identity that installs charts, an administrator of the cluster.",
+)
+@click.option(
+    "--apply", "applied", is_flag=True, help="Apply the manifests, and wait until the pods are ready."
+)
+@click.option(
+    "--upgrade", is_flag=True, help="With --apply: upgrade an existing installation to this version."
+)
+@click.option(
+    "--dry-run",
+    type=click.Choice(["client", "server"]),
+    help="With --apply: client prints the manifests; server only has the API server check them.",
+)
+@api_server_options
+def install(
+    *,
+    inference_cluster: bool,
+    crossplane: bool,
+    installer: bool,
+    applied: bool,
+    upgrade: bool,
+    dry_run: str | None,
+    no_quota: bool,
+    server: Server,
+    **chosen: Any,
+) -> None:
+    """Print the manifests of an installation for `kubectl apply -f -`, or apply them.
+
+    They need Kubernetes 1.34 or later.
+    """
+    _check(
+        inference_cluster=inference_cluster,
+        options={"--crossplane": crossplane, "--installer": installer},
+        applied=applied,
+        trial=upgrade or bool(dry_run),
+        pinned=bool(chosen["image_digests"]),
+    )
+    if inference_cluster:
+        from modelplane.install import inference_cluster as registered
+
+        lifetime = chosen["credential_lifetime"]
+        click.echo(registered.instructions(lifetime, crossplane=crossplane, installer=installer), nl=False)
+        _write(registered.manifests(crossplane=crossplane, installer=installer))
+    elif not applied or dry_run == "client":
+        from modelplane.install.manifests import manifests
+
+        _write(manifests(_options(**chosen)))
+        if not (no_quota or applied):
+            _write_quotas(chosen["team_namespaces"])
+    else:
+        options = _options(**chosen)
+
+        async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
+            from modelplane.install.applying import Installer
+
+            installer = Installer(client, report, deadline, dry_run=dry_run == "server")
+            await installer.install(options, upgrade=upgrade, check=_problems)
+
+        work(server, do)
+        if not (upgrade or dry_run):
+            click.echo(_NEXT)
+
+
+def _check(
+    *, inference_cluster: bool, options: dict[str, bool], applied: bool, trial: bool, pinned: bool
+) -> None:
+    """Refuse options that have no effect together; ``options`` are those of an inference cluster."""
+    if trial and not applied:
+        raise click.UsageError("--upgrade and --dry-run need --apply")
+    for option, chosen in options.items():
+        if chosen and not inference_cluster:
+            raise click.UsageError(f"{option} needs --inference-cluster")
+    if inference_cluster and applied:
+        raise click.UsageError(
+            "--inference-cluster only prints manifests: apply them to the cluster with kubectl"
+        )
+    if inference_cluster and pinned:
+        raise click.UsageError(
+            "--image-digests has no effect with --inference-cluster: its manifests name no image"
+        )
+
+
+def _without_image() -> str:
+    """Return how to build and push an image while none is published."""
+    from modelplane import __version__
+
+    image = f"REGISTRY/modelplane:{__version__}"
+    return (
+        "no image of Modelplane is published yet, so name yours with --image. To build one, run these "
+        "commands in a checkout, with a registry that the nodes can pull from:\n\n"
+        f"  docker build -f package/Containerfile -t {image} .\n"
+        f"  docker push {image}\n"
+        f"  modelplane install --image {image} --apply"
+    )
+
+
+_NEXT = (
+    "Modelplane is installed. Next, create an InferenceGateway, with `authentication: APIKey`, and a "
+    "cluster: docs/how-to/install.md"
+)
+
+
+def _annotation(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not (key and separator):
+        raise click.BadParameter(f'"{text}" is not of the form KEY=VALUE')
+    return key, value
+
+
+def _options(
+    *,
+    image: str | None,
+    image_digests: str | None,
+    replicas: int,
+    annotations: dict[str, str],
+    no_network_policy: bool,
+    **others: Any,
+) -> "Options":
+    from modelplane.install.options import IS_PUBLISHED, Options
+
+    if image is None and not IS_PUBLISHED:
+        raise UserError(_without_image())
+    image = image or Options().image
+    return Options(
+        image=pinned(image_digests, image) if image_digests else image,
+        controllers=replicas,
+        gateways=replicas,
+        gateway_annotations=annotations,
+        network_policy=not no_network_policy,
+        **others,
+    )
+
+
+def _write_quotas(namespaces: Sequence[str]) -> None:
+    """Write the quota of each namespace of a team; as a comment, if none is named."""
+    from modelplane.install.quotas import quota
+    from modelplane.offline.yaml_output import as_yaml
+
+    for namespace in namespaces:
+        click.echo(f"---\n{as_yaml(quota(namespace))}", nl=False)
+    if not namespaces:
+        click.echo("# Limit the objects of each team: apply this quota to its namespace.")
+        for line in as_yaml(quota("TEAM")).splitlines():
+            click.echo(f"# {line}")
+
+
+def _write(manifests: "Sequence[Object]") -> None:
+    from modelplane.offline.yaml_output import as_yaml
+
+    click.echo("---\n".join(map(as_yaml, manifests)), nl=False)
+
+
+def _problems(items: "Sequence[Object]") -> list[str]:
+    """Return the errors that `modelplane validate` finds in objects."""
+    from modelplane.offline import validation
+    from modelplane.offline.diagnostics import Severity
+    from modelplane.offline.sources import Source
+
+    found = validation.validate(Source("", json.dumps(item)) for item in items)
+    return [
+        ": ".join(filter(None, (str(each.object or ""), each.field, each.message)))
+        for each in found.problems
+        if each.severity is Severity.ERROR
+    ]

@@ -1,0 +1,32 @@
+"""``modelplane uninstall``: remove Modelplane from a cluster, with ``--delete-models`` every model first."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from modelplane.cli.operate.api_server import Server, api_server_options, work
+
+if TYPE_CHECKING:
+    from modelplane.install.waiting import Deadline, Report
+    from modelplane.kube.client import Client
+
+
+@click.command()
+@click.option(
+    "--delete-models",
+    is_flag=True,
+    help="Delete every model first, then the clusters, classes and gateways, and the CRDs.",
+)
+@api_server_options
+def uninstall(*, delete_models: bool, server: Server) -> None:
+    """Remove an installation. Refuse while there are models.
+
+    The CRDs are removed only when none of their objects is left.
+    """
+
+    async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
+        from modelplane.install.removing import Uninstaller
+
+        await Uninstaller(client, report, deadline).uninstall(delete_models=delete_models)
+
+    work(server, do)

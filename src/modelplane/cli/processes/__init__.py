@@ -1,0 +1,1 @@
+"""Commands that are processes: they run until they are stopped."""

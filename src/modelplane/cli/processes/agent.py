@@ -1,0 +1,96 @@
+"""``modelplane agent``: run this machine as a node of a control plane."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from modelplane.cli.processes.log_format import log_to_stderr
+from modelplane.host import addresses
+
+_FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
+
+
+def _share(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[int, int]:
+    part, slash, parts = value.partition("/")
+    if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise click.BadParameter('write it as "2/3"')
+    return int(part), int(parts)
+
+
+@click.command()
+@click.option("--kubeconfig", required=True, type=_FILE, help="Kubeconfig with the node's identity.")
+@click.option("--node", required=True, help="Name of the Node.")
+@click.option("--pool", required=True, help="Node pool of the Node.")
+@click.option(
+    "--dir",
+    "directory",
+    required=True,
+    type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
+    help="Directory for the agent's record of its pods.",
+)
+@click.option(
+    "--port",
+    required=True,
+    type=click.IntRange(1, 65535),
+    help="Port of the log server, which the API server calls.",
+)
+@click.option("--tls-cert", required=True, type=_FILE, help="Certificate of the log server.")
+@click.option("--tls-key", required=True, type=_FILE, help="Private key of the log server.")
+@click.option("--client-ca", required=True, type=_FILE, help="CA of the API server's client certificate.")
+@click.option(
+    "--pod-addresses",
+    "pod_cidr",
+    default=addresses.of_node(0),
+    show_default=True,
+    help=f"Pod CIDR of this node, within {addresses.POD_CIDR}.",
+)
+@click.option(
+    "--share",
+    default="1/1",
+    show_default=True,
+    metavar="I/N",
+    callback=_share,
+    help="Index of this node among the N nodes of this machine, which share its devices.",
+)
+@click.option(
+    "--cpu-devices",
+    type=click.IntRange(1, 16),
+    default=1,
+    show_default=True,
+    help="Number of equal devices that the processors are offered as, where there is no GPU.",
+)
+@click.option(
+    "--container-engine",
+    type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
+    default="auto",
+    show_default=True,
+    help="Container runtime for the pods' images; auto takes the first that answers, else processes.",
+)
+@click.option(
+    "--host-commands",
+    is_flag=True,
+    help="Let pods that run as processes execute any program of this machine.",
+)
+@click.option(
+    "--private",
+    multiple=True,
+    type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
+    metavar="DIRECTORY",
+    help="Directory that pods that run as processes do not see, as they do not see --dir.",
+)
+def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: Any) -> None:
+    """Run the node agent of this machine."""
+    from ipaddress import IPv4Network
+
+    from modelplane.kubelet.devices.discovery import Share
+    from modelplane.kubelet.logs.server import ServerSettings
+    from modelplane.kubelet.main import Settings, run
+    from modelplane.kubelet.runtime.containers.cli import Choice
+
+    log_to_stderr()
+    server = ServerSettings(port, str(tls_cert), str(tls_key), str(client_ca))
+    pod_cidr, (part, parts) = IPv4Network(options.pop("pod_cidr")), options.pop("share")
+    share = Share(part, parts, options.pop("cpu_devices"))
+    engine = Choice(options.pop("container_engine"))
+    run(Settings(server=server, addresses=pod_cidr, share=share, container_engine=engine, **options))

@@ -1,0 +1,223 @@
+"""``modelplane controller``: reconcile a fleet from a control plane, with or without leader election."""
+
+import asyncio
+import logging
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.cli import durations
+from modelplane.cli.errors import FAILED, NOT_OURS
+from modelplane.cli.operate.credential_lifetime import credential_lifetime_option
+from modelplane.cli.options import gateway_address_option
+from modelplane.cli.processes.connection import connect
+from modelplane.cli.processes.health import health
+from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
+
+if TYPE_CHECKING:
+    from modelplane.controllers.gateway_manager import GatewayManager
+    from modelplane.controllers.helm.process import Program
+    from modelplane.controllers.lease_thread import LeaseThread
+    from modelplane.controllers.manager import Manager
+    from modelplane.kube.client import Client
+    from modelplane.kube.fence import Fence
+    from modelplane.proxy.interface import Proxy
+
+_log = logging.getLogger(__name__)
+
+_GATEWAY_ONLY = "gateway"
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    kubeconfig: str | None
+    leader_elect: bool
+    namespace: str
+    gateway_dir: Path | None
+    gateway_address: str
+    gateway_service: str
+    credential_lifetime: str
+    helm_dir: Path | None
+    metrics_address: str | None
+    only: str | None
+
+
+@click.command()
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Kubeconfig of the control plane; by default this pod's service account.",
+)
+@click.option(
+    "--leader-elect", is_flag=True, help="Reconcile only while holding a Lease, so that several can run."
+)
+@click.option(
+    "--namespace",
+    default=SYSTEM_NAMESPACE,
+    show_default=True,
+    help="Namespace of the Lease, of the gateway's Service and of its configuration.",
+)
+@click.option(
+    "--gateway-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory from which the local Envoy reads its configuration.",
+)
+@gateway_address_option("Address on which the local Envoy accepts requests.")
+@click.option(
+    "--gateway-service",
+    default="",
+    metavar="NAME",
+    help="Service of the Envoys in the cluster, which read their configuration from ConfigMaps and Secrets.",
+)
+@click.option(
+    "--only",
+    type=click.Choice([_GATEWAY_ONLY]),
+    help="Reconcile nothing, and publish the gateway's configuration: for a fleet under Crossplane. Needs "
+    "--gateway-service.",
+)
+@credential_lifetime_option
+@click.option(
+    "--helm-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Directory for what Helm downloads during a run; by default that for temporary files.",
+)
+@click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
+@click.option("--log-format", type=click.Choice(tuple(FORMATS)), default="text", show_default=True)
+@click.option("--debug", is_flag=True, help="Log every step.")
+def controller(log_format: str, debug: bool, **options: object) -> None:
+    """Run the controllers against a control plane, until SIGTERM or Ctrl-C."""
+    chosen = _Options(**options)  # type: ignore[arg-type]  # click has checked them
+    if chosen.gateway_dir and chosen.gateway_service:
+        raise click.UsageError("--gateway-dir and --gateway-service exclude each other: give one")
+    if chosen.gateway_dir and ":" not in chosen.gateway_address:
+        raise click.UsageError("--gateway-dir needs --gateway-address HOST:PORT")
+    if chosen.only and not chosen.gateway_service:
+        raise click.UsageError(f"--only {chosen.only} needs --gateway-service NAME")
+    log_to_stderr(debug=debug, format=log_format)
+    asyncio.run(_run(chosen))
+
+
+async def _run(options: _Options) -> None:
+    from modelplane.controllers import observed
+    from modelplane.controllers.definition_check import NotOurs
+    from modelplane.controllers.fleet_resources import known
+    from modelplane.controllers.leader import Deposed
+    from modelplane.host.signals import until_signalled
+    from modelplane.telemetry import event_loop, metrics, traces
+    from modelplane.telemetry.metric_definitions import Program
+
+    async with AsyncExitStack() as stack:
+        election = _election(options)
+        fence = election.fence if election else None
+        client = await stack.enter_async_context(connect(options.kubeconfig, fence=fence, known=known))
+        manager = _manager(options, client, fence)
+
+        async def work() -> None:
+            metrics.leading(True)
+            await manager.run()
+
+        def ready() -> str:
+            return (election.problem if election else "") or manager.problem
+
+        stack.enter_context(traces.exporting("modelplane-controller"))
+        loop = asyncio.get_running_loop()
+        state = event_loop.asked(loop, manager.state)
+        checks = health(
+            options.metrics_address,
+            Program.CONTROLLER,
+            event_loop.asked(loop, ready),
+            lambda: observed.samples(state()),
+        )
+        stack.enter_context(checks)
+        await stack.enter_async_context(_rotation(options.gateway_dir))
+        try:
+            await until_signalled(election.lead(work) if election else work())
+        except (Deposed, NotOurs) as error:
+            _log.error("%s", error)
+            raise click.exceptions.Exit(NOT_OURS if isinstance(error, NotOurs) else FAILED) from error
+
+
+def _manager(options: _Options, client: "Client", fence: "Fence | None") -> "Manager | GatewayManager":
+    """Return the control loops: all of them, or those of the gateway only."""
+    from modelplane.controllers.gateway_manager import GatewayManager
+    from modelplane.controllers.manager import Manager
+    from modelplane.host import addresses
+
+    proxy = _proxy(options, client)
+    if options.only and proxy is not None:
+        return GatewayManager(client, proxy)
+    return Manager(
+        client,
+        proxy=proxy,
+        dial=addresses.bound,
+        fence=fence,
+        credential_lifetime_s=durations.seconds(options.credential_lifetime, ""),
+        helm=_helm(options.helm_dir),
+    )
+
+
+def _election(options: _Options) -> "LeaseThread | None":
+    """Return the election of a leader, if there is one."""
+    from functools import partial
+
+    from modelplane.controllers.lease_thread import LeaseThread
+
+    if not options.leader_elect:
+        return None
+    # A client and a thread of its own: the work must not hold up the lease.
+    return LeaseThread(partial(connect, options.kubeconfig), options.namespace)
+
+
+def _rotation(gateway_dir: Path | None) -> AbstractAsyncContextManager[None]:
+    """Return the rotation of a local Envoy's usage records."""
+    from modelplane.proxy.usage_files import rotating
+
+    return rotating(gateway_dir) if gateway_dir else nullcontext()
+
+
+def _helm(folder: Path | None) -> "Program":
+    """Return the helm program: that of the local control plane's binary, else one on PATH."""
+    import shutil
+
+    from modelplane.controllers.helm.process import Program
+    from modelplane.host.errors import LocalError
+    from modelplane.local import binary
+
+    try:
+        built = binary.find()
+    except (LocalError, ImportError):  # an installation without the extra "local" has no cache of builds
+        built = None
+    if built is not None:
+        return Program((str(built), "helm"), folder)
+    on_path = shutil.which("helm")
+    return Program((on_path,) if on_path else (), folder)
+
+
+def _without_module() -> str:
+    """Return why the gateway's pods have no module, as far as their image, which is also this one, tells."""
+    from modelplane.host.errors import LocalError
+    from modelplane.local import gateway_module
+
+    try:
+        found = gateway_module.find()
+    except LocalError as error:
+        return str(error)
+    return "" if found else "the image has no library of the gateway module: use an image that has it"
+
+
+def _proxy(options: _Options, client: "Client") -> "Proxy | None":
+    from modelplane.proxy import usage_files
+    from modelplane.proxy.deployment import GatewayDeployment
+    from modelplane.proxy.directory import GatewayDirectory
+
+    if options.gateway_service:
+        return GatewayDeployment(
+            client, options.namespace, options.gateway_service, without_module=_without_module()
+        )
+    if options.gateway_dir:
+        return GatewayDirectory(options.gateway_dir, options.gateway_address, usage_files.write)
+    return None

@@ -1,0 +1,116 @@
+"""``modelplane function``: serve the composition function to Crossplane."""
+
+import signal
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.processes.log_format import log_to_stderr
+from modelplane.install.options import Options, ServiceType
+
+_DEFAULTS = Options()
+_ANYWHERE = "0.0.0.0:9443"
+_HERE = "127.0.0.1:9443"
+
+
+@click.command()
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    help=f"Address to listen on; by default {_ANYWHERE}, or {_HERE} with --insecure.",
+)
+@click.option(
+    "--tls-certs-dir",
+    envvar="TLS_SERVER_CERTS_DIR",
+    type=click.Path(path_type=Path),
+    help="Directory with tls.crt, tls.key, and ca.crt to verify clients.",
+)
+@click.option("--insecure", is_flag=True, help="Serve without encryption and without client certificates.")
+@click.option(
+    "--max-recv-message-size",
+    "max_receive_mb",
+    default=64,
+    show_default=True,
+    type=click.IntRange(min=1, max=1024),
+    metavar="MB",
+    help="Largest request to accept; 1,000 clusters make one of about 5 MB.",
+)
+@click.option(
+    "--gateway-image",
+    envvar="MODELPLANE_GATEWAY_IMAGE",
+    default=_DEFAULTS.image,
+    show_default=True,
+    metavar="IMAGE",
+    help="Image of the gateway's pods, with backend Envoy.",
+)
+@click.option(
+    "--gateway-replicas",
+    envvar="MODELPLANE_GATEWAY_REPLICAS",
+    default=_DEFAULTS.gateways,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Pods of the gateway, with backend Envoy.",
+)
+@click.option(
+    "--gateway-service-type",
+    envvar="MODELPLANE_GATEWAY_SERVICE_TYPE",
+    default=str(_DEFAULTS.gateway_service_type),
+    show_default=True,
+    type=click.Choice([str(each) for each in ServiceType]),
+    help="Type of the gateway's Service, with backend Envoy.",
+)
+@click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="json", show_default=True)
+@click.option("--debug", is_flag=True, help="Log every step.")
+def function(
+    address: str | None,
+    tls_certs_dir: Path | None,
+    insecure: bool,
+    max_receive_mb: int,
+    metrics_address: str | None,
+    log_format: str,
+    debug: bool,
+    **gateway: Any,
+) -> None:
+    """Serve the composition function to Crossplane over gRPC, until SIGTERM or Ctrl-C."""
+    log_to_stderr(debug=debug, format=log_format)
+    if tls_certs_dir is None and not insecure:
+        raise UserError(
+            "no server certificates: give --tls-certs-dir, or serve without authentication with --insecure"
+        )
+    from modelplane.crossplane.function import server
+    from modelplane.telemetry import metrics, traces
+    from modelplane.telemetry.metric_definitions import Program
+    from modelplane.telemetry.server import CannotListen, serve
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        with ExitStack() as running:
+            running.enter_context(traces.exporting("modelplane-function"))
+            creds = None if insecure or tls_certs_dir is None else server.credentials(tls_certs_dir)
+            running.enter_context(
+                server.serving(
+                    address or (_HERE if creds is None else _ANYWHERE),
+                    creds,
+                    max_receive_bytes=max_receive_mb << 20,
+                    options=Options(
+                        image=gateway["gateway_image"],
+                        gateways=gateway["gateway_replicas"],
+                        gateway_service_type=gateway["gateway_service_type"],
+                    ),
+                )
+            )
+            if metrics_address:
+                registry = metrics.registry(Program.FUNCTION)
+                running.enter_context(
+                    serve(metrics_address, alive=lambda: "", ready=lambda: "", registry=registry)
+                )
+            stop.wait()
+    except (server.CannotServe, CannotListen) as error:
+        raise UserError(str(error)) from error

@@ -1,0 +1,99 @@
+"""``modelplane gateway``: configure the Envoy of this pod from what the controllers publish."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.cli.processes.connection import connect
+from modelplane.cli.processes.health import health
+from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    directory: Path
+    kubeconfig: str | None
+    namespace: str
+    address: str
+    port: int
+    metrics_address: str | None
+    drain_seconds: float
+
+
+@click.command()
+@click.option(
+    "--dir",
+    "directory",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of `modelplane envoy --dir`.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Kubeconfig of the control plane; by default this pod's service account.",
+)
+@click.option(
+    "--namespace",
+    default=SYSTEM_NAMESPACE,
+    show_default=True,
+    help="Namespace of the published configuration.",
+)
+@click.option(
+    "--address",
+    default="0.0.0.0",  # noqa: S104 - in a pod of its own
+    show_default=True,
+    help="Address on which Envoy accepts requests.",
+)
+@click.option(
+    "--port",
+    default=8080,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="Port on which Envoy accepts requests.",
+)
+@click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
+@click.option(
+    "--drain-seconds",
+    default=20.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="How long to fail readiness before exiting, so that load balancers stop sending requests.",
+)
+@click.option("--log-format", type=click.Choice(tuple(FORMATS)), default="text", show_default=True)
+@click.option("--debug", is_flag=True, help="Log every step.")
+def gateway(log_format: str, debug: bool, **options: object) -> None:
+    """Configure the Envoy of this pod from what the controllers publish, until SIGTERM or Ctrl-C."""
+    log_to_stderr(debug=debug, format=log_format)
+    asyncio.run(_run(_Options(**options)))  # type: ignore[arg-type]  # click has checked them
+
+
+async def _run(options: _Options) -> None:
+    from modelplane.host.signals import until_signalled
+    from modelplane.proxy import envoy_metrics, usage_files
+    from modelplane.proxy.companion import Gateway
+    from modelplane.proxy.counting import Counting
+    from modelplane.proxy.follower import GatewayFollower
+    from modelplane.telemetry.metric_definitions import Program
+
+    async with connect(options.kubeconfig) as client:
+        follower = GatewayFollower(
+            client,
+            options.namespace,
+            directory=options.directory,
+            write=usage_files.write,
+            listens=(options.address, options.port),
+        )
+        counting = Counting(client, options.directory)
+        running = Gateway(follower, counting, options.directory, options.drain_seconds)
+        checks = health(
+            options.metrics_address,
+            Program.GATEWAY,
+            lambda: running.problem,
+            lambda: envoy_metrics.samples(options.directory),
+        )
+        with checks:
+            await until_signalled(running.run())

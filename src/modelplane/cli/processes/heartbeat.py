@@ -1,0 +1,30 @@
+"""``modelplane heartbeat``: tell a control plane that this cluster lives."""
+
+import click
+
+from modelplane.cli.processes.connection import connect
+
+
+@click.command()
+@click.argument("cluster")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False),
+    required=True,
+    help="Kubeconfig of the control plane, whose user may patch the Lease of this cluster.",
+)
+def heartbeat(cluster: str, *, kubeconfig: str) -> None:
+    """Renew the heartbeat of CLUSTER, the name of an InferenceCluster, until stopped.
+
+    It runs on that cluster. Failover takes it as a witness beside the API server and the replicas.
+    """
+    import asyncio
+    import socket
+
+    from modelplane.controllers.clusters.heartbeat import renew
+
+    async def run() -> None:
+        async with connect(kubeconfig) as client:
+            await renew(client, cluster, socket.gethostname(), click.echo)
+
+    asyncio.run(run())

@@ -1,0 +1,102 @@
+"""``modelplane metrics``: serve the gateway's counts as the external metrics API of Kubernetes."""
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.cli.errors import UserError
+from modelplane.cli.processes.connection import connect
+from modelplane.cli.processes.log_format import log_to_stderr
+
+if TYPE_CHECKING:
+    from modelplane.kube.client import Client
+    from modelplane.proxy.load import Source
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    address: str
+    tls_cert: Path
+    tls_key: Path
+    client_ca: Path
+    client_name: tuple[str, ...]
+    kubeconfig: str | None
+    namespace: str
+    gateway_dir: Path | None
+    gateway_service: str
+
+
+@click.command()
+@click.option("--address", required=True, metavar="HOST:PORT", help="Address for HTTPS.")
+@click.option("--tls-cert", required=True, type=_FILE, help="Certificate for SERVICE.NAMESPACE.svc.")
+@click.option("--tls-key", required=True, type=_FILE, help="Its key.")
+@click.option(
+    "--client-ca",
+    required=True,
+    type=_FILE,
+    help="Authority of the API server's certificate for extensions (requestheader-client-ca-file).",
+)
+@click.option(
+    "--client-name",
+    multiple=True,
+    metavar="NAME",
+    help="Common name of that certificate (requestheader-allowed-names); by default every one.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Kubeconfig of the control plane; by default this pod's service account.",
+)
+@click.option(
+    "--namespace", default=SYSTEM_NAMESPACE, show_default=True, help="Namespace of the gateway's Service."
+)
+@click.option(
+    "--gateway-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of the local Envoy.",
+)
+@click.option("--gateway-service", default="", metavar="NAME", help="Service of the Envoys in the cluster.")
+@click.option("--debug", is_flag=True, help="Log every step.")
+def metrics(debug: bool, **options: object) -> None:
+    """Serve the gateway's counts as external.metrics.k8s.io, until SIGTERM or Ctrl-C."""
+    chosen = _Options(**options)  # type: ignore[arg-type]  # click has checked them
+    if bool(chosen.gateway_dir) == bool(chosen.gateway_service):
+        raise click.UsageError("give one of --gateway-dir and --gateway-service")
+    log_to_stderr(debug=debug, format="text")
+    asyncio.run(_run(chosen))
+
+
+async def _run(options: _Options) -> None:
+    from modelplane.controllers import external_metrics
+    from modelplane.controllers.fleet_resources import known
+    from modelplane.host.signals import until_signalled
+
+    host, _, port = options.address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise click.UsageError(f'--address "{options.address}" is not HOST:PORT')
+    try:
+        context = external_metrics.context(options.tls_cert, options.tls_key, options.client_ca)
+    except OSError as error:
+        raise UserError(f"cannot use the certificates: {error}: give files in PEM") from error
+    async with connect(options.kubeconfig, known=known) as client:
+        served = external_metrics.ExternalMetrics(client, _source(options, client))
+        names = frozenset(options.client_name)
+        with external_metrics.Server((host.strip("[]"), int(port)), context, served, names) as server:
+            threading.Thread(target=server.serve_forever, name="external metrics", daemon=True).start()
+            await until_signalled(served.serve())
+            server.shutdown()
+
+
+def _source(options: _Options, client: "Client") -> "Source":
+    from modelplane.proxy.load import DirectorySource, PodSource
+
+    if options.gateway_dir:
+        return DirectorySource(options.gateway_dir)
+    return PodSource(client, options.namespace, options.gateway_service)
