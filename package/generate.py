@@ -22,7 +22,7 @@ from modelplane.api.schema.crd import crd
 from modelplane.crossplane.package import installation, prerequisites
 from modelplane.crossplane.package.project import project
 from modelplane.install.helm import chart
-from modelplane.offline.yaml_output import as_yaml
+from modelplane.offline.files.yaml_output import as_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 # The shapes of released checkpoints are with the tests, which compare them with what is published.

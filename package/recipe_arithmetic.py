@@ -21,10 +21,10 @@ from modelplane.api.model_deployment import Engine, ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.cel import AttributeValue, Version
 from modelplane.compose.replica.engine_flags import source
-from modelplane.offline.engine_advice import flags
-from modelplane.offline.engine_commands import EngineCommand, engine_commands
-from modelplane.offline.nominal_memory import matches
-from modelplane.offline.shape_check import Flags
+from modelplane.offline.lint.engine_advice import flags
+from modelplane.offline.lint.engine_commands import EngineCommand, engine_commands
+from modelplane.offline.lint.nominal_memory import matches
+from modelplane.offline.lint.shape_check import Flags
 from modelplane.sizing.architecture import LayerKind, architecture
 from modelplane.sizing.hardware import Node, node
 from modelplane.sizing.kv_cache import token_bytes

@@ -20,8 +20,8 @@ from modelplane.mcp.fleet import Fleet
 from modelplane.mcp.fleet_tools import FleetTools
 from modelplane.mcp.server import server
 from modelplane.mcp.size_tool import SizeTool
-from modelplane.offline.sources import Source
-from modelplane.offline.validation import validate
+from modelplane.offline.check.validation import validate
+from modelplane.offline.files.sources import Source
 
 ROOT = Path(__file__).parents[2]
 SKILLS = sorted((ROOT / "skills").glob("*/SKILL.md"))

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from modelplane.api.kinds import KINDS
 from modelplane.cli.main import main
-from modelplane.offline import validation
-from modelplane.offline.diagnostics import Severity
-from modelplane.offline.sources import Source
+from modelplane.offline.check import validation
+from modelplane.offline.files.diagnostics import Severity
+from modelplane.offline.files.sources import Source
 from support import shown_blocks
 from support.shell_lines import commands
 from support.shown_blocks import EXECUTED, ROOT, VALIDATED, Block, is_offline

@@ -15,8 +15,8 @@ EXCEPTIONS = {
     "api/kinds.py": "the rows themselves: a type is imported when it is first asked for",
     "api/conditions/reason_meanings.py": "the table of reasons, by kind: the types import it",
     "cli/inspect/explain.py": "a command names kinds before it loads their types, so that it starts quickly",
-    "offline/advice.py": "the labels that objects of a kind have: a table of its own",
-    "offline/renamed_fields.py": "the table of former kinds and fields",
+    "offline/lint/advice.py": "the labels that objects of a kind have: a table of its own",
+    "offline/check/renamed_fields.py": "the table of former kinds and fields",
 }
 """Modules that name kinds beside their rows, and why."""
 

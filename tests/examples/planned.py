@@ -12,10 +12,10 @@ from modelplane.api.meta import API_VERSION, Object
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.offline import fleet
-from modelplane.offline.fleet import Files
-from modelplane.offline.identities import identified
-from modelplane.offline.originals import assumed_original
+from modelplane.offline.files.identities import identified
+from modelplane.offline.files.originals import assumed_original
+from modelplane.offline.plan import fleet
+from modelplane.offline.plan.fleet import Files
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

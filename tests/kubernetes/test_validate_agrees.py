@@ -10,8 +10,8 @@ from kubernetes import test_crds
 from kubernetes.test_crds import REMOVE, _manifest
 from modelplane.api.kinds import kind_named
 from modelplane.kube import errors
-from modelplane.offline.sources import read
-from modelplane.offline.validation import validate
+from modelplane.offline.check.validation import validate
+from modelplane.offline.files.sources import read
 from support.kubectl_scalars import ANSWERS
 
 pytestmark = pytest.mark.kubernetes

@@ -3,9 +3,9 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modelplane.offline.engine_containers import Engine
-from modelplane.offline.placements import used_pools
-from modelplane.offline.size_report import pool_fits
+from modelplane.offline.models.engine_containers import Engine
+from modelplane.offline.models.size_report import pool_fits
+from modelplane.offline.plan.placements import used_pools
 from modelplane.sizing.hardware import Served
 from modelplane.sizing.memory import Load
 from support.deployed_models import as_text, fleet, pool, proposed, wanted

@@ -29,7 +29,7 @@ from modelplane.failover import (
     Witnesses,
     step,
 )
-from modelplane.offline.fleet import assemble
+from modelplane.offline.plan.fleet import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 from support.seeds import drawn
 

@@ -8,12 +8,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.offline.fleet import Unplannable, assemble
-from modelplane.offline.placements import plan
-from modelplane.offline.rendering import NotRendered, render
-from modelplane.offline.scalars import NotFinite, resolve
-from modelplane.offline.tree import Document, documents
-from modelplane.offline.yaml_output import as_yaml
+from modelplane.offline.files.scalars import NotFinite, resolve
+from modelplane.offline.files.tree import Document, documents
+from modelplane.offline.files.yaml_output import as_yaml
+from modelplane.offline.plan.fleet import Unplannable, assemble
+from modelplane.offline.plan.placements import plan
+from modelplane.offline.render.rendering import NotRendered, render
 from support.manifests import CLASS, DEPLOYMENT, cluster, loaded, validated
 
 MANIFESTS = [next(yaml.safe_load_all(text)) for text in (DEPLOYMENT, CLASS, cluster("west"))]

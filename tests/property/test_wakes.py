@@ -20,7 +20,7 @@ from modelplane.compose.deployment.rollout.rollout import is_draining
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers.interests import Interests, OwnerKey
-from modelplane.offline.fleet import assemble, plain
+from modelplane.offline.plan.fleet import assemble, plain
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded
 
 Item = dict[str, Any]

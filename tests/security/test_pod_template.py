@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.offline.sources import read
-from modelplane.offline.validation import validate
+from modelplane.offline.check.validation import validate
+from modelplane.offline.files.sources import read
 from support.pod_templates import ACCEPTED, REFUSED
 from support.replicas import composed, engine, member, replica
 

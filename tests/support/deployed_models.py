@@ -8,10 +8,10 @@ from typing import Any
 from modelplane.api.schema.decode import encode
 from modelplane.catalogue.files import catalogue
 from modelplane.catalogue.inference_classes import inference_class
-from modelplane.offline.engine_containers import Engine
-from modelplane.offline.model_manifests import Wanted, name_of
-from modelplane.offline.proposals import Proposed, propose
-from modelplane.offline.yaml_output import as_yaml
+from modelplane.offline.files.yaml_output import as_yaml
+from modelplane.offline.models.engine_containers import Engine
+from modelplane.offline.models.model_manifests import Wanted, name_of
+from modelplane.offline.models.proposals import Proposed, propose
 from modelplane.sizing.architecture import architecture
 from modelplane.sizing.memory import Load, Model
 from modelplane.sizing.precision import PRECISIONS

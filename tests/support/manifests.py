@@ -3,9 +3,9 @@
 import io
 from collections.abc import Sequence
 
-from modelplane.offline.sources import Source, read
-from modelplane.offline.store import Loaded, load
-from modelplane.offline.validation import Validation, validate
+from modelplane.offline.check.validation import Validation, validate
+from modelplane.offline.files.sources import Source, read
+from modelplane.offline.files.store import Loaded, load
 
 API = "modelplane.ai/v1alpha1"
 

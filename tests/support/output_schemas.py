@@ -6,14 +6,14 @@ from pathlib import Path
 
 import jsonschema_rs
 
-from modelplane.offline.output import Report, json_schema
-from modelplane.offline.placements import Explanation, Plan
-from modelplane.offline.plan_comparison import PlanComparison
-from modelplane.offline.rendering import Rendering
-from modelplane.offline.replica_explanation import ReplicaExplanation
-from modelplane.offline.service_explanation import ServiceExplanation
-from modelplane.offline.size_report import Size
-from modelplane.offline.validation import Validation
+from modelplane.offline.check.validation import Validation
+from modelplane.offline.explain.replica_explanation import ReplicaExplanation
+from modelplane.offline.explain.service_explanation import ServiceExplanation
+from modelplane.offline.files.output import Report, json_schema
+from modelplane.offline.models.size_report import Size
+from modelplane.offline.plan.placements import Explanation, Plan
+from modelplane.offline.plan.plan_comparison import PlanComparison
+from modelplane.offline.render.rendering import Rendering
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "output"
 REPORTS: dict[str, type[Report]] = {

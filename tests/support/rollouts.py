@@ -14,7 +14,7 @@ from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.readiness import holds
-from modelplane.offline.fleet import assemble
+from modelplane.offline.plan.fleet import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
 GOOD, BETTER, BAD = "engine:1", "engine:2", "engine:bad"

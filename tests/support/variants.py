@@ -15,9 +15,9 @@ from modelplane.compose.composition import Composition, Desired, Request, Requir
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.deployment.rollout.rollout import serves
 from modelplane.compose.readiness import condition_of
-from modelplane.offline.fleet import assemble
-from modelplane.offline.sources import Source
-from modelplane.offline.store import load
+from modelplane.offline.files.sources import Source
+from modelplane.offline.files.store import load
+from modelplane.offline.plan.fleet import assemble
 
 FP8, BF16, INT4 = "gemma-fp8", "gemma-bf16", "gemma-int4"
 HOPPER, AMPERE, ADA = "hopper", "ampere", "ada"

@@ -8,7 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
-    from modelplane.offline.sources import Source, Unopened
+    from modelplane.offline.files.sources import Source, Unopened
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,7 +34,7 @@ def output_option(plain: str, help_text: str) -> Callable[[F], F]:
 
 def read(paths: Iterable[str]) -> "Iterator[Source | Unopened]":
     """Yield the texts of the paths given to a command."""
-    from modelplane.offline import sources
+    from modelplane.offline.files import sources
 
     return sources.read(paths, lambda: sys.stdin.buffer)
 
@@ -44,7 +44,7 @@ def load(*groups: tuple[str, ...]) -> "list[tuple[Object, ...]]":
 
     With ``-o json`` the problems are printed as the document of ``validate``.
     """
-    from modelplane.offline import store
+    from modelplane.offline.files import store
 
     files = 0
 
@@ -59,7 +59,8 @@ def load(*groups: tuple[str, ...]) -> "list[tuple[Object, ...]]":
     if not problems:
         return [each.objects for each in loaded]
     if click.get_current_context().params.get("output") == "json":
-        from modelplane.offline import output, validation
+        from modelplane.offline.check import validation
+        from modelplane.offline.files import output
 
         accepted = sum(len(each.objects) for each in loaded)
         click.echo(output.as_json(validation.refused(problems, files=files, accepted=accepted)))

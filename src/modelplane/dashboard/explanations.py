@@ -10,13 +10,15 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.dashboard.snapshot import EVENT, Snapshot
-from modelplane.offline import explanation_tables, placement_tables, placements, store
-from modelplane.offline.edits import identity
-from modelplane.offline.fleet import Files, Unplannable, assemble
-from modelplane.offline.placements import Deployment
-from modelplane.offline.replica_explanation import explain_replica
-from modelplane.offline.service_explanation import explain_service
-from modelplane.offline.sources import Source
+from modelplane.offline.explain import explanation_tables
+from modelplane.offline.explain.replica_explanation import explain_replica
+from modelplane.offline.explain.service_explanation import explain_service
+from modelplane.offline.files import store
+from modelplane.offline.files.edits import identity
+from modelplane.offline.files.sources import Source
+from modelplane.offline.plan import placement_tables, placements
+from modelplane.offline.plan.fleet import Files, Unplannable, assemble
+from modelplane.offline.plan.placements import Deployment
 
 _MOST_ROWS: Final = 20
 """Rows of one table; a note counts the others."""

@@ -18,7 +18,7 @@ from modelplane.dashboard.rendering import Page, Renderer, link, paged
 from modelplane.dashboard.snapshot import Readiness, Snapshot, readiness
 from modelplane.dashboard.timeline import of_object, timeline
 from modelplane.dashboard.traffic import Rates
-from modelplane.offline.statuses import conditions
+from modelplane.offline.explain.statuses import conditions
 
 _MOST_CARDS: Final = 40
 """Number of clusters up to which the map shows their pools and devices; with more, a cell for each."""

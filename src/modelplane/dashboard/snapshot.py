@@ -22,7 +22,7 @@ from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.controllers import observed
-from modelplane.offline.statuses import why_not_ready
+from modelplane.offline.explain.statuses import why_not_ready
 from modelplane.telemetry import metric_definitions
 
 Objects = Mapping[str, Sequence[Object]]

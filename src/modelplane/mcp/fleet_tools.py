@@ -23,8 +23,8 @@ from modelplane.dashboard.timeline import Entry, of_object, timeline
 from modelplane.mcp.fleet import EVENTS, Fleet
 from modelplane.mcp.quoting import clean, quoted, table
 from modelplane.mcp.refusal import Refused
-from modelplane.offline.explanation_tables import CONDITION_COLUMNS, condition_rows
-from modelplane.offline.statuses import conditions, why_not_ready
+from modelplane.offline.explain.explanation_tables import CONDITION_COLUMNS, condition_rows
+from modelplane.offline.explain.statuses import conditions, why_not_ready
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from modelplane.controllers import fleet_resources
 from modelplane.mcp.fleet import Fleet
 from modelplane.mcp.quoting import clean, quoted, table
 from modelplane.mcp.refusal import Refused
-from modelplane.offline import size_report, size_rows
-from modelplane.offline.size_report import HardwareSize, Size
+from modelplane.offline.models import size_report, size_rows
+from modelplane.offline.models.size_report import HardwareSize, Size
 from modelplane.sizing.memory import Load, Model
 from modelplane.sizing.unsizable import Unsizable
 

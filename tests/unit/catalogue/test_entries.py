@@ -16,7 +16,7 @@ from modelplane.catalogue import descriptions
 from modelplane.catalogue.entries import UNVERIFIED, Cards, Figure, Machine, Machines
 from modelplane.catalogue.files import catalogue, read
 from modelplane.catalogue.inference_classes import inference_class
-from modelplane.offline.yaml_output import as_yaml
+from modelplane.offline.files.yaml_output import as_yaml
 from support.manifests import joined, said
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

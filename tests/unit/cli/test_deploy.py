@@ -15,7 +15,7 @@ from modelplane.cli.models import deploy, model_argument
 from modelplane.install import connection
 from modelplane.kube.errors import Conflict, NotFound
 from modelplane.kube.list_watch import ObjectList
-from modelplane.offline.fleet import assemble
+from modelplane.offline.plan.fleet import assemble
 from support.checkpoint_shapes import CHECKPOINTS, safetensors
 from support.deployed_models import as_text, fleet, pool
 from support.manifests import said

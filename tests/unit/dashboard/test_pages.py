@@ -9,8 +9,8 @@ from modelplane.api.meta import Object
 from modelplane.dashboard import explanations
 from modelplane.dashboard.pages import Pages
 from modelplane.dashboard.snapshot import Devices, Snapshot
-from modelplane.offline import placements
-from modelplane.offline.fleet import assemble
+from modelplane.offline.plan import placements
+from modelplane.offline.plan.fleet import assemble
 from support import shown_fleet
 from support.manifests import CLASS, DEPLOYMENT
 

@@ -4,8 +4,8 @@ import pytest
 
 from modelplane.api.kinds import KINDS
 from modelplane.compose.kinds import COMPOSED, COMPOSERS
-from modelplane.offline.advice import advice
-from modelplane.offline.diagnostics import Severity
+from modelplane.offline.files.diagnostics import Severity
+from modelplane.offline.lint.advice import advice
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, said, validated
 
 ARGS = "                  args: "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.offline.diagnostics import Severity
+from modelplane.offline.files.diagnostics import Severity
 from support.manifests import API, validated
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.offline import sources
-from modelplane.offline.context_advice import Configs
-from modelplane.offline.validation import validate
+from modelplane.offline.check.validation import validate
+from modelplane.offline.files import sources
+from modelplane.offline.lint.context_advice import Configs
 
 VLLM = "vllm/vllm-openai:v0.23.0"
 SGLANG = "lmsysorg/sglang:v0.5.23"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.offline.diagnostics import choice, field, nearest, shortened, shown
+from modelplane.offline.files.diagnostics import choice, field, nearest, shortened, shown
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import version_of
-from modelplane.offline.engine_advice import warnings
+from modelplane.offline.lint.engine_advice import warnings
 from support.manifests import DEPLOYMENT, validated
 
 VLLM = "vllm/vllm-openai:v0.23.0"

@@ -1,6 +1,6 @@
 """Uids and owners where files leave them out."""
 
-from modelplane.offline.identities import identified
+from modelplane.offline.files.identities import identified
 from support.manifests import API
 
 

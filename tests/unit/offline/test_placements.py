@@ -2,9 +2,9 @@
 
 import pytest
 
-from modelplane.offline import placement_tables, placements
-from modelplane.offline.fleet import assemble, place
-from modelplane.offline.pool_reports import Amount, Pool
+from modelplane.offline.plan import placement_tables, placements
+from modelplane.offline.plan.fleet import assemble, place
+from modelplane.offline.plan.pool_reports import Amount, Pool
 from modelplane.scheduler.retention import STILL_FITS
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 

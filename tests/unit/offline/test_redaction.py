@@ -2,7 +2,7 @@
 
 import base64
 
-from modelplane.offline.redaction import hidden_values, redacted
+from modelplane.offline.files.redaction import hidden_values, redacted
 
 TOKEN = "hf_abcdefgh"
 SECRET = {

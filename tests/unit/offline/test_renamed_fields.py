@@ -5,7 +5,7 @@ import pytest
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.kinds import KINDS, kind_named
 from modelplane.api.schema.crd import schema
-from modelplane.offline import renamed_fields, structural
+from modelplane.offline.check import renamed_fields, structural
 from support.manifests import API, DEPLOYMENT, cluster, said
 
 NAMES = {kind.name for kind in KINDS}

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.offline.gateway_routes import GatewayRoute, RoutedBackend
-from modelplane.offline.rendering import NotRendered, as_documents, render
+from modelplane.offline.render.gateway_routes import GatewayRoute, RoutedBackend
+from modelplane.offline.render.rendering import NotRendered, as_documents, render
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded
 
 REPLICA = """\

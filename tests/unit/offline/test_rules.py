@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import schema
-from modelplane.offline import rules
+from modelplane.offline.check import rules
 
 KEYS = "self.all(key, !format.qualifiedName().validate(key).hasValue())"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from modelplane.offline.fleet import assemble
-from modelplane.offline.service_explanation import WithoutEndpoint, explain_service
+from modelplane.offline.explain.service_explanation import WithoutEndpoint, explain_service
+from modelplane.offline.plan.fleet import assemble
 from support.manifests import API, DEPLOYMENT, joined, loaded
 
 GATEWAY = f"""\

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from modelplane.offline import sources
-from modelplane.offline.sources import Origin, Source, Unopened
+from modelplane.offline.files import sources
+from modelplane.offline.files.sources import Origin, Source, Unopened
 
 
 def read(*paths, stdin=b""):

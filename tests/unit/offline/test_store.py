@@ -5,9 +5,9 @@ from io import BytesIO
 import pytest
 
 from modelplane.compose.composition import Requirement
-from modelplane.offline.sources import read
-from modelplane.offline.store import Store, cluster_of, load
-from modelplane.offline.validation import validate
+from modelplane.offline.check.validation import validate
+from modelplane.offline.files.sources import read
+from modelplane.offline.files.store import Store, cluster_of, load
 from support.manifests import API, CLASS, DEPLOYMENT, joined, loaded
 
 POD = {

@@ -2,9 +2,9 @@
 
 import pytest
 
-from modelplane.offline import tree
-from modelplane.offline.diagnostics import Place, Unreadable
-from modelplane.offline.tree import Document, Duplicate, documents
+from modelplane.offline.files import tree
+from modelplane.offline.files.diagnostics import Place, Unreadable
+from modelplane.offline.files.tree import Document, Duplicate, documents
 
 
 def read(text):

@@ -6,9 +6,10 @@ import pytest
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import schema
-from modelplane.offline import sources, validation
-from modelplane.offline.diagnostics import ObjectName, Problem, Severity, shortened
-from modelplane.offline.store import load
+from modelplane.offline.check import validation
+from modelplane.offline.files import sources
+from modelplane.offline.files.diagnostics import ObjectName, Problem, Severity, shortened
+from modelplane.offline.files.store import load
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, said, validated
 
 NAMED = 'error: ModelDeployment "ml-team/qwen"'

@@ -19,8 +19,8 @@ from modelplane.cli.options import ListedArgument
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
     from modelplane.api.meta import Object
-    from modelplane.offline.fleet import Files
-    from modelplane.offline.output import Report
+    from modelplane.offline.files.output import Report
+    from modelplane.offline.plan.fleet import Files
 
 
 def _forms() -> list[str]:
@@ -52,8 +52,8 @@ def explain(
     The exit status is 2 if a replica is not placed, or a service or replica is not ready, and 1 if a file
     is invalid.
     """
-    from modelplane.offline import output as documents
-    from modelplane.offline.fleet import Unplannable
+    from modelplane.offline.files import output as documents
+    from modelplane.offline.plan.fleet import Unplannable
 
     kind, called = _parse_target(name)
     try:
@@ -76,7 +76,7 @@ _Explained = tuple["Report", bool, Callable[[bool], None]]
 
 def _deployment(files: "Files", wanted: "Object") -> _Explained:
     from modelplane.cli import tables
-    from modelplane.offline import placement_tables, placements
+    from modelplane.offline.plan import placement_tables, placements
 
     result = placements.explain(files, wanted)
 
@@ -104,8 +104,8 @@ def _deployment(files: "Files", wanted: "Object") -> _Explained:
 
 def _service(files: "Files", wanted: "Object") -> _Explained:
     from modelplane.cli import tables
-    from modelplane.offline import explanation_tables as rows
-    from modelplane.offline.service_explanation import explain_service
+    from modelplane.offline.explain import explanation_tables as rows
+    from modelplane.offline.explain.service_explanation import explain_service
 
     result = explain_service(files, wanted)
 
@@ -126,9 +126,9 @@ def _service(files: "Files", wanted: "Object") -> _Explained:
 
 def _replica(files: "Files", wanted: "Object") -> _Explained:
     from modelplane.cli import tables
-    from modelplane.offline import explanation_tables as rows
-    from modelplane.offline import placement_tables
-    from modelplane.offline.replica_explanation import explain_replica
+    from modelplane.offline.explain import explanation_tables as rows
+    from modelplane.offline.explain.replica_explanation import explain_replica
+    from modelplane.offline.plan import placement_tables
 
     result = explain_replica(files, wanted)
 
@@ -186,7 +186,7 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
 
 def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
     """Return the fleet of the files, or without files that of the API server."""
-    from modelplane.offline.fleet import assemble
+    from modelplane.offline.plan.fleet import assemble
 
     if fleet:
         (objects,) = load(fleet)

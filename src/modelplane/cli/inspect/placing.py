@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from modelplane.offline.placements import Deployment, Explanation, Plan, RefusalReport
+    from modelplane.offline.plan.placements import Deployment, Explanation, Plan, RefusalReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,7 +29,7 @@ def all_option(command: F) -> F:
 def tell_replicas(deployments: "Sequence[Deployment]") -> None:
     """Print how many replicas are placed, and where."""
     from modelplane.cli import tables
-    from modelplane.offline import placement_tables
+    from modelplane.offline.plan import placement_tables
 
     click.echo(placement_tables.verdict(deployments))
     rows = (row for each in deployments for row in placement_tables.replica_rows(each))
@@ -53,7 +53,7 @@ def tell_standby(deployments: "Sequence[Deployment]") -> None:
 def tell_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything: bool) -> None:
     """Print the refusals of a deployment; of many, those closest to a fit."""
     from modelplane.cli import tables
-    from modelplane.offline import placement_tables
+    from modelplane.offline.plan import placement_tables
 
     told = refusals if everything else placement_tables.closest(refusals, _MOST)
     tables.show(title, placement_tables.REFUSAL_COLUMNS, placement_tables.refusal_rows(told))
@@ -64,7 +64,7 @@ def tell_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything
 
 def tell_cost(deployments: "Sequence[Deployment]") -> None:
     """Print the cost of deployments, if a pool of the fleet has a price."""
-    from modelplane.offline import placement_tables
+    from modelplane.offline.plan import placement_tables
 
     if said := [cost for each in deployments if (cost := placement_tables.cost(each))]:
         click.echo("\nCost:\n" + "\n".join(said))
@@ -73,7 +73,7 @@ def tell_cost(deployments: "Sequence[Deployment]") -> None:
 def tell_alternatives(result: "Explanation", *, everything: bool) -> None:
     """Print where one more replica would fit, if costs make a difference."""
     from modelplane.cli import tables
-    from modelplane.offline import placement_tables
+    from modelplane.offline.plan import placement_tables
 
     if result.deployment.cost is None:
         return
@@ -92,8 +92,8 @@ def tell_fleet(
 ) -> None:
     """Print the free capacity of the pools, those that do not exist yet, and the clusters assumed ready."""
     from modelplane.cli import tables
-    from modelplane.offline import placement_tables
-    from modelplane.offline.diagnostics import choice
+    from modelplane.offline.files.diagnostics import choice
+    from modelplane.offline.plan import placement_tables
 
     pools = result.pools
     told = pools if everything else placement_tables.touched(pools, deployments, _MOST)

@@ -12,7 +12,7 @@ from modelplane.cli.live_objects import read_fleet
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
-    from modelplane.offline.placements import Plan
+    from modelplane.offline.plan.placements import Plan
 
 
 @click.command()
@@ -80,8 +80,8 @@ def _live_fleet(live: Live) -> "tuple[Object, ...]":
 
 
 def _planned(there: "tuple[Object, ...]", given: "tuple[Object, ...]", *, live: bool) -> "Plan":
-    from modelplane.offline import placements
-    from modelplane.offline.fleet import Unplannable
+    from modelplane.offline.plan import placements
+    from modelplane.offline.plan.fleet import Unplannable
 
     try:
         return placements.plan_manifests(there, given, live=live)
@@ -90,7 +90,7 @@ def _planned(there: "tuple[Object, ...]", given: "tuple[Object, ...]", *, live: 
 
 
 def _tell(result: "Plan", output: str, *, everything: bool) -> None:
-    from modelplane.offline import output as documents
+    from modelplane.offline.files import output as documents
 
     if output == "json":
         click.echo(documents.as_json(result))
@@ -108,8 +108,8 @@ def _tell(result: "Plan", output: str, *, everything: bool) -> None:
 
 def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
     from modelplane.cli import tables
-    from modelplane.offline import output as documents
-    from modelplane.offline import plan_comparison as comparison
+    from modelplane.offline.files import output as documents
+    from modelplane.offline.plan import plan_comparison as comparison
 
     found = comparison.compare(before, after)
     if output == "json":

@@ -32,8 +32,8 @@ def render(
 
     Objects that the files do not hold do not exist.
     """
-    from modelplane.offline import output as documents
-    from modelplane.offline import rendering
+    from modelplane.offline.files import output as documents
+    from modelplane.offline.render import rendering
 
     owners, children, others = load((owner,), observed, required)
     try:

@@ -56,7 +56,7 @@ def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
     if output == "json":
         click.echo(json.dumps(content, indent=2))
     else:
-        from modelplane.offline.yaml_output import as_yaml
+        from modelplane.offline.files.yaml_output import as_yaml
 
         click.echo(as_yaml(content), nl=False)
 

@@ -10,7 +10,7 @@ from modelplane.cli.live import Live, live_options
 from modelplane.cli.live_objects import read_fleet
 
 if TYPE_CHECKING:
-    from modelplane.offline.validation import Validation
+    from modelplane.offline.check.validation import Validation
 
 
 @click.command()
@@ -49,8 +49,9 @@ def validate(
 
     The exit status is 1 if there is an error.
     """
-    from modelplane.offline import output as documents
-    from modelplane.offline import sources, validation
+    from modelplane.offline.check import validation
+    from modelplane.offline.files import output as documents
+    from modelplane.offline.files import sources
 
     if not (paths or on_live):
         raise click.UsageError("Missing argument 'PATH...'.")
@@ -80,7 +81,8 @@ def validate(
 def _with_stored(found: "Validation", live: Live) -> "Validation":
     """Return a report with the warnings about the selectors that a fleet has stored."""
     from modelplane.controllers.fleet_resources import INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS
-    from modelplane.offline import stored_selectors, validation
+    from modelplane.offline.check import validation
+    from modelplane.offline.lint import stored_selectors
 
     items = read_fleet(live, (INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS))
     return validation.with_stored(found, stored_selectors.problems(items), len(items))

@@ -15,8 +15,8 @@ from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, deploy_opt
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
-    from modelplane.offline.model_manifests import Wanted
-    from modelplane.offline.proposals import Proposed
+    from modelplane.offline.models.model_manifests import Wanted
+    from modelplane.offline.models.proposals import Proposed
     from modelplane.sizing.memory import Load
 
 
@@ -61,8 +61,8 @@ def _wanted(asked: Asked) -> "Wanted":
     """Read the model, and return its deployment apart from the hardware."""
     from modelplane.checkpoints.model import model_of
     from modelplane.cli.models.model_argument import context_of, read_checkpoint
-    from modelplane.offline.engine_containers import Engine
-    from modelplane.offline.model_manifests import Wanted, name_of
+    from modelplane.offline.models.engine_containers import Engine
+    from modelplane.offline.models.model_manifests import Wanted, name_of
     from modelplane.sizing.unsizable import Unsizable
 
     try:
@@ -108,8 +108,8 @@ def _propose(
 ) -> "Proposed":
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
-    from modelplane.offline.fleet import Unplannable
-    from modelplane.offline.proposals import propose
+    from modelplane.offline.models.proposals import propose
+    from modelplane.offline.plan.fleet import Unplannable
 
     objects = load(fleet)[0] if fleet else read_fleet(live, NEEDED_TO_PLAN)
     try:
@@ -123,9 +123,9 @@ def _propose(
 
 def _validate(manifests: "tuple[Object, ...]") -> None:
     """Refuse what an API server would, such as a name that is none."""
-    from modelplane.offline.diagnostics import Severity
-    from modelplane.offline.sources import Source
-    from modelplane.offline.validation import validate
+    from modelplane.offline.check.validation import validate
+    from modelplane.offline.files.diagnostics import Severity
+    from modelplane.offline.files.sources import Source
 
     found = validate([Source("manifests", deploy_output.as_documents(manifests))])
     errors = [each for each in found.problems if each.severity is Severity.ERROR]

@@ -47,7 +47,7 @@ class Asked:
     def check(self) -> None:
         """Refuse what can be told before anything is read."""
         from modelplane.api.names import MAX_LENGTH
-        from modelplane.offline.model_manifests import LONGEST_NAME
+        from modelplane.offline.models.model_manifests import LONGEST_NAME
 
         _check_name("--name", self.name, LONGEST_NAME)
         _check_name("--namespace", self.namespace, MAX_LENGTH)

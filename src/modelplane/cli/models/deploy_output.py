@@ -10,8 +10,8 @@ from modelplane.cli.tables import show as show_table
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
-    from modelplane.offline.model_manifests import Wanted
-    from modelplane.offline.proposals import Proposal, Proposed
+    from modelplane.offline.models.model_manifests import Wanted
+    from modelplane.offline.models.proposals import Proposal, Proposed
 
 _MOST = 20
 """Pools up to which all are printed."""
@@ -19,14 +19,14 @@ _MOST = 20
 
 def as_documents(manifests: "Sequence[Object]") -> str:
     """Return manifests as one YAML text."""
-    from modelplane.offline.yaml_output import as_yaml
+    from modelplane.offline.files.yaml_output import as_yaml
 
     return "---\n".join(as_yaml(each) for each in manifests)
 
 
 def show(proposal: "Proposal", wanted: "Wanted", *, everything: bool) -> None:
     """Print the summary of a proposal, and its plan as ``plan`` prints it."""
-    from modelplane.offline.size_rows import gib
+    from modelplane.offline.models.size_rows import gib
 
     served, result = proposal.served, proposal.plan
     node = served.node

@@ -10,7 +10,7 @@ from modelplane.cli.files import MANIFESTS, load, output_option
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from modelplane.offline.size_report import HardwareSize
+    from modelplane.offline.models.size_report import HardwareSize
     from modelplane.sizing.memory import Load, Model
 
 NOT_SERVABLE: Final = 2
@@ -74,8 +74,8 @@ def size(  # noqa: PLR0913  an argument for each option
     from modelplane.checkpoints.model import model_of
     from modelplane.cli.models import size_tables
     from modelplane.cli.models.model_argument import context_of, read_checkpoint
-    from modelplane.offline import output as documents
-    from modelplane.offline import size_report
+    from modelplane.offline.files import output as documents
+    from modelplane.offline.models import size_report
     from modelplane.sizing.memory import Load
     from modelplane.sizing.unsizable import Unsizable
 
@@ -99,7 +99,7 @@ def _hardware(model: "Model", wanted: "Load", fleet: tuple[str, ...]) -> "Iterat
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.catalogue.files import catalogue
     from modelplane.catalogue.inference_classes import inference_class
-    from modelplane.offline.size_report import of_classes, of_pools
+    from modelplane.offline.models.size_report import of_classes, of_pools
 
     if not fleet:
         known = catalogue()

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from modelplane.cli.tables import show
-from modelplane.offline import size_rows
+from modelplane.offline.models import size_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from modelplane.offline.size_report import Cache, HardwareSize, Size
+    from modelplane.offline.models.size_report import Cache, HardwareSize, Size
 
 _MOST: Final = 20
 """Rows of hardware up to which all are printed."""

@@ -65,13 +65,13 @@ def _write(found: "list[Listed]", output: str) -> None:
     if output == "name":
         click.echo("".join(f"{each.name}\n" for each in found), nl=False)
     elif output == "json":
-        from modelplane.offline.output import as_json
+        from modelplane.offline.files.output import as_json
 
         click.echo(as_json({"items": found}))
     elif output == "yaml":
         import msgspec
 
-        from modelplane.offline.yaml_output import as_yaml
+        from modelplane.offline.files.yaml_output import as_yaml
 
         click.echo(as_yaml({"items": msgspec.to_builtins(found)}), nl=False)
     elif found:
@@ -98,7 +98,7 @@ def show_classes(names: tuple[str, ...]) -> None:
     from modelplane.catalogue.descriptions import comments
     from modelplane.catalogue.files import catalogue
     from modelplane.catalogue.inference_classes import inference_class
-    from modelplane.offline.yaml_output import as_yaml
+    from modelplane.offline.files.yaml_output import as_yaml
 
     known = catalogue()
     documents = [

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from modelplane.api.fields.cluster.drain import Cordon
     from modelplane.api.meta import Object
     from modelplane.kube.client import Client
-    from modelplane.offline.placements import Plan
+    from modelplane.offline.plan.placements import Plan
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -162,8 +162,8 @@ def _is_blocked(cluster: "Object") -> bool:
 
 def _plan(live: Live, name: str, pool: str) -> "Plan":
     from modelplane.controllers import fleet_resources
-    from modelplane.offline.drains import drain_plan
-    from modelplane.offline.fleet import Unplannable
+    from modelplane.offline.plan.drains import drain_plan
+    from modelplane.offline.plan.fleet import Unplannable
 
     resources = (
         fleet_resources.INFERENCE_CLUSTERS,
@@ -181,7 +181,7 @@ def _plan(live: Live, name: str, pool: str) -> "Plan":
 
 def _tell(result: "Plan", *, everything: bool, output: str) -> None:
     """Print the plan of a drain."""
-    from modelplane.offline import output as documents
+    from modelplane.offline.files import output as documents
 
     if output == "json":
         click.echo(documents.as_json(result))

@@ -10,7 +10,7 @@ from modelplane.cli.errors import UserError
 from modelplane.cli.files import read
 
 if TYPE_CHECKING:
-    from modelplane.offline.tree import Node
+    from modelplane.offline.files.tree import Node
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -35,9 +35,9 @@ def pinned(path: str, image: str) -> str:
 
 
 def _mapping(path: str) -> "dict[str, Node]":
-    from modelplane.offline.diagnostics import Unreadable
-    from modelplane.offline.sources import Unopened
-    from modelplane.offline.tree import documents
+    from modelplane.offline.files.diagnostics import Unreadable
+    from modelplane.offline.files.sources import Unopened
+    from modelplane.offline.files.tree import documents
 
     [source] = read([path])
     if isinstance(source, Unopened):

@@ -223,7 +223,7 @@ def _options(
 def _write_quotas(namespaces: Sequence[str]) -> None:
     """Write the quota of each namespace of a team; as a comment, if none is named."""
     from modelplane.install.quotas import quota
-    from modelplane.offline.yaml_output import as_yaml
+    from modelplane.offline.files.yaml_output import as_yaml
 
     for namespace in namespaces:
         click.echo(f"---\n{as_yaml(quota(namespace))}", nl=False)
@@ -234,16 +234,16 @@ def _write_quotas(namespaces: Sequence[str]) -> None:
 
 
 def _write(manifests: "Sequence[Object]") -> None:
-    from modelplane.offline.yaml_output import as_yaml
+    from modelplane.offline.files.yaml_output import as_yaml
 
     click.echo("---\n".join(map(as_yaml, manifests)), nl=False)
 
 
 def _problems(items: "Sequence[Object]") -> list[str]:
     """Return the errors that `modelplane validate` finds in objects."""
-    from modelplane.offline import validation
-    from modelplane.offline.diagnostics import Severity
-    from modelplane.offline.sources import Source
+    from modelplane.offline.check import validation
+    from modelplane.offline.files.diagnostics import Severity
+    from modelplane.offline.files.sources import Source
 
     found = validation.validate(Source("", json.dumps(item)) for item in items)
     return [

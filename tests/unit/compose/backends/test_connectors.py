@@ -9,8 +9,8 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import nearest
 from modelplane.compose.replica.backends.connectors import CONNECTORS, arguments, refusal
-from modelplane.offline import flag_check
-from modelplane.offline.engine_commands import engine_commands
+from modelplane.offline.lint import flag_check
+from modelplane.offline.lint.engine_commands import engine_commands
 from support.replicas import engine, manifest, member
 
 IMAGES = {Connector.SGLANG: "lmsysorg/sglang:v0.5.12.post1"}

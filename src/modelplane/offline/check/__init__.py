@@ -1,0 +1,1 @@
+"""The check of manifests, as an API server makes it."""

@@ -1,0 +1,135 @@
+"""A structural schema: lookup of fields, defaults, and search by name.
+
+Every schema that ``modelplane.api.schema.crd`` writes is structural: each field is found under
+``properties``, ``additionalProperties`` or ``items``, so a path of an object is also a path of its schema.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from modelplane.offline.files.diagnostics import Path
+from modelplane.offline.files.tree import Node
+
+Schema = dict[str, Any]
+
+_KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
+
+
+def below(schema: Schema, step: str | int) -> Schema | None:
+    """Return the schema of a field or an item; None if it is unknown."""
+    if isinstance(step, int):
+        items: Schema | None = schema.get("items")
+        return items
+    known: Schema | None = schema.get("properties", {}).get(step)
+    if known is not None:
+        return known
+    others = schema.get("additionalProperties")
+    return others if isinstance(others, dict) else None
+
+
+def at(schema: Schema, path: Path) -> Schema:
+    """Return the schema of the value at a path; an empty one if there is none."""
+    for step in path:
+        schema = below(schema, step) or {}
+    return schema
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """An object as an API server would store it, and the fields that it would drop."""
+
+    value: Any
+    unknown: list[Path] = msgspec.field(default_factory=list)
+    empty: list[Path] = msgspec.field(default_factory=list)
+    """Fields without a value, which count as absent."""
+
+
+def complete(node: Node, schema: Schema) -> Completed:
+    """Return an object without unknown fields and nulls, and with defaults, in the server's order."""
+    completed = Completed(None)
+    return msgspec.structs.replace(completed, value=_completed(node, schema, (), completed))
+
+
+def _completed(node: Node, schema: Schema, path: Path, found: Completed) -> Any:
+    if isinstance(node.value, dict):
+        return _mapping(node, schema, path, found)
+    if isinstance(node.value, list):
+        items = schema.get("items", {_KEEPS: True})
+        return [_completed(child, items, (*path, index), found) for index, child in enumerate(node.value)]
+    return node.value
+
+
+def _mapping(node: Node, schema: Schema, path: Path, found: Completed) -> dict[str, Any]:
+    known = schema.get("properties", {})
+    # A value of another type is one error, not one for each of its fields.
+    anything = not known and (schema.get(_KEEPS) or schema.get("type") != "object")
+    value: dict[str, Any] = {}
+    for name, child in _fields(node):
+        field_schema = {_KEEPS: True} if anything else below(schema, name)
+        if field_schema is None:
+            found.unknown.append((*path, name))
+        elif child.value is None:
+            found.empty.extend(() if anything else ((*path, name),))
+        else:
+            value[name] = _completed(child, field_schema, (*path, name), found)
+    for name, field_schema in known.items():
+        if "default" in field_schema:
+            value.setdefault(name, field_schema["default"])
+    return value
+
+
+def _fields(node: Node) -> Iterator[tuple[str, Node]]:
+    if isinstance(node.value, dict):
+        yield from node.value.items()
+
+
+def homes_of(schema: Schema, path: Path) -> list[Path]:
+    """Return the paths where a misplaced field may belong: the nearest ones with a field of its name.
+
+    Enclosed objects come before enclosing ones. An item of a list is written as its first.
+    """
+    parent, name = path[:-1], path[-1]
+    found: dict[tuple[int, bool], list[Path]] = {}
+    for place in _places(schema, ()):
+        if place[-1] == name:
+            steps = distance(parent, place[:-1])
+            inside = len(place) > len(path) and distance((), place[:-1]) == distance((), parent) + steps
+            found.setdefault((steps, not inside), []).append(place)
+    return found[min(found)] if found else []
+
+
+def _places(schema: Schema, path: Path) -> Iterator[Path]:
+    """Yield the path of every named field of a schema."""
+    for name, field_schema in schema.get("properties", {}).items():
+        if path or name != "status":
+            yield (*path, name)
+            yield from _places(field_schema, (*path, name))
+    if "items" in schema:
+        yield from _places(schema["items"], (*path, 0))
+
+
+def distance(one: Path, other: Path) -> int:
+    """Return the number of steps from one object to the other."""
+    return sum(_apart(one, other))
+
+
+def in_line(one: Path, other: Path) -> bool:
+    """Return True if one of two objects is in the other."""
+    return 0 in _apart(one, other)
+
+
+def _apart(one: Path, other: Path) -> tuple[int, int]:
+    """Return the number of steps to each of two objects from the innermost one around both."""
+    first, second = (tuple(0 if isinstance(step, int) else step for step in path) for path in (one, other))
+    shared = 0
+    for left, right in zip(first, second, strict=False):
+        if left != right:
+            break
+        shared += 1
+    # A position in a list is part of the step to the list.
+    return _names(first[shared:]), _names(second[shared:])
+
+
+def _names(steps: Path) -> int:
+    return sum(isinstance(step, str) for step in steps)

@@ -1,0 +1,153 @@
+"""Check of manifests as by the API server, with all errors at once.
+
+One rule: the API server accepts every manifest that passes. Five mistakes are errors only here: a duplicate
+key of a mapping, a duplicate object of a file, a device selector that does not compile or fails on every
+device, a reserved namespace, for which nothing is composed, and pods that no cluster accepts.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec.structs import replace
+
+from modelplane.offline.check.repeats import Repeats
+from modelplane.offline.files import manifests
+from modelplane.offline.files.diagnostics import Problem, Severity
+from modelplane.offline.files.manifests import Foreign
+from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.sources import Source, Unopened
+from modelplane.offline.lint.ambiguous_aliases import AmbiguousAliases
+from modelplane.offline.lint.beyond_kserve import BeyondKServe
+from modelplane.offline.lint.context_lengths import ContextLengths
+from modelplane.offline.lint.refused_pods import RefusedPods
+
+if TYPE_CHECKING:
+    from modelplane.offline.lint.context_advice import Configs
+
+MOST_PROBLEMS: Final = 10_000
+"""Maximum of problems reported in one run."""
+
+
+class Counts(Output, frozen=True, kw_only=True):
+    """Counts of checked objects and problems."""
+
+    files: int
+    objects: int
+    """Objects of Modelplane's kinds."""
+    skipped: int
+    """Objects of other kinds."""
+    ignored: int
+    """Documents of folders that are not Kubernetes objects."""
+    errors: int
+    warnings: int
+
+
+class Validation(Report, frozen=True, kw_only=True):
+    """Document of ``modelplane validate -o json``."""
+
+    kind: Literal["Validation"] = "Validation"
+    valid: bool
+    summary: Counts
+    problems: tuple[Problem, ...]
+
+
+def summary(found: Validation) -> str:
+    """Return the result as one line."""
+    counts = found.summary
+    if found.valid:
+        said = f"{_number(counts.objects, 'object')} valid"
+        if counts.warnings:
+            said += f" with {_number(counts.warnings, 'warning')}"
+    else:
+        said = _number(counts.errors, "error")
+        if counts.warnings:
+            said += f" and {_number(counts.warnings, 'warning')}"
+        said += f" in {_number(counts.objects, 'object')}"
+    others = (
+        (counts.skipped, "object", "of other kinds"),
+        (counts.ignored, "document", "without a Kubernetes object"),
+    )
+    skipped = ", ".join(f"{_number(count, noun)} {which}" for count, noun, which in others if count)
+    return f"{said}, {_number(counts.files, 'file')}" + (f"; {skipped} skipped" if skipped else "")
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def validate(
+    sources: Iterable[Source | Unopened], configs: "Configs" = lambda _repo, _revision: None
+) -> Validation:
+    """Check every object of every file.
+
+    ``configs`` returns the ``config.json`` of a repository of the hub, if it is at hand.
+    """
+    files = objects = skipped = ignored = 0
+
+    def counted() -> Iterator[Source | Unopened]:
+        nonlocal files
+        for source in sources:
+            files += 1
+            yield source
+
+    found: list[Problem] = []
+    # Duplicates in a folder may be alternatives.
+    repeats = Repeats(alternatives=True)
+    together = (AmbiguousAliases(), BeyondKServe(), ContextLengths(configs), RefusedPods())
+    for each in manifests.read(counted()):
+        if len(found) >= MOST_PROBLEMS:
+            found.append(_too_many(found[-1]))
+            break
+        if isinstance(each, Problem):
+            found.append(each)
+        elif isinstance(each, Foreign):
+            ignored += 1
+        elif each.kind is None:
+            skipped += 1
+        else:
+            objects += 1
+            found += [*repeats.problems(each), *manifests.problems(each)]
+            for rule in together:
+                rule.read(each)
+    found += [problem for rule in together for problem in rule.problems()]
+    errors = sum(problem.severity is Severity.ERROR for problem in found)
+    counts = Counts(
+        files=files,
+        objects=objects,
+        skipped=skipped,
+        ignored=ignored,
+        errors=errors,
+        warnings=len(found) - errors,
+    )
+    return Validation(valid=not errors, summary=counts, problems=tuple(found))
+
+
+def with_stored(found: Validation, warnings: Iterable[Problem], objects: int) -> Validation:
+    """Return a report with the warnings about stored objects, and their number."""
+    added = tuple(warnings)
+    counts = replace(
+        found.summary,
+        objects=found.summary.objects + objects,
+        warnings=found.summary.warnings + len(added),
+    )
+    return replace(found, summary=counts, problems=(*found.problems, *added))
+
+
+def refused(problems: tuple[Problem, ...], *, files: int, accepted: int) -> Validation:
+    """Return the report of commands other than ``validate`` about invalid objects."""
+    errors = sum(problem.severity is Severity.ERROR for problem in problems)
+    named = {(problem.path, problem.object) for problem in problems if problem.object is not None}
+    counts = Counts(
+        files=files,
+        objects=accepted + len(named),
+        skipped=0,
+        ignored=0,
+        errors=errors,
+        warnings=len(problems) - errors,
+    )
+    return Validation(valid=False, summary=counts, problems=problems)
+
+
+def _too_many(last: Problem) -> Problem:
+    message = f"there are more than {MOST_PROBLEMS:,} problems, and what follows was not checked"
+    return replace(last, object=None, field="", message=f"{message}: correct these first", excerpt=())

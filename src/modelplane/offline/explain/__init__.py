@@ -1,0 +1,1 @@
+"""Explanations of objects, and of where requests go."""

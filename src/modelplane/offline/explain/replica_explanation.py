@@ -1,0 +1,155 @@
+"""Explanation of a ModelReplica: its placement, and its readiness.
+
+The placement is the scheduler's own result for the replica's deployment. The readiness is that of its status,
+which only its cluster can determine.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
+from modelplane.api.meta import Object
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.compose.deployment import fleet
+from modelplane.compose.replica import endpoint_manifests
+from modelplane.offline.explain.service_explanation import routed
+from modelplane.offline.explain.statuses import Said, conditions, why_not_ready
+from modelplane.offline.files.diagnostics import ObjectName
+from modelplane.offline.files.output import Output, Report
+from modelplane.offline.lint.lost_claims import lost_claims
+from modelplane.offline.plan import placements
+from modelplane.offline.plan.fleet import Files, Unplannable, is_assumed_silent
+from modelplane.offline.plan.placements import Replica
+
+
+class Routing(Output, frozen=True, kw_only=True):
+    """A ModelService that selects the replica's endpoint."""
+
+    service: str
+    percent: float
+    """Share of the service's requests that the replica gets."""
+    reason: str
+    """Reason why the replica gets requests, or why not."""
+
+
+class ReplicaExplanation(Report, frozen=True, kw_only=True):
+    """The document of ``modelplane explain mr/NAME -o json``."""
+
+    kind: Literal["ReplicaExplanation"] = "ReplicaExplanation"
+    replica: ObjectName
+    cluster: str
+    deployment: str
+    """The ModelDeployment that owns it; empty if it is unknown."""
+    ready: bool
+    reason: str
+    """Reason why it is not ready; empty if it is."""
+    conditions: tuple[Said, ...]
+    placement: Replica | None
+    """The scheduler's decision; null if its ModelDeployment is unknown."""
+    endpoint: str
+    """URL of its ModelEndpoint; empty if it has none."""
+    services: tuple[Routing, ...]
+    notes: tuple[str, ...]
+
+
+def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
+    """Explain why a replica is on its cluster, and why it is ready or not. Raises ``Unplannable``."""
+    try:
+        decoded = decode_as(ModelReplica, replica)
+        services = tuple(_services(files, decoded))
+    except InvalidObject as error:
+        raise Unplannable(f"{error}: correct it") from error
+    metadata, cluster = decoded.metadata, decoded.spec.cluster_name
+    owner = _owner(files, replica)
+    endpoints = (item for item in _all(files, ModelEndpoint) if not endpoint_manifests.is_placeholder(item))
+    endpoint = next((item for item in endpoints if _is(item, decoded)), None)
+    reason = why_not_ready(replica)
+    lost = lost_claims(files, cluster, fleet.replica(replica).engines)
+    notes = tuple(_notes(files, decoded, owner, lost, ready=not reason))
+    return ReplicaExplanation(
+        replica=ObjectName(
+            api_version=replica["apiVersion"],
+            kind=replica["kind"],
+            namespace=metadata.namespace,
+            name=metadata.name,
+        ),
+        cluster=cluster,
+        deployment=owner["metadata"]["name"] if owner else "",
+        ready=not reason,
+        reason=reason,
+        conditions=() if is_assumed_silent(replica) else conditions(replica),
+        placement=_placement(files, owner, metadata.name) if owner else None,
+        endpoint=str(endpoint["spec"]["url"]) if endpoint else "",
+        services=services,
+        notes=notes,
+    )
+
+
+def _owner(files: Files, replica: Object) -> Object | None:
+    """Return the deployment that owns a replica, if it is known."""
+    uids = {each["uid"] for each in replica["metadata"].get("ownerReferences", ()) if each.get("controller")}
+    return next((item for item in files.deployments if item["metadata"]["uid"] in uids), None)
+
+
+def _placement(files: Files, owner: Object, name: str) -> Replica | None:
+    explained = placements.explained_replicas(files, owner)
+    return next((each for each in explained if each.name == name), None)
+
+
+def _services(files: Files, replica: ModelReplica) -> Iterator[Routing]:
+    """Yield the services that select the replica's endpoint."""
+    for item in _all(files, ModelService):
+        if item["metadata"].get("namespace", "") != replica.metadata.namespace:
+            continue
+        for each in routed(files, decode_as(ModelService, item)):
+            if each.name == replica.metadata.name and each.entry is not None:
+                service = item["metadata"]["name"]
+                yield Routing(service=service, percent=each.percent, reason=each.reason)
+
+
+def _notes(
+    files: Files, replica: ModelReplica, owner: Object | None, lost: Iterable[str], *, ready: bool
+) -> Iterator[str]:
+    """Yield further facts about a replica's placement and readiness."""
+    name, namespace = replica.metadata.name, replica.metadata.namespace
+    if owner is None:
+        yield (
+            "its ModelDeployment is not there, so why it was placed on its cluster cannot be told"
+            if files.live
+            else "no file has its ModelDeployment, so why it was placed on its cluster cannot be told"
+        )
+    yield from _cluster_notes(files, replica.spec.cluster_name)
+    yield from lost
+    if replica.spec.draining:
+        yield "it is told to withdraw its endpoint, because it is about to go"
+    if files.live and not ready:
+        yield f"`modelplane logs mr/{name} -n {namespace}` shows what its engines say"
+
+
+def _cluster_notes(files: Files, name: str) -> Iterator[str]:
+    named = f'InferenceCluster "{name}"'
+    cluster = next((item for item in _all(files, InferenceCluster) if item["metadata"]["name"] == name), None)
+    if cluster is None:
+        yield f"there is no {named}" if files.live else f"no file has {named}"
+        return
+    if cluster["metadata"].get("deletionTimestamp"):
+        yield f"{named} is being deleted"
+    if name not in files.assumed and (why := why_not_ready(cluster)):
+        yield f"{named} is not ready: {why}"
+
+
+def _is(item: Object, replica: ModelReplica) -> bool:
+    metadata = item["metadata"]
+    own = replica.metadata
+    return (metadata.get("namespace", ""), metadata["name"]) == (own.namespace, own.name)
+
+
+def _all(
+    files: Files, type_: type[InferenceCluster] | type[ModelEndpoint] | type[ModelService]
+) -> tuple[Object, ...]:
+    kind = kind_of(type_)
+    return files.store.of_kind(kind.api_version, kind.name)

@@ -1,0 +1,364 @@
+"""Explanation of a ModelService: its readiness, and the endpoints that get its requests.
+
+The weights are those of the service's composition, which is what its gateway is told. Readiness comes from
+the service's status, or from the composition if it has none.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from modelplane.api import labels
+from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelReplicaCondition
+from modelplane.api.kinds import kind_of
+from modelplane.api.meta import Model, Object, kind_name
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+from modelplane.api.namespaces import reserved
+from modelplane.api.rejected import Rejected
+from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.compose import status
+from modelplane.compose.composition import Blocked, Composition, Request
+from modelplane.compose.deployment import standby
+from modelplane.compose.gateway import fleet_gateway
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.readiness import condition_of
+from modelplane.compose.replica import endpoint_manifests
+from modelplane.compose.service import region_rules
+from modelplane.gateway import gateway_api
+from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.regions import Admitted
+from modelplane.gateway.route_tree import ROUTE
+from modelplane.gateway.services import MOST_ENDPOINTS, Target, select, target_of
+from modelplane.offline.explain.statuses import Said, conditions, why_not_ready
+from modelplane.offline.files.diagnostics import ObjectName
+from modelplane.offline.files.output import Output, Report
+from modelplane.offline.plan.fleet import NEVER, Files, Unplannable
+from modelplane.offline.render.gateways import gateway_backend, gateway_is_local
+
+
+class RoutedEndpoint(Output, frozen=True, kw_only=True):
+    """A ModelEndpoint of the service's namespace."""
+
+    name: str
+    url: str
+    entry: int | None
+    """Position in ``spec.endpoints`` of the entry that selects it; null if none does."""
+    percent: float
+    """Its share of the requests; 0 if it gets none, or only those that tiers before it refuse."""
+    reason: str
+    """Reason why it gets requests, or why not."""
+
+
+class WithoutEndpoint(Output, frozen=True, kw_only=True):
+    """A ModelReplica or ModelDeployment that the service selects and that has no endpoint."""
+
+    kind: str
+    name: str
+    reason: str
+
+
+class ServiceExplanation(Report, frozen=True, kw_only=True):
+    """Document of ``modelplane explain ms/NAME -o json``."""
+
+    kind: Literal["ServiceExplanation"] = "ServiceExplanation"
+    service: ObjectName
+    ready: bool
+    reason: str
+    """Reason why it is not ready; empty if it is."""
+    address: str
+    conditions: tuple[Said, ...]
+    endpoints: tuple[RoutedEndpoint, ...]
+    without_endpoint: tuple[WithoutEndpoint, ...]
+    notes: tuple[str, ...]
+
+
+def explain_service(files: Files, service: Object) -> ServiceExplanation:
+    """Explain the readiness and the endpoints of a service. Raises ``Unplannable``."""
+    try:
+        return _explained(files, service)
+    except InvalidObject as error:
+        raise Unplannable(f"{error}: correct it") from error
+
+
+def _explained(files: Files, service: Object) -> ServiceExplanation:
+    if not service.get("status", {}).get("conditions"):
+        service = _with_status(files, service)
+    decoded = decode_as(ModelService, service)
+    entries = tuple(entry.selector.match_labels for entry in decoded.spec.endpoints)
+    inside = _Namespace(files, decoded.metadata.namespace, entries)
+    reason = why_not_ready(service)
+    return ServiceExplanation(
+        service=ObjectName(
+            api_version=service["apiVersion"],
+            kind=service["kind"],
+            namespace=decoded.metadata.namespace,
+            name=decoded.metadata.name,
+        ),
+        ready=not reason,
+        reason=reason,
+        address=decoded.status.address or "",
+        conditions=conditions(service),
+        endpoints=tuple(sorted(routed(files, decoded), key=_order)),
+        without_endpoint=(*inside.replicas(), *inside.deployments()),
+        notes=tuple(inside.unmatched()),
+    )
+
+
+def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
+    """Yield every endpoint of a service's namespace, by name."""
+    found = _announced(files, service.metadata.namespace)
+    outside = {each.metadata.name: why for each, why in _admitted(files, service, found).refusals()}
+    gateways = files.store.find(fleet_gateway.REQUIREMENT)
+    destinations = fleet_gateway.destinations_of(gateways, is_local=gateway_is_local(files.store))
+    shares = _shares(files, service, found, destinations)
+    first = min((priority for priority, _ in shares.values()), default=0)
+    weights = {name: weight for name, (priority, weight) in shares.items() if priority == first}
+    total = sum(weights.values())
+    for item in found:
+        name = item["metadata"]["name"]
+        entry = _entry(service, item)
+        yield RoutedEndpoint(
+            name=name,
+            url=str(item["spec"].get("url", "")),
+            entry=entry,
+            percent=round(100 * weights[name] / total, 2) if name in weights else 0.0,
+            reason=outside.get(name) or _reason(item, service, entry, destinations, shares),
+        )
+
+
+def _order(endpoint: RoutedEndpoint) -> tuple[bool, float, str]:
+    """Order endpoints with requests first, then by the entry that selects them."""
+    entry = math.inf if endpoint.entry is None else endpoint.entry
+    return not endpoint.percent, entry, endpoint.name
+
+
+def _shares(
+    files: Files, service: ModelService, found: Iterable[Object], destinations: Destinations | Blocked
+) -> dict[str, tuple[int, int]]:
+    """Return priority and weight of the endpoints that the gateway routes to, by name."""
+    composition = _composed(files, service)
+    if isinstance(composition, Blocked) or isinstance(destinations, Blocked):
+        return {}
+    by_envoy = {
+        backend.name.rpartition("/")[2]: (backend.priority, backend.weight)
+        for route in composition.routes
+        for backend in route.backends
+    }
+    if not any(child.key.startswith(ROUTE) for child in composition.children):
+        return by_envoy
+    # The weights in the rules are those of each rule, which has some of the endpoints.
+    inside = _admitted(files, service, found).endpoints
+    selected = gateway_api.routable(select(service, inside, destinations))[:MOST_ENDPOINTS]
+    return by_envoy | {each.endpoint.metadata.name: (each.priority, each.weight) for each in selected}
+
+
+def _admitted(files: Files, service: ModelService, found: Iterable[Object]) -> Admitted:
+    """Return the endpoints within the region rules of the service; none if a rule cannot be read."""
+    endpoints = tuple(filter(None, map(_readable, found)))
+    admitted = region_rules.admitted(_request(files, service), endpoints)
+    return Admitted(()) if isinstance(admitted, Blocked) else admitted
+
+
+def _entry(service: ModelService, item: Object) -> int | None:
+    carried = item["metadata"].get("labels", {})
+    for position, entry in enumerate(service.spec.endpoints):
+        if entry.selector.match_labels.items() <= carried.items():
+            return position
+    return None
+
+
+def _reason(
+    item: Object,
+    service: ModelService,
+    entry: int | None,
+    destinations: Destinations | Blocked,
+    routed: Collection[str],
+) -> str:
+    """Return the reason why an endpoint gets requests, or why not."""
+    metadata = item["metadata"]
+    endpoint = _readable(item)
+    if endpoint is None:
+        return "it cannot be read: modelplane validate says why"
+    if entry is None:
+        return _unlike(metadata.get("labels", {}), service)
+    if leaving := _leaving(metadata):
+        return leaving
+    target = _target(endpoint, destinations)
+    if isinstance(target, Rejected):
+        return f"its url cannot be used: {target.message}"
+    if metadata["name"] not in routed:
+        return _unrouted(endpoint, target, routed)
+    wanted = service.spec.endpoints[entry].selector.match_labels
+    matched = f"it has {_pairs(wanted)}" if wanted else "the entry selects every endpoint of the namespace"
+    if priority := service.spec.endpoints[entry].priority:
+        matched = f"{matched}; of priority {priority}"
+    trouble = why_not_ready(item) if item.get("status") else ""
+    return f"{matched}; it is not ready: {trouble}" if trouble else matched
+
+
+def _target(endpoint: ModelEndpoint, destinations: Destinations | Blocked) -> Target | Rejected:
+    """Return where an endpoint leads, or why nowhere."""
+    if isinstance(destinations, Blocked):
+        return Rejected(destinations.cause)
+    return target_of(endpoint, destinations)
+
+
+def _leaving(metadata: Mapping[str, Any]) -> str:
+    """Return the reason why an endpoint gets no new requests any more; empty if it stays."""
+    if metadata.get("deletionTimestamp"):
+        return "it is being deleted"
+    if labels.DRAINING in metadata.get("annotations", {}):
+        return "its replica is about to go, so it gets no new requests"
+    return ""
+
+
+def _unrouted(endpoint: ModelEndpoint, target: Target, routed: Collection[str]) -> str:
+    """Return the reason why a selected endpoint with a valid url gets no requests."""
+    if rejected := reserved(endpoint.metadata.namespace):
+        return f"the service has no route: {rejected.message}"
+    backend = gateway_api.backend(endpoint, target)
+    if isinstance(backend, Rejected):
+        return f"its url cannot be used: {backend.message}"
+    if len(routed) < MOST_ENDPOINTS:
+        return "the gateway routes to the first tier that has an endpoint, and to no other: use backend Envoy"
+    return f"a ModelService routes to {MOST_ENDPOINTS:,} endpoints, and it comes after them: use fewer"
+
+
+def _unlike(carried: Mapping[str, str], service: ModelService) -> str:
+    """Return the labels that an endpoint lacks for the closest entry."""
+    lacking = (
+        {key: value for key, value in entry.selector.match_labels.items() if carried.get(key) != value}
+        for entry in service.spec.endpoints
+    )
+    return f"no entry selects it: it does not have {_pairs(min(lacking, key=len))}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Namespace:
+    """Objects that the entries of a service select in its namespace, besides endpoints."""
+
+    files: Files
+    name: str
+    entries: tuple[Mapping[str, str], ...]
+
+    def replicas(self) -> Iterator[WithoutEndpoint]:
+        """Yield the selected replicas that have no endpoint."""
+        announced = {item["metadata"]["name"] for item in _announced(self.files, self.name)}
+        for item in self._all(ModelReplica):
+            name = item["metadata"]["name"]
+            if name not in announced and self._selects(item["metadata"].get("labels", {})):
+                yield WithoutEndpoint(kind=kind_name(ModelReplica), name=name, reason=_unannounced(item))
+
+    def deployments(self) -> Iterator[WithoutEndpoint]:
+        """Yield the deployments without replicas whose replicas would be selected."""
+        owners = {
+            item["metadata"].get("labels", {}).get(labels.DEPLOYMENT) for item in self._all(ModelReplica)
+        }
+        for item in self._all(ModelDeployment):
+            name = item["metadata"]["name"]
+            if name not in owners and self._selects(_of_replicas(item)):
+                reason = _unplaced(item, self.name)
+                yield WithoutEndpoint(kind=kind_name(ModelDeployment), name=name, reason=reason)
+
+    def unmatched(self) -> Iterator[str]:
+        """Yield a note for each entry that selects nothing."""
+        there = [
+            *(item["metadata"].get("labels", {}) for item in self._all(ModelEndpoint)),
+            *(item["metadata"].get("labels", {}) for item in self._all(ModelReplica)),
+            *map(_of_replicas, self._all(ModelDeployment)),
+        ]
+        for position, wanted in enumerate(self.entries):
+            if not any(wanted.items() <= carried.items() for carried in there):
+                what = f"has {_pairs(wanted)}" if wanted else "is there"
+                yield (
+                    f'endpoints[{position}]: no ModelEndpoint of namespace "{self.name}" {what}, and no '
+                    "ModelReplica or ModelDeployment there would get one: correct its matchLabels"
+                )
+
+    def _all(self, type_: type[Model]) -> Iterator[Object]:
+        return _of(self.files, type_, self.name)
+
+    def _selects(self, carried: Mapping[str, str]) -> bool:
+        return any(wanted.items() <= carried.items() for wanted in self.entries)
+
+
+def _unannounced(replica: Object) -> str:
+    """Return the reason why a replica has no endpoint."""
+    for type_ in (ModelReplicaCondition.MODEL_READY, ModelReplicaCondition.ANNOUNCED):
+        said = condition_of(replica, str(type_))
+        if said.get("status") == "False" and said.get("message"):
+            return str(said["message"])
+    return "its status does not say that it serves"
+
+
+def _unplaced(deployment: Object, namespace: str) -> str:
+    """Return the reason why a deployment has no replica."""
+    name = deployment["metadata"]["name"]
+    if deployment["spec"].get("replicas") == 0:
+        return "it asks for 0 replicas"
+    if why := standby.idle(deployment):
+        return why.replace("the ModelDeployment", "it", 1)
+    said = condition_of(deployment, str(ModelDeploymentCondition.REPLICAS_SCHEDULED))
+    hint = f"`modelplane explain md/{name} -n {namespace}` says why"
+    return str(said.get("message")) if said.get("status") == "False" else f"it has no replica: {hint}"
+
+
+def _of_replicas(deployment: Object) -> Mapping[str, str]:
+    """Return the labels common to all replicas of a deployment."""
+    own = {labels.DEPLOYMENT: deployment["metadata"]["name"]}
+    try:
+        return {**decode_as(ModelDeployment, deployment).replica_template().labels, **own}
+    except InvalidObject:
+        return own
+
+
+def _pairs(wanted: Mapping[str, str]) -> str:
+    return " and ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+
+
+def _of(files: Files, type_: type[Model], namespace: str) -> Iterator[Object]:
+    kind = kind_of(type_)
+    found = files.store.of_kind(kind.api_version, kind.name)
+    return (item for item in found if item["metadata"].get("namespace", "") == namespace)
+
+
+def _announced(files: Files, namespace: str) -> tuple[Object, ...]:
+    """Return the endpoints of a namespace, without those whose replica does not serve."""
+    found = _of(files, ModelEndpoint, namespace)
+    return tuple(item for item in found if not endpoint_manifests.is_placeholder(item))
+
+
+def _readable(item: Object) -> ModelEndpoint | None:
+    try:
+        return decode_as(ModelEndpoint, item)
+    except InvalidObject:
+        return None
+
+
+def _with_status(files: Files, service: Object) -> Object:
+    """Return a service with the status that it would have."""
+    composition = _composed(files, decode_as(ModelService, service))
+    if isinstance(composition, Blocked):
+        return service
+    said = (*composition.conditions, status.ready(composition, {}, ()))
+    return {**service, "status": {**composition.status, "conditions": status.with_times(said, (), 0, NEVER)}}
+
+
+def _composed(files: Files, service: ModelService) -> Composition | Blocked:
+    return COMPOSERS[kind_name(ModelService)].compose(_request(files, service))
+
+
+def _request(files: Files, service: ModelService) -> Request[ModelService]:
+    needed = COMPOSERS[kind_name(ModelService)].requirements(service)
+    return Request(
+        service,
+        {},
+        # Files need not have what a composition can do without.
+        {each.key: found for each in needed if (found := files.store.find(each)) or not each.optional},
+        proxy=gateway_backend(files.store),
+        gateway_is_local=gateway_is_local(files.store),
+    )

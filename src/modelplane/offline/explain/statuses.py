@@ -1,0 +1,40 @@
+"""Reading of an object's status."""
+
+from modelplane.api.meta import Object
+from modelplane.compose.conditions import READY
+from modelplane.compose.readiness import condition_of
+from modelplane.offline.files.output import Output
+
+
+class Said(Output, frozen=True, kw_only=True):
+    """A condition."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+def conditions(item: Object) -> tuple[Said, ...]:
+    """Return the conditions of an object, Ready last."""
+    found = item.get("status", {}).get("conditions") or ()
+    said = (
+        Said(
+            type=str(each["type"]),
+            status=str(each["status"]),
+            reason=str(each.get("reason", "")),
+            message=str(each.get("message", "")),
+        )
+        for each in found
+    )
+    return tuple(sorted(said, key=lambda each: each.type == READY))
+
+
+def why_not_ready(item: Object) -> str:
+    """Return the reason why an object is not ready, from its status; empty if it is ready."""
+    ready = condition_of(item, READY)
+    if ready.get("status") == "True":
+        return ""
+    if not ready:
+        return "it has no status yet"
+    return str(ready.get("message") or ready.get("reason") or "its status does not say why")

@@ -1,0 +1,1 @@
+"""Files: what commands read, as objects with positions, and what they print."""

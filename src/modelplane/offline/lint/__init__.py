@@ -1,0 +1,1 @@
+"""Warnings about manifests that an API server accepts: one rule in each module."""

@@ -1,0 +1,55 @@
+"""Deployments with settings that KServe cannot express, and clusters that run them with it.
+
+One rule: a deployment is warned of if a cluster among the objects has the backend KServe and the labels that
+it selects. It may still be placed on another cluster.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from modelplane.api.fields.pods.serving_backend import ServingBackend
+from modelplane.api.kinds import INFERENCE_CLUSTER, MODEL_DEPLOYMENT
+from modelplane.offline.files.diagnostics import Problem, Severity
+from modelplane.offline.files.manifests import Manifest
+
+if TYPE_CHECKING:
+    from modelplane.api.model_deployment import ReplicaTemplate
+
+
+class BeyondKServe(msgspec.Struct):
+    """The deployments, and the clusters with the backend KServe, of the objects read so far."""
+
+    _clusters: dict[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
+    """Their labels, by name."""
+    _deployments: "list[tuple[Manifest, ReplicaTemplate]]" = msgspec.field(default_factory=list)
+
+    def read(self, manifest: Manifest) -> None:
+        """Remember a cluster with the backend KServe, or a deployment."""
+        decoded = manifest.decoded(INFERENCE_CLUSTER, MODEL_DEPLOYMENT)
+        if decoded is None:
+            return
+        if manifest.kind is MODEL_DEPLOYMENT:
+            self._deployments.append((manifest, decoded.replica_template()))
+        elif decoded.spec.serving_stack.backend is ServingBackend.KSERVE:
+            self._clusters[decoded.metadata.name] = decoded.metadata.labels
+
+    def problems(self) -> Iterator[Problem]:
+        """Warn of each deployment that may be placed on a cluster which cannot run it."""
+        known = sorted(self._clusters.items())
+        for manifest, template in self._deployments:
+            wanted = template.cluster_selector.items()
+            cluster = next((name for name, own in known if wanted <= own.items()), "")
+            if cluster and (why := _refused(template)):
+                message = f'InferenceCluster "{cluster}" has the backend KServe: {why}'
+                yield replace(manifest.problem(("spec",), message), severity=Severity.WARNING)
+
+
+def _refused(template: "ReplicaTemplate") -> str:
+    """Return the first setting that KServe cannot express; empty if it can express all."""
+    from modelplane.compose.replica.backends.kserve_limits import rejections  # noqa: PLC0415 - heavy, and rarely used
+
+    first = next(rejections(template.engines), None)
+    return first.message if first else ""

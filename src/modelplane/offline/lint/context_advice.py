@@ -1,0 +1,150 @@
+"""Warnings about an engine whose context is longer than its model's, compared with its ``config.json``."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from modelplane.api.fields.pods.containers import Container
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.compose.replica.engine_flags import source, written_words
+from modelplane.offline.files.diagnostics import Path, shown
+from modelplane.offline.lint.engine_advice import flags
+from modelplane.offline.lint.engine_commands import EngineCommand, engine_commands
+from modelplane.offline.lint.shape_check import Flags
+
+Configs = Callable[[str, str], bytes | None]
+"""Returns the text of ``config.json`` of a repository and a revision, if it is at hand."""
+
+Repo = tuple[str, str]
+"""A repository of the hub, and its revision; empty for the default one."""
+
+
+class _Rule(msgspec.Struct, frozen=True):
+    """The length of an engine's context."""
+
+    flags: tuple[str, ...]
+    changes: tuple[str, ...]
+    """Flags whose value, in JSON, changes the configuration."""
+    allowed_by: str
+    """A variable with which the engine accepts a longer one."""
+    consequence: str
+    remedy: str
+
+
+_RULES: Final[Mapping[str, _Rule]] = {
+    "vllm": _Rule(
+        ("--max-model-len",),
+        ("--hf-overrides", "--rope-scaling"),
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+        "vLLM does not start",
+        "lower it, or extend the context with --hf-overrides",
+    ),
+    "sglang": _Rule(
+        ("--context-length",),
+        ("--json-model-override-args",),
+        "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
+        "SGLang does not start",
+        "lower it, or extend the context with --json-model-override-args",
+    ),
+    "llama.cpp": _Rule(
+        ("-c", "--ctx-size"),
+        (),
+        "",
+        "answers get worse beyond it",
+        "lower it",
+    ),
+}
+_ELSEWHERE: Final = ("--config",)
+"""Flags with which some of an engine's flags are in a file."""
+_EXTENDED: Final = ("--rope-scaling", "--rope-scale", "--yarn-orig-ctx", "--override-kv")
+"""Flags with which llama.cpp extends the context."""
+_UNITS: Final = {
+    "": 1,
+    **{letter: 1000 ** (power + 1) for power, letter in enumerate("kmgt")},
+    **{letter: 1024 ** (power + 1) for power, letter in enumerate("KMGT")},
+}
+
+
+def warnings(
+    deployment: ModelDeployment, cached: Repo | None, configs: Configs
+) -> Iterator[tuple[Path, str]]:
+    """Yield the warnings about a deployment; ``cached`` is what its cache holds, if that is known."""
+    before: Path = ("spec",) if deployment.spec.template is None else ("spec", "template", "spec")
+    for index, engine in enumerate(deployment.replica_template().engines):
+        for number, member in enumerate(engine.members):
+            spec = member.template.spec
+            container, place = spec.engine, spec.containers.index(spec.engine)
+            where = (*before, "engines", index, "members", number, "template", "spec", "containers", place)
+            for command in engine_commands(container):
+                for word, message in _compared(container, command, cached, configs):
+                    yield (*where, *word), message
+
+
+def _compared(
+    container: Container, command: EngineCommand, cached: Repo | None, configs: Configs
+) -> Iterator[tuple[Path, str]]:
+    rule, given = _RULES[command.engine.table], flags(command)
+    found = given.find(*rule.flags)
+    wanted = _tokens(found.value or "", command) if found else 0
+    if found is None or not wanted or _is_open(container, rule, given):
+        return
+    repo, revision = _model(container, given, cached)
+    config = configs(repo, revision) if repo else None
+    longest = _longest(config, command.engine.table, given) if config else 0
+    if command.engine.table == "llama.cpp" and not given.find("-kvu", "--kv-unified"):
+        # It is divided among the sequences.
+        wanted //= given.number("-np", "--parallel") or wanted
+    if longest and wanted > longest:
+        message = (
+            f"{found.written} {found.value} is longer than the context of {shown(repo)}, "
+            f"{longest} tokens by its config.json, and {rule.consequence}: {rule.remedy}"
+        )
+        yield found.path, message
+
+
+def _tokens(value: str, command: EngineCommand) -> int:
+    """Return a length as an engine reads it; 0 if it is not a plain number."""
+    units = "[kmgtKMGT]?" if command.engine.table == "vllm" else ""
+    found = re.fullmatch(rf"(\d{{1,12}}(?:\.\d{{1,6}})?)({units})", value, re.ASCII)
+    return int(float(found[1]) * _UNITS[found[2]]) if found else 0
+
+
+def _is_open(container: Container, rule: _Rule, given: Flags) -> bool:
+    """Return True if the engine is told to accept a longer context, or more may be said elsewhere."""
+    names = {each.name for each in container.env}
+    words = [word for each in written_words(container) for word in each.words]
+    allowed = rule.allowed_by and (
+        rule.allowed_by in names or any(word.startswith(rule.allowed_by) for word in words)
+    )
+    by_key = any(word.startswith(f"{flag}.") for word in words for flag in rule.changes)
+    extended = not rule.allowed_by and given.find(*_EXTENDED)
+    return bool(allowed or by_key or extended or given.find(*_ELSEWHERE))
+
+
+def _model(container: Container, given: Flags, cached: Repo | None) -> Repo:
+    """Return the repository of an engine's model; empty if it is another path, or not known."""
+    named = source(container)
+    if named is None or named.startswith("/mnt/models"):
+        return cached or ("", "")
+    revision = given.find("--revision")
+    # llama.cpp writes a quantization behind the repository.
+    return named.partition(":")[0], (revision.value or "") if revision else ""
+
+
+def _longest(config: bytes, table: str, given: Flags) -> int:
+    """Return the longest context of a model with an engine's changes; 0 if it cannot be told."""
+    from modelplane.sizing import context  # noqa: PLC0415  few configurations are at hand
+    from modelplane.sizing.architecture import architecture  # noqa: PLC0415  see above
+    from modelplane.sizing.unsizable import Unsizable  # noqa: PLC0415  see above
+
+    try:
+        for name in _RULES[table].changes:
+            if changed := given.find(name):
+                value = changed.value or ""
+                wanted = f'{{"rope_parameters": {value}}}' if name == "--rope-scaling" else value
+                config = context.overridden(config, wanted)
+        return context.LONGEST[table](architecture(config))
+    except Unsizable:
+        return 0

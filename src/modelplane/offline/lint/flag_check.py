@@ -1,0 +1,77 @@
+"""Warnings about the flags of an engine: unknown, removed or repeated ones, and values that it refuses."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from modelplane.catalogue.flag_table import SWITCHES, Flag, Release, history
+from modelplane.offline.files.diagnostics import choice, nearest, shown
+from modelplane.offline.lint.engine_commands import EngineCommand, Given
+
+_NUMBERS: Final = {
+    "int": (r"[+-]?\d+", "a whole number"),
+    "float": (r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", "a number"),
+    "size": (r"auto|[+-]?(\d+\.?\d*|\.\d+)[kKmMgGtT]?", "a number, such as 32768 or 32k"),
+}
+"""Accepted values of a kind, and their name in a sentence."""
+
+
+def check(command: EngineCommand, releases: Sequence[Release]) -> Iterator[tuple[Given, str]]:
+    """Yield each flag that the engine probably refuses or ignores, with the reason.
+
+    With two releases, the version is between them: only what neither accepts is reported.
+    """
+    given = [list(command.given(release)) for release in releases]
+    first: dict[Flag, Given] = {}
+    for number, each in enumerate(given[0]):
+        messages = [
+            _problem(command, release, flags[number]) if number < len(flags) else ""
+            for release, flags in zip(releases, given, strict=True)
+        ]
+        if all(messages):
+            yield each, messages[0]
+        flag = releases[0].named(each.name)
+        if flag is None or command.engine.repeatable or flag.values or flag.names == ("--middleware",):
+            continue
+        before = first.setdefault(flag, each)
+        if before is not each:
+            yield each, f"{each.written} is given twice, and the last value counts: remove one"
+
+
+def _problem(command: EngineCommand, release: Release, given: Given) -> str:
+    """Return what is wrong with a flag of a release; empty if the release accepts it."""
+    flag = release.named(given.name)
+    engine = f"{command.engine.name} {release.version}"
+    exact = command.version == release.version
+    if flag is None:
+        if not command.official or not given.name.startswith("--") or "$" in given.name:
+            return ""
+        known = history(release.table, given.name, release)
+        near = nearest(given.name, release.flags)
+        remedy = f": {known}" if known else f"; did you mean {near}?" if near else ": remove it"
+        has = "has" if exact else "probably has"
+        nearby = "" if exact else f", the nearest version that is known to {_version(command)},"
+        return f"{engine}{nearby} {has} no flag {given.written}{remedy}"
+    return _value_problem(engine, flag, given)
+
+
+def _version(command: EngineCommand) -> str:
+    return f"{command.version}" if command.version else "this image"
+
+
+def _value_problem(engine: str, flag: Flag, given: Given) -> str:
+    value = given.value
+    if flag.kind in SWITCHES:
+        return f"{given.written} of {engine} takes no value: write it alone" if value is not None else ""
+    if value is None:
+        return "" if flag.values in ("?", "*") else f"{given.written} of {engine} needs a value: add it"
+    if "$" in value:
+        return ""
+    pattern, what = _NUMBERS.get(flag.kind, ("", ""))
+    if pattern and not re.fullmatch(rf"(None|{pattern})", value):
+        return f"{given.written} of {engine} takes {what}, not {shown(value)}"
+    if flag.choices and value not in flag.choices and value.lower() not in flag.choices:
+        near = nearest(value, flag.choices)
+        remedy = f"; did you mean {near}?" if near else f": write one of {choice(flag.choices)}"
+        return f"{given.written} of {engine} does not take {shown(value)}{remedy}"
+    return ""

@@ -1,0 +1,49 @@
+"""Claims that match a device of a class, and not the card itself, which publishes less memory.
+
+The scheduler compares with the class, and kube-scheduler with the card: such a pod is placed, and stays
+Pending.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from modelplane import scheduler
+from modelplane.api.fields.cluster.devices import Device
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
+from modelplane.api.schema.decode import decode_as
+from modelplane.catalogue.cards import Overstatement, overstatements
+from modelplane.compose.deployment import fleet
+from modelplane.offline.lint.nominal_memory import matches
+from modelplane.offline.plan.fleet import Files
+
+_CLUSTERS: Final = kind_of(InferenceCluster)
+
+
+def lost_claims(files: Files, cluster: str, engines: Iterable[scheduler.PlacedEngine]) -> Iterator[str]:
+    """Yield a sentence about each device of a cluster that matches a claim only by its class."""
+    for item in files.store.of_kind(_CLUSTERS.api_version, _CLUSTERS.name):
+        if item["metadata"]["name"] != cluster:
+            continue
+        for pool in decode_as(InferenceCluster, item).status.gpu_pools:
+            claims = [
+                claim.selectors
+                for engine in engines
+                for member in engine.members
+                if member.pool == pool.name
+                for claim in member.claims
+            ]
+            for found in _lost(pool.devices, claims):
+                yield f'pool {pool.name} of InferenceCluster "{cluster}": {found}'
+
+
+def _lost(devices: Iterable[Device], claims: Sequence[Sequence[str]]) -> Iterator[Overstatement]:
+    """Yield the devices that match a claim as declared, and not as their card publishes itself."""
+    for device in devices:
+        for found in overstatements([device]):
+            declared = fleet.device(device)
+            published = replace(declared, capacity={**declared.capacity, found.key: found.published})
+            if any(matches(declared, each) and not matches(published, each) for each in claims):
+                yield found

@@ -1,0 +1,85 @@
+"""Deployments whose pods have labels, annotations or variables that clusters refuse.
+
+One rule: it is an error if no cluster accepts the pods, of the clusters among the objects that have the
+labels which the deployment selects. Without such a cluster, a label or annotation off the list of every
+cluster is warned of, because the InferenceCluster may accept it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from modelplane.api.fields.pods.pod_keys import (
+    DEFAULT_RULES,
+    TEAMS_DOMAIN,
+    VARIABLE,
+    KeyRules,
+    PodPart,
+    refused,
+)
+from modelplane.api.kinds import INFERENCE_CLUSTER, MODEL_DEPLOYMENT
+from modelplane.offline.files.diagnostics import Problem, Severity
+from modelplane.offline.files.manifests import Manifest
+
+if TYPE_CHECKING:
+    from modelplane.api.model_deployment import ReplicaTemplate
+
+
+class RefusedPods(msgspec.Struct):
+    """The deployments and the clusters of the objects read so far."""
+
+    _clusters: dict[str, tuple[Mapping[str, str], KeyRules]] = msgspec.field(default_factory=dict)
+    """Their labels, and the keys that they accept, by name."""
+    _deployments: "list[tuple[Manifest, ReplicaTemplate]]" = msgspec.field(default_factory=list)
+
+    def read(self, manifest: Manifest) -> None:
+        """Remember a cluster or a deployment."""
+        decoded = manifest.decoded(INFERENCE_CLUSTER, MODEL_DEPLOYMENT)
+        if decoded is None:
+            return
+        if manifest.kind is MODEL_DEPLOYMENT:
+            self._deployments.append((manifest, decoded.replica_template()))
+            return
+        from modelplane.compose.replica.pod_policy import key_rules  # noqa: PLC0415 - heavy
+
+        self._clusters[decoded.metadata.name] = decoded.metadata.labels, key_rules(decoded.spec)
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield one problem for each deployment, which names everything that is refused."""
+        for manifest, template in self._deployments:
+            if found := self._problem(template):
+                message, severity = found
+                yield replace(manifest.problem(("spec",), message), severity=severity)
+
+    def _problem(self, template: "ReplicaTemplate") -> tuple[str, Severity] | None:
+        from modelplane.compose.replica.pod_policy import parts  # noqa: PLC0415 - heavy, and rarely used
+
+        chosen, wanted = parts(template.engines), template.cluster_selector.items()
+        if variables := [str(each) for each in refused(chosen, DEFAULT_RULES) if each.what == VARIABLE]:
+            named = ", ".join(variables)
+            return f"no cluster accepts {named} of the pods: request devices in nodeSelector", Severity.ERROR
+        found = [
+            (name, _named(chosen, rules))
+            for name, (own, rules) in sorted(self._clusters.items())
+            if wanted <= own.items()
+        ]
+        if found and all(named for _, named in found):
+            name, named = found[0]
+            others = "" if len(found) == 1 else f", nor do the {len(found) - 1} others that it selects"
+            message = f'InferenceCluster "{name}" does not accept {named} of the pods{others}: {_REMEDY}'
+            return message, Severity.ERROR
+        if not found and (named := _named(chosen, DEFAULT_RULES)):
+            return f"clusters do not accept {named} of the pods by default: {_REMEDY}", Severity.WARNING
+        return None
+
+
+_REMEDY = (
+    f"remove what is refused, use a key that begins with {TEAMS_DOMAIN}, or let the platform team list the "
+    "key in spec.podKeys.accept of the InferenceCluster"
+)
+
+
+def _named(chosen: Iterable[PodPart], rules: KeyRules) -> str:
+    return ", ".join(map(str, refused(chosen, rules)))

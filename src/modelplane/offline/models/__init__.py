@@ -1,0 +1,1 @@
+"""Models: their size, and the manifests that deploy one."""

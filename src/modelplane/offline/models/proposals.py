@@ -1,0 +1,137 @@
+"""A proposal for a model: the pool of a fleet that serves it best, the manifests, and their plan."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from modelplane.api.inference_class import InferenceClass
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
+from modelplane.api.meta import Object
+from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.offline.models.engine_containers import Engine, default_image
+from modelplane.offline.models.model_manifests import Wanted, manifests
+from modelplane.offline.models.size_report import PoolFit, pool_fits
+from modelplane.offline.plan.fleet import assemble
+from modelplane.offline.plan.placements import Plan, plan_manifests
+from modelplane.sizing.hardware import Refused, Served
+from modelplane.sizing.memory import Load
+
+MOST_PLANS: Final = 8
+"""Different manifests that are planned, those for the best pools first."""
+
+
+class PoolRefusal(NamedTuple):
+    """A pool that cannot serve the model."""
+
+    cluster: str
+    pool: str
+    inference_class: str
+    reason: str
+
+
+class Proposal(NamedTuple):
+    """The manifests for a pool, and where they place the replicas."""
+
+    cluster: str
+    pool: str
+    served: Served
+    manifests: tuple[Object, ...]
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """The best proposal, or the reasons for which there is none."""
+
+    best: Proposal | None
+    refusals: tuple[PoolRefusal, ...]
+
+
+class _Candidate(NamedTuple):
+    cluster: str
+    pool: str
+    served: Served
+    has_storage: bool
+
+
+def propose(
+    wanted: Wanted, load: Load, objects: Iterable[Object], *, use_cache: bool, live: bool = False
+) -> Proposed:
+    """Return the manifests for the best pool that has room, else those for the best pool.
+
+    The cheapest pool is the best if pools have prices, else the one with the fewest devices. Raises
+    ``Unplannable``.
+    """
+    given = [*objects]
+    known = tuple(assemble(given, live=live).store)
+    served, refusals = _divided(wanted, load, known, use_cache=use_cache)
+    first: Proposal | None = None
+    tried: list[tuple[Object, ...]] = []
+    for each in served:
+        written = manifests(wanted, each.served, cached=use_cache and each.has_storage)
+        if written in tried:
+            continue
+        tried.append(written)
+        found = Proposal(*each[:3], written, plan_manifests(given, written, live=live))
+        if found.plan.placed:
+            return Proposed(found, refusals)
+        first = first or found
+        if len(tried) == MOST_PLANS:
+            break
+    return Proposed(first, refusals)
+
+
+def _divided(
+    wanted: Wanted, load: Load, known: Sequence[Object], *, use_cache: bool
+) -> tuple[list[_Candidate], tuple[PoolRefusal, ...]]:
+    """Return the pools that can serve the model, the best first, and the others."""
+    served, refusals = [], []
+    for fit in pool_fits(wanted.model, load, _readable(known)):
+        cluster, storage = fit.cluster.metadata.name, fit.cluster.status.cache
+        has_storage = bool(storage and storage.storage_class_name)
+        reason = _reason(wanted, fit, has_cache=use_cache and has_storage)
+        if reason or isinstance(fit.result, Refused):
+            refusals.append(PoolRefusal(cluster, fit.pool, fit.result.node.name, reason))
+        else:
+            served.append(_Candidate(cluster, fit.pool, fit.result, has_storage))
+    currencies = Counter(each.served.node.currency for each in served if each.served.price is not None)
+    currency = currencies.most_common(1)[0][0] if currencies else ""
+    return sorted(served, key=lambda each: _rank(each, currency)), tuple(refusals)
+
+
+def _reason(wanted: Wanted, fit: PoolFit, *, has_cache: bool) -> str:
+    """Return why a pool cannot serve the model; empty if it can."""
+    found = fit.result
+    if isinstance(found, Refused):
+        return found.reason
+    if any(pool.spot for pool in fit.cluster.spec.node_pools if pool.name == fit.pool):
+        return "its nodes are spot, which the manifests do not allow: add spec.placement.spot to them"
+    if wanted.claim and not has_cache:
+        return "a folder needs a ModelCache, and the cluster has no storage for caches: name a repository"
+    if wanted.engine is Engine.SGLANG and found.nodes > 1:
+        return f"it takes {found.nodes} nodes, for which only vLLM's manifests are known: use --engine vllm"
+    if not (wanted.image or default_image(wanted.engine, found.node.driver)):
+        return f"no image of {wanted.engine} is known for {found.node.driver}: give --image"
+    return ""
+
+
+def _rank(each: _Candidate, currency: str) -> tuple[object, ...]:
+    """Return the order: prices that can be compared, devices, nodes, and the smallest devices."""
+    served = each.served
+    price = served.price if served.node.currency == currency else None
+    size = (served.split.gpus, served.nodes, served.node.memory)
+    return (price is None, price or 0, *size, not each.has_storage, each.cluster, each.pool)
+
+
+def _readable(known: Sequence[Object]) -> Iterator[Object]:
+    """Yield the classes and clusters that decode: one that does not must not cost the others."""
+    types = {kind_of(each).name: each for each in (InferenceClass, InferenceCluster)}
+    for each in known:
+        if type_ := types.get(each["kind"]):
+            try:
+                decode_as(type_, each)
+            except InvalidObject:
+                continue
+            yield each

@@ -1,0 +1,1 @@
+"""Plans: where deployments are placed on a fleet of files."""

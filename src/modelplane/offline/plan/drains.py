@@ -1,0 +1,65 @@
+"""Plan of a drain: the placement of every deployment that it concerns.
+
+A drain is shown with the largest limits, whatever ``spec.drain`` lets move at a time: up to 1,000 replicas.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from modelplane import scheduler
+from modelplane.api import labels
+from modelplane.api.fields.cluster.drain import MOST_MOVING, TaintEffect
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
+from modelplane.api.meta import Object
+from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.compose.deployment import fleet
+from modelplane.offline.files.identities import versioned
+from modelplane.offline.plan.fleet import Files, Unplannable, assemble, snapshot
+from modelplane.offline.plan.placements import Plan, plan
+
+_LIMITS: Final = {"maxMoving": MOST_MOVING, "maxMovingInFleet": MOST_MOVING}
+
+
+def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
+    """Return the plan of a drain of a cluster, or of a pool of it. Raises ``Unplannable``."""
+    kind = kind_of(InferenceCluster)
+    files = assemble(objects, live=True)
+    found = [
+        each for each in files.store.of_kind(kind.api_version, kind.name) if each["metadata"]["name"] == name
+    ]
+    if not found:
+        raise Unplannable(f'there is no InferenceCluster "{name}"')
+    tainted = _drained(found[0], pool)
+    store = files.store.copy()
+    store.add(tainted)
+    files = replace(files, store=store)
+    concerned = _concerned(files, tainted)
+    return plan(files, [each for each in files.deployments if each["metadata"]["uid"] in concerned])
+
+
+def _drained(cluster: Object, pool: str) -> Object:
+    """Return a cluster as it is while it, or a pool of it, drains with the largest limits."""
+    spec: dict[str, Any] = {**cluster["spec"], "drain": _LIMITS}
+    if pool:
+        spec["poolTaints"] = [*spec.get("poolTaints", ()), {"pool": pool, "key": labels.DRAIN}]
+    else:
+        taint = {"key": labels.DRAIN, "effect": str(TaintEffect.NO_SCHEDULE)}
+        spec["taints"] = [*spec.get("taints", ()), taint]
+    metadata = {key: value for key, value in cluster["metadata"].items() if key != "resourceVersion"}
+    return versioned({**cluster, "metadata": metadata, "spec": spec})
+
+
+def _concerned(files: Files, tainted: Object) -> frozenset[str]:
+    """Return the uids of the deployments with replicas in a draining place of a cluster."""
+    try:
+        cluster = fleet.described(decode_as(InferenceCluster, tainted))
+    except InvalidObject as error:
+        raise Unplannable(f"{error}: correct it") from error
+    return frozenset(
+        each.deployment_uid
+        for each in snapshot(files).replicas
+        if each.cluster == cluster.name and scheduler.drained(cluster, each)
+    )

@@ -1,0 +1,157 @@
+"""Plans and explanations as rows of tables.
+
+Equal rows are merged: new replicas of one deployment on one cluster are one row with their number.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from modelplane.api.fields.pods.engines import Role
+from modelplane.offline.files.diagnostics import choice
+from modelplane.offline.plan.placements import (
+    RANKS,
+    Alternative,
+    Deployment,
+    EngineReport,
+    MemberReport,
+    RefusalReport,
+    Replica,
+    used_pools,
+)
+from modelplane.offline.plan.pool_reports import Pool
+
+Row = tuple[str, ...]
+"""One row of a table."""
+
+_PLACE_COLUMNS: Final = ("REPLICA", "CLUSTER", "ENGINE", "POOL", "PODS", "PER POD")
+REPLICA_COLUMNS: Final = ("DEPLOYMENT", *_PLACE_COLUMNS)
+WHERE_COLUMNS: Final = (*_PLACE_COLUMNS, "WHY")
+REMEDY_COLUMNS: Final = ("CHANGE", "CLUSTERS THAT WOULD DO")
+REFUSAL_COLUMNS: Final = ("CLUSTER", "POOL", "ENGINE", "REFUSED", "COMPARED", "REMEDY")
+ALTERNATIVE_COLUMNS: Final = ("CLUSTER", "POOLS", "COST AN HOUR", "STRANDED DEVICES")
+POOL_COLUMNS: Final = ("CLUSTER", "POOL", "COUNTED", "TOTAL", "TAKEN", "FREE")
+
+
+def replica_rows(deployment: Deployment) -> Iterator[Row]:
+    """Yield a row for each member of each replica; new replicas that are equal share one."""
+    name = f"{deployment.name.namespace}/{deployment.name.name}"
+    for called, replica in _called(deployment.replicas):
+        yield from ((name, *row) for row in _rows(called, replica))
+
+
+def where_rows(replicas: Iterable[Replica]) -> Iterator[Row]:
+    """Yield the same rows, with the reason of each placement instead of the deployment."""
+    for called, replica in _called(replicas):
+        yield from ((*row, replica.reason or "-") for row in _rows(called, replica))
+
+
+def _called(replicas: Iterable[Replica]) -> Iterator[tuple[str, Replica]]:
+    """Yield replicas with their names; new ones, which have no name, with the number of equal ones."""
+    alike: dict[object, list[Replica]] = {}
+    for replica in replicas:
+        same = (replica.state, replica.name, replica.cluster, replica.engines, replica.reason)
+        alike.setdefault(same, []).append(replica)
+    for first, *others in alike.values():
+        yield f"{first.name or 1 + len(others)} {first.state}", first
+
+
+def _rows(called: str, replica: Replica) -> Iterator[Row]:
+    if not replica.engines:
+        yield (called, replica.cluster, *"----")
+    for engine in replica.engines:
+        for member in engine.members:
+            yield (
+                called,
+                replica.cluster,
+                engine.name,
+                _marked(member.pool, member.spot),
+                _pods(member, engine),
+                _claims(member),
+            )
+
+
+def verdict(deployments: Iterable[Deployment]) -> str:
+    """Return how many replicas are placed."""
+    counted = tuple(deployments)
+    wanted = sum(each.wanted for each in counted)
+    return f"{sum(each.placed for each in counted)} of {wanted} replicas placed"
+
+
+def _pods(member: MemberReport, engine: EngineReport) -> str:
+    pods = str(member.pods * engine.copies)
+    return pods if member.role == Role.STANDALONE else f"{pods} {member.role}"
+
+
+def _marked(pool: str, is_spot: bool) -> str:
+    return f"{pool} (spot)" if is_spot else pool
+
+
+def _claims(member: MemberReport) -> str:
+    return ", ".join(f"{claim.count} {claim.name}" for claim in member.claims) or "-"
+
+
+def closest(refusals: Sequence[RefusalReport], most: int) -> Sequence[RefusalReport]:
+    """Return at most `most` refusals, those closest to a fit first: by the latest rule."""
+    if len(refusals) <= most:
+        return refusals
+    return sorted(refusals, key=lambda refusal: -RANKS[refusal.rule])[:most]
+
+
+def refusal_rows(refusals: Iterable[RefusalReport]) -> Iterator[Row]:
+    """Yield a row for each cluster and pool that refused."""
+    for refusal in refusals:
+        compared = refusal.detail or ", ".join(f"{each.name} is {each.value}" for each in refusal.compared)
+        yield (
+            refusal.cluster,
+            refusal.pool or "-",
+            refusal.engine or "-",
+            refusal.reason,
+            compared or "-",
+            refusal.remedy or "-",
+        )
+
+
+def remedy_rows(deployment: Deployment) -> Iterator[Row]:
+    """Yield a row for each change with which one more replica would fit."""
+    for remedy in deployment.remedies:
+        yield (remedy.change, choice(remedy.clusters) if remedy.clusters else "-")
+
+
+def cost(deployment: Deployment) -> str:
+    """Return what the replicas cost; empty if no pool has a price."""
+    found = deployment.cost
+    if found is None:
+        return ""
+    unpriced = f", and {found.unpriced_replicas} without a known price" if found.unpriced_replicas else ""
+    return f"{deployment.name}: {found.per_hour} {found.currency} an hour{unpriced}"
+
+
+def alternative_rows(alternatives: Iterable[Alternative]) -> Iterator[Row]:
+    """Yield a row for each place that one more replica would have."""
+    for each in alternatives:
+        pools = _marked(", ".join(each.pools), each.spot)
+        yield (each.cluster, pools, each.cost_per_hour or "-", str(each.stranded_devices))
+
+
+def touched(pools: Sequence[Pool], deployments: Iterable[Deployment], most: int) -> Sequence[Pool]:
+    """Return the pools that replicas of deployments use, or all pools if there are at most `most`."""
+    if len(pools) <= most:
+        return pools
+    used = used_pools(deployments)
+    return [pool for pool in pools if (pool.cluster, pool.pool) in used]
+
+
+def pool_rows(pools: Iterable[Pool]) -> Iterator[Row]:
+    """Yield a row for each resource of each pool."""
+    for pool in pools:
+        for amount in pool.amounts:
+            yield (
+                pool.cluster,
+                _marked(pool.pool, pool.spot),
+                amount.name,
+                str(amount.total)
+                if amount.usable == amount.total
+                else f"{amount.total}, {amount.usable} usable",
+                str(amount.taken),
+                str(amount.free),
+            )

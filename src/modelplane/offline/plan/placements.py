@@ -1,0 +1,389 @@
+"""Reports on placements of deployments, existing or planned, with the reasons for those that failed."""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+from modelplane import scheduler
+from modelplane.api import money
+from modelplane.api.listing import in_order
+from modelplane.api.meta import Object
+from modelplane.offline.files.diagnostics import ObjectName
+from modelplane.offline.files.edits import identity
+from modelplane.offline.files.output import Output, Report
+from modelplane.offline.lint.lost_claims import lost_claims
+from modelplane.offline.plan import pool_reports
+from modelplane.offline.plan.fleet import (
+    Files,
+    Placed,
+    assemble,
+    assumed_ready,
+    missing_cache,
+    other_places,
+    place,
+    snapshot,
+)
+from modelplane.offline.plan.standby_order import in_order_of_preference
+from modelplane.scheduler.diagnosis import PHRASES
+
+
+class State(StrEnum):
+    """State of a replica after the placement."""
+
+    NEW = "new"
+    STAYS = "stays"
+    DRAINING = "leaves"
+    """It stays until its replacement is ready."""
+    REMOVED = "goes"
+
+
+class Claim(Output, frozen=True, kw_only=True):
+    """Devices that each pod of a member claims."""
+
+    name: str
+    device_class_name: str
+    count: int
+
+
+class MemberReport(Output, frozen=True, kw_only=True):
+    """A member of an engine, and the pool of its pods."""
+
+    role: str
+    pool: str
+    spot: bool
+    """True if the pool is spot."""
+    pods: int
+    claims: tuple[Claim, ...]
+
+
+class EngineReport(Output, frozen=True, kw_only=True):
+    """An engine, and the placement of its members."""
+
+    name: str
+    copies: int
+    members: tuple[MemberReport, ...]
+
+
+class CostReport(Output, frozen=True, kw_only=True):
+    """Cost of the devices of replicas for an hour."""
+
+    currency: str
+    per_hour: str
+    unpriced_replicas: int
+    """Replicas that are not in the sum, because a price is not known."""
+
+
+class Replica(Output, frozen=True, kw_only=True):
+    """A replica."""
+
+    state: State
+    cluster: str
+    index: int
+    """Number of the replica among the deployment's on this cluster."""
+    name: str
+    """Name of the ModelReplica; empty for a new one."""
+    reason: str
+    """Reason of the placement, of the retention, or of the removal."""
+    engines: tuple[EngineReport, ...]
+    """Empty for one that is removed."""
+    cost_per_hour: str
+    """Cost in the currency of the deployment's; empty if a price is not known."""
+
+
+class Compared(Output, frozen=True, kw_only=True):
+    """A value of a device that a selector read."""
+
+    name: str
+    value: str
+
+
+class RefusalReport(Output, frozen=True, kw_only=True):
+    """The first rule that refused a pool, or, if ``pool`` is empty, a cluster."""
+
+    cluster: str
+    pool: str
+    engine: str
+    rule: str
+    """Name of the scheduler's reason, such as NoFreeNodes."""
+    reason: str
+    """The same reason as a phrase."""
+    detail: str
+    compared: tuple[Compared, ...]
+    remedy: str
+    """The change that ends this refusal, if the compared values show it; another rule may refuse then."""
+
+
+class RemedyReport(Output, frozen=True, kw_only=True):
+    """A change with which one more replica would fit, and the clusters that would take it."""
+
+    change: str
+    clusters: tuple[str, ...]
+
+
+class Deployment(Output, frozen=True, kw_only=True):
+    """One ModelDeployment, and the placement of its replicas."""
+
+    name: ObjectName
+    wanted: int
+    placed: int
+    diagnosis: str
+    """Causes and remedies on one line, joined by ``; ``; empty if nothing is wrong."""
+    replicas: tuple[Replica, ...]
+    refusals: tuple[RefusalReport, ...]
+    remedies: tuple[RemedyReport, ...]
+    notes: tuple[str, ...]
+    cost: CostReport | None
+    """Cost of all replicas that are there or new; null if no pool of the fleet has a price."""
+    rollout: str
+    """Progress of the rollout, and what it waits for; empty without ``spec.rollout``."""
+    standby: str
+    """Reason for which the replicas run or do not; empty without ``spec.standbyFor``."""
+
+
+class Alternative(Output, frozen=True, kw_only=True):
+    """A place for one more replica, after this placement."""
+
+    cluster: str
+    pools: tuple[str, ...]
+    spot: bool
+    """True if one of the pools is spot."""
+    cost_per_hour: str
+    """Empty if a price is not known."""
+    stranded_devices: int
+    """Devices of its nodes that it would not use, and that no other replica could."""
+
+
+class Plan(Report, frozen=True, kw_only=True):
+    """The document of ``modelplane plan -o json``."""
+
+    kind: Literal["Plan"] = "Plan"
+    placed: bool
+    """True if every replica is placed."""
+    deployments: tuple[Deployment, ...]
+    pools: tuple[pool_reports.Pool, ...]
+    assumed_ready: tuple[str, ...]
+    """Clusters that are assumed ready because their files have no status."""
+
+
+class Explanation(Report, frozen=True, kw_only=True):
+    """The document of ``modelplane explain -o json``."""
+
+    kind: Literal["Explanation"] = "Explanation"
+    placed: bool
+    deployment: Deployment
+    alternatives: tuple[Alternative, ...]
+    """In the order in which the deployment's policy would take them, its replicas apart."""
+    pools: tuple[pool_reports.Pool, ...]
+    assumed_ready: tuple[str, ...]
+
+
+def plan(files: Files, deployments: Iterable[Object]) -> Plan:
+    """Place deployments one after the other, standbys after those they stand by for.
+
+    Raises ``Unplannable``.
+    """
+    reports = []
+    for each in in_order_of_preference(deployments):
+        placed = place(files, each)
+        files = placed.files
+        reports.append(_deployment(each, placed))
+    return Plan(deployments=tuple(reports), **_summary(reports, files, pool_reports.pools(files)))
+
+
+def plan_manifests(there: Iterable[Object], written: Sequence[Object], *, live: bool = False) -> Plan:
+    """Place the ModelDeployments of manifests over a fleet. Raises ``Unplannable``."""
+    files = assemble(there, written, live=live)
+    wanted = set(map(identity, written))
+    return plan(files, [each for each in files.deployments if identity(each) in wanted])
+
+
+def explain(files: Files, deployment: Object) -> Explanation:
+    """Explain the placement of one deployment. Raises ``Unplannable``."""
+    placed = place(files, deployment)
+    report = _deployment(deployment, placed)
+    return Explanation(
+        deployment=report,
+        alternatives=_alternatives(placed, deployment),
+        **_summary([report], placed.files, pool_reports.pools(placed.files)),
+    )
+
+
+def explain_briefly(files: Files, deployment: Object, most_pools: int) -> Explanation:
+    """Explain the placement of one deployment as a page has room for. Raises ``Unplannable``.
+
+    Of more pools than ``most_pools``, only those that its replicas use are reported; alternatives only if
+    they have prices to compare. The rest of a large fleet is then not read.
+    """
+    placed = place(files, deployment)
+    report = _deployment(deployment, placed)
+    fleet, used = snapshot(placed.files), used_pools([report])
+    if sum(len(cluster.pools) for cluster in fleet.clusters) <= most_pools:
+        pools = pool_reports.pools(placed.files)
+    else:
+        found = pool_reports.pools(placed.files, {cluster for cluster, _ in used})
+        pools = tuple(pool for pool in found if (pool.cluster, pool.pool) in used)
+    return Explanation(
+        deployment=report,
+        alternatives=() if report.cost is None else _alternatives(placed, deployment),
+        **_summary([report], placed.files, pools),
+    )
+
+
+def explained_replicas(files: Files, deployment: Object) -> tuple[Replica, ...]:
+    """Return the replicas of an explained deployment, without the rest of its fleet."""
+    return _deployment(deployment, place(files, deployment)).replicas
+
+
+def used_pools(deployments: Iterable[Deployment]) -> frozenset[tuple[str, str]]:
+    """Return cluster and pool of each pod of deployments."""
+    return frozenset(
+        (replica.cluster, member.pool)
+        for deployment in deployments
+        for replica in deployment.replicas
+        for engine in replica.engines
+        for member in engine.members
+    )
+
+
+def _alternatives(placed: Placed, deployment: Object) -> tuple[Alternative, ...]:
+    found = other_places(placed.files, deployment)
+    return tuple(
+        Alternative(
+            cluster=each.cluster,
+            pools=tuple(dict.fromkeys(member.pool for engine in each.engines for member in engine.members)),
+            spot=each.spot,
+            cost_per_hour=_price(each.cost if found.currency else None),
+            stranded_devices=each.cost.stranded,
+        )
+        for each in found.places
+    )
+
+
+def _price(cost: scheduler.Cost | None) -> str:
+    return "" if cost is None or cost.unpriced else money.amount_of(cost.price)
+
+
+def _summary(
+    reports: Sequence[Deployment], files: Files, pools: tuple[pool_reports.Pool, ...]
+) -> dict[str, Any]:
+    """Return the fields that plans and explanations have in common."""
+    return {
+        "placed": all(each.placed >= each.wanted for each in reports),
+        "pools": pools,
+        "assumed_ready": assumed_ready(files),
+    }
+
+
+def _deployment(deployment: Object, placed: Placed) -> Deployment:
+    placement, files = placed.placement, placed.files
+    diagnosis = placement.diagnosis
+    sentence = diagnosis.sentence()
+    if diagnosis.unsatisfied and (cache := missing_cache(deployment, files)):
+        here, remedy = ("there is no", "create it") if files.live else ("no file has", "give its file too")
+        sentence += f'; {here} ModelCache "{cache}": {remedy}, or correct modelCacheRef'
+    lost = tuple(
+        dict.fromkeys(
+            said for each in placement.assignments for said in lost_claims(files, each.cluster, each.engines)
+        )
+    )
+    if lost:
+        sentence = "; ".join(filter(None, (sentence, in_order(lost, separator="; "))))
+    metadata = deployment["metadata"]
+    return Deployment(
+        name=ObjectName(
+            api_version=deployment["apiVersion"],
+            kind=deployment["kind"],
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+        ),
+        wanted=diagnosis.wanted,
+        placed=diagnosis.placed,
+        diagnosis=sentence,
+        replicas=(*map(_replica, placement.assignments), *map(_removed, placement.dropped)),
+        refusals=tuple(_refusal(each, files) for each in diagnosis.refusals),
+        remedies=tuple(
+            RemedyReport(change=each.change, clusters=tuple(each.clusters)) for each in diagnosis.remedies
+        ),
+        notes=(*diagnosis.notes, *lost),
+        cost=_cost(placement),
+        rollout=placed.rollout,
+        standby=placed.standby,
+    )
+
+
+def _cost(placement: scheduler.Placement) -> CostReport | None:
+    if not placement.currency:
+        return None
+    return CostReport(
+        currency=placement.currency,
+        per_hour=money.amount_of(placement.price),
+        unpriced_replicas=placement.unpriced,
+    )
+
+
+_FITS: Final = "the cluster fits and has room"
+_SURGE: Final = "in addition during the rollout; the cluster fits and has room"
+
+
+def _replica(assignment: scheduler.Assignment) -> Replica:
+    staying = State.STAYS if assignment.retained else State.NEW
+    return Replica(
+        state=State.DRAINING if assignment.leaving else staying,
+        cluster=assignment.cluster,
+        index=assignment.index,
+        name=assignment.replica,
+        reason=assignment.reason or (_SURGE if assignment.surge else _FITS),
+        engines=tuple(_engine(engine, assignment.spot_pools) for engine in assignment.engines),
+        cost_per_hour=_price(assignment.cost),
+    )
+
+
+def _removed(dropped: scheduler.Dropped) -> Replica:
+    return Replica(
+        state=State.REMOVED,
+        cluster=dropped.cluster,
+        index=dropped.index,
+        name=dropped.replica,
+        reason=dropped.reason,
+        engines=(),
+        cost_per_hour="",
+    )
+
+
+def _engine(engine: scheduler.PlacedEngine, spot_pools: Sequence[str]) -> EngineReport:
+    members = tuple(
+        MemberReport(
+            role=str(member.role),
+            pool=member.pool,
+            spot=member.pool in spot_pools,
+            pods=member.pods,
+            claims=tuple(
+                Claim(name=claim.name, device_class_name=claim.device_class_name, count=claim.count)
+                for claim in member.claims
+            ),
+        )
+        for member in engine.members
+    )
+    return EngineReport(name=engine.name, copies=engine.copies, members=members)
+
+
+def _rule_name(reason: scheduler.Reason) -> str:
+    return "".join(word.capitalize() for word in reason.name.split("_"))
+
+
+RANKS: Final = {_rule_name(reason): int(reason) for reason in scheduler.Reason}
+"""Position of each rule in the order of evaluation."""
+
+
+def _refusal(refusal: scheduler.Refusal, files: Files) -> RefusalReport:
+    lacks_classes = refusal.reason is scheduler.Reason.NOT_READY and refusal.cluster in files.assumed
+    return RefusalReport(
+        cluster=refusal.cluster,
+        pool=refusal.pool,
+        engine=refusal.engine,
+        rule=_rule_name(refusal.reason),
+        reason=PHRASES[refusal.reason].format(subject=refusal.subject),
+        detail=refusal.detail,
+        compared=tuple(Compared(name=read.name, value=read.text) for read in refusal.reads),
+        remedy="give the files of its classes too" if lacks_classes else refusal.remedy,
+    )

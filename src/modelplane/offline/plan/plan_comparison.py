@@ -1,0 +1,173 @@
+"""Comparison of two plans: what a change of manifests moves, adds, removes and costs."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Final, Literal
+
+from modelplane.api.listing import number_of
+from modelplane.offline.files.diagnostics import ObjectName
+from modelplane.offline.files.output import Output, Report
+from modelplane.offline.plan.placements import CostReport, Deployment, Plan, Replica, State
+
+DEPLOYMENT_COLUMNS: Final = ("DEPLOYMENT", "CHANGE", "REPLICAS", "PLACED", "COST AN HOUR")
+REPLICA_COLUMNS: Final = ("DEPLOYMENT", "CLUSTER", "POOLS", "BEFORE", "AFTER")
+Row = tuple[str, ...]
+
+
+class Change(StrEnum):
+    """Change of a deployment."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class Side(Output, frozen=True, kw_only=True):
+    """A deployment in one of the plans."""
+
+    wanted: int
+    placed: int
+    diagnosis: str
+    """Causes and remedies on one line; empty if nothing is wrong."""
+    cost: CostReport | None
+    """Null if no pool of the fleet has a price."""
+
+
+class PlaceChange(Output, frozen=True, kw_only=True):
+    """Numbers of replicas at a place."""
+
+    cluster: str
+    pools: tuple[str, ...]
+    before: int
+    after: int
+
+
+class DeploymentChange(Output, frozen=True, kw_only=True):
+    """A deployment whose plans differ."""
+
+    name: ObjectName
+    change: Change
+    before: Side | None
+    """Null for one that is added."""
+    after: Side | None
+    """Null for one that is removed."""
+    places: tuple[PlaceChange, ...]
+    """Only those with another number of replicas."""
+
+
+class PlanComparison(Report, frozen=True, kw_only=True):
+    """The document of ``modelplane plan --compare -o json``."""
+
+    kind: Literal["PlanComparison"] = "PlanComparison"
+    placed: bool
+    """True if every replica of the plan is placed."""
+    changes: tuple[DeploymentChange, ...]
+
+
+def compare(before: Plan, after: Plan) -> PlanComparison:
+    """Return the deployments whose plans differ."""
+    old, new = _by_name(before), _by_name(after)
+    names = sorted({*old, *new})
+    found = (_change(old.get(name), new.get(name)) for name in names)
+    return PlanComparison(placed=after.placed, changes=tuple(each for each in found if each is not None))
+
+
+def summary(found: PlanComparison) -> str:
+    """Return the result as one line."""
+    if not found.changes:
+        return "No deployment changes"
+    counts = Counter(each.change for each in found.changes)
+    said = ", ".join(f"{counts[change]} {change}" for change in Change if counts[change])
+    return f"{number_of(len(found.changes), 'deployment')}: {said}"
+
+
+def deployment_rows(found: PlanComparison) -> Iterator[Row]:
+    """Yield a row for each deployment, with values before and after."""
+    for each in found.changes:
+        sides = (each.before, each.after)
+        yield (
+            _named(each),
+            each.change,
+            _from_to("-" if side is None else str(side.wanted) for side in sides),
+            _from_to("-" if side is None else str(side.placed) for side in sides),
+            _from_to(_price(side) for side in sides),
+        )
+
+
+def replica_rows(found: PlanComparison) -> Iterator[Row]:
+    """Yield a row for each place with another number of replicas."""
+    for each in found.changes:
+        for place in each.places:
+            pools = ", ".join(place.pools)
+            yield (_named(each), place.cluster, pools, str(place.before), str(place.after))
+
+
+def refused(found: PlanComparison) -> Iterator[str]:
+    """Yield a line for each deployment with a replica that has no place after the change."""
+    for each in found.changes:
+        if each.after is not None and each.after.diagnosis:
+            yield f"{each.name}: {each.after.diagnosis}"
+
+
+def _by_name(plan: Plan) -> Mapping[tuple[str, str], Deployment]:
+    return {(each.name.namespace, each.name.name): each for each in plan.deployments}
+
+
+def _change(before: Deployment | None, after: Deployment | None) -> DeploymentChange | None:
+    known = after if before is None else before
+    if known is None:
+        return None
+    sides = (_side(before), _side(after))
+    places = tuple(_places(_counts(before), _counts(after)))
+    if sides[0] == sides[1] and not places:
+        return None
+    change = Change.ADDED if before is None else Change.REMOVED if after is None else Change.CHANGED
+    return DeploymentChange(name=known.name, change=change, before=sides[0], after=sides[1], places=places)
+
+
+def _side(deployment: Deployment | None) -> Side | None:
+    if deployment is None:
+        return None
+    return Side(
+        wanted=deployment.wanted,
+        placed=deployment.placed,
+        diagnosis=deployment.diagnosis,
+        cost=deployment.cost,
+    )
+
+
+_Place = tuple[str, tuple[str, ...]]
+
+
+def _counts(deployment: Deployment | None) -> Counter[_Place]:
+    replicas = () if deployment is None else deployment.replicas
+    return Counter(_place(each) for each in replicas if each.state is not State.REMOVED)
+
+
+def _place(replica: Replica) -> _Place:
+    pools = dict.fromkeys(member.pool for engine in replica.engines for member in engine.members)
+    return replica.cluster, tuple(pools)
+
+
+def _places(before: Counter[_Place], after: Counter[_Place]) -> Iterator[PlaceChange]:
+    for place in sorted({*before, *after}):
+        if before[place] != after[place]:
+            cluster, pools = place
+            yield PlaceChange(cluster=cluster, pools=pools, before=before[place], after=after[place])
+
+
+def _named(change: DeploymentChange) -> str:
+    return f"{change.name.namespace}/{change.name.name}"
+
+
+def _from_to(values: Iterator[str]) -> str:
+    before, after = values
+    return before if before == after else f"{before} -> {after}"
+
+
+def _price(side: Side | None) -> str:
+    if side is None or side.cost is None:
+        return "-"
+    unknown = f" + {side.cost.unpriced_replicas} unknown" if side.cost.unpriced_replicas else ""
+    return f"{side.cost.per_hour} {side.cost.currency}{unknown}"

@@ -1,0 +1,1 @@
+"""Rendering: the objects that one composition makes."""

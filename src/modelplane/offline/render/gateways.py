@@ -1,0 +1,64 @@
+"""Address of the fleet's gateway from a command's option.
+
+One rule: the address becomes that of the InferenceGateway, so that every reader of the gateway
+sees it.
+"""
+
+from typing import Final
+
+from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
+from modelplane.api.kinds import kind_of
+from modelplane.api.meta import Object
+from modelplane.compose.gateway import fleet_gateway
+from modelplane.host.addresses import is_loopback
+from modelplane.offline.files.identities import versioned
+from modelplane.offline.files.store import Store
+
+_ASSUMED_UID: Final = "assumed:InferenceGateway"
+
+
+def announce(address: str, store: Store) -> None:
+    """Give the InferenceGateway an address in its status; create one if the files have none."""
+    for gateway in store.find(fleet_gateway.REQUIREMENT) or (_assumed(),):
+        status = {
+            **gateway.get("status", {}),
+            "address": address,
+            "backend": str(_announced_backend(gateway)),
+        }
+        unversioned = {key: value for key, value in gateway["metadata"].items() if key != "resourceVersion"}
+        store.add(versioned({**gateway, "status": status, "metadata": unversioned}))
+
+
+def gateway_backend(store: Store) -> Backend:
+    """Return the backend that the InferenceGateway publishes, or would publish; Envoy without one."""
+    gateways = store.find(fleet_gateway.REQUIREMENT)
+    return _announced_backend(gateways[0]) if gateways else Backend.ENVOY
+
+
+def gateway_is_local(store: Store) -> bool:
+    """Return True if the InferenceGateway publishes a loopback address, as that of a local fleet does."""
+    addresses = (each.get("status", {}).get("address", "") for each in store.find(fleet_gateway.REQUIREMENT))
+    return any(is_loopback(address.rpartition(":")[0]) for address in addresses)
+
+
+def _announced_backend(gateway: Object) -> Backend:
+    published = gateway.get("status", {}).get("backend")
+    if published in list(Backend):
+        return Backend(published)
+    wanted = gateway.get("spec", {}).get("backend")
+    return Backend.GATEWAY_API if wanted == Backend.GATEWAY_API else Backend.ENVOY
+
+
+def is_assumed(item: Object) -> bool:
+    """Return True if an object is not from a file."""
+    return str(item["metadata"].get("uid")) == _ASSUMED_UID
+
+
+def _assumed() -> Object:
+    kind = kind_of(InferenceGateway)
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "metadata": {"name": DEFAULT_NAME, "uid": _ASSUMED_UID},
+        "spec": {"backend": str(Backend.ENVOY)},
+    }

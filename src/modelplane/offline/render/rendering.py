@@ -1,0 +1,314 @@
+"""Rendering of an owner: one composition, with files instead of API servers.
+
+One rule: the composition function is the controllers' own. This module only shows its result.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from modelplane.api import labels
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.listing import alternatives
+from modelplane.api.meta import Object, kind_name
+from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.canary.state import UNDECIDED
+from modelplane.compose import status as status_of
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
+from modelplane.compose.deployment import failover
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.offline.files.diagnostics import ObjectName, choice
+from modelplane.offline.files.identities import identified
+from modelplane.offline.files.originals import assumed_original, is_assumed_original
+from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.redaction import hidden_values, redacted
+from modelplane.offline.files.store import Store
+from modelplane.offline.files.yaml_output import as_yaml
+from modelplane.offline.plan.fleet import (
+    NEVER,
+    Files,
+    Unplannable,
+    assume_ready,
+    assumed_ready,
+    plain,
+    unannounced,
+)
+from modelplane.offline.render.gateway_routes import GatewayRoute, lines, shown
+from modelplane.offline.render.gateways import announce, gateway_backend, gateway_is_local, is_assumed
+
+CHILD_KEYS = (labels.CHILD, "crossplane.io/composition-resource-name")
+"""Annotations with the key of a child of an owner: ours, and Crossplane's."""
+
+
+class NotRendered(Exception):
+    """An owner that cannot be composed; the message has the cause and the remedy."""
+
+
+class Looked(Output, frozen=True, kw_only=True):
+    """Objects that the composition required."""
+
+    key: str
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    cluster: str
+    found: int
+    """Number of such objects in the files."""
+
+
+class Child(Output, frozen=True, kw_only=True):
+    """An object that would be written."""
+
+    key: str
+    cluster: str
+    """InferenceCluster that it would be written to; empty for the control plane."""
+    manifest: dict[str, Any]
+
+
+class Rendering(Report, frozen=True, kw_only=True):
+    """Document of ``modelplane render -o json``."""
+
+    kind: Literal["Rendering"] = "Rendering"
+    owner: ObjectName
+    doubt: str
+    """Reason why nothing can be decided; then every child, the routes and the status would stay."""
+    children: tuple[Child, ...]
+    kept: tuple[str, ...]
+    """Keys of observed children that would stay unchanged."""
+    deleted: tuple[str, ...]
+    """Keys of observed children that would be deleted."""
+    guards: tuple[str, ...]
+    """Objects that the owner's deletion would wait for."""
+    routes: tuple[GatewayRoute, ...]
+    """Routes of an Envoy gateway; for one that reads Gateway API, an HTTPRoute is among the children."""
+    ready: bool
+    status: dict[str, Any]
+    looked_at: tuple[Looked, ...]
+    assumed_ready: tuple[str, ...]
+    """Clusters that are assumed ready because their files have no status."""
+
+
+def render(
+    owners: Iterable[Object],
+    observed: Iterable[Object],
+    required: Iterable[Object],
+    gateway_address: str = "",
+) -> tuple[Rendering, Object]:
+    """Compose the one owner among the objects; return the rendering, and the owner with its status.
+
+    Other objects among the owners are like required ones. Raises ``NotRendered``.
+    """
+    own, children, others = tuple(owners), tuple(observed), tuple(required)
+    composed = [item for item in own if item["kind"] in COMPOSERS]
+    if not composed:
+        kinds = alternatives(sorted(COMPOSERS), "and")
+        names = f"holds only {_names(own)}" if own else "holds no object"
+        raise NotRendered(f"OWNER {names}: name a file with one of the kinds {kinds}")
+    if len(composed) > 1:
+        raise NotRendered(
+            f"OWNER holds {len(composed)} objects that something is composed for, {_names(composed)}: "
+            "give one in a file of its own, and the others by --required"
+        )
+    if "deletionTimestamp" in composed[0]["metadata"]:
+        raise NotRendered(
+            f"{_names(composed)} is being deleted, and the controllers compose nothing for it: "
+            "remove metadata.deletionTimestamp to see what they composed before"
+        )
+    everything = tuple(map(unannounced, identified((*children, *others, *own))))
+    store = Store()
+    for item in everything:
+        store.add(item)
+    try:
+        assumed = assume_ready(store)
+    except Unplannable as error:
+        raise NotRendered(str(error)) from error
+    if gateway_address:
+        announce(gateway_address, store)
+    owner = everything[len(children) + len(others) + own.index(composed[0])]
+    keyed = _keyed(everything[: len(children)])
+    owned = [item for item in everything[len(children) :] if _is_owned(item, owner["metadata"]["uid"])]
+    keyed = {key: item for item in owned if (key := _key(item))} | keyed
+    files = Files(store, tuple(name for name in assumed if not _is_cluster(owner, name)))
+    hidden = hidden_values(everything)
+    rendering = _rendered(owner, keyed, files, hidden, gateway_address)
+    return rendering, redacted({**composed[0], "status": rendering.status}, hidden)
+
+
+def _names(objects: Iterable[Object]) -> str:
+    return choice([f'{item["kind"]} "{item["metadata"]["name"]}"' for item in objects])
+
+
+def _is_cluster(owner: Object, name: str) -> bool:
+    return (owner["kind"], owner["metadata"]["name"]) == (kind_name(InferenceCluster), name)
+
+
+def _is_owned(item: Object, uid: str) -> bool:
+    """Return True if the controllers made an object for the owner: on its own cluster, or on another one."""
+    metadata = item["metadata"]
+    if metadata.get("labels", {}).get(labels.OWNER_UID) == uid:
+        return True
+    owners = metadata.get("ownerReferences", ())
+    return item["kind"] in COMPOSERS and any(each.get("controller") and each["uid"] == uid for each in owners)
+
+
+def _key(item: Object) -> str:
+    annotations = item["metadata"].get("annotations", {})
+    return next((str(annotations[name]) for name in CHILD_KEYS if name in annotations), "")
+
+
+def _keyed(children: Iterable[Object]) -> dict[str, Object]:
+    keyed: dict[str, Object] = {}
+    for child in children:
+        key = _key(child)
+        name = f'{child["kind"]} "{child["metadata"]["name"]}"'
+        if not key:
+            raise NotRendered(
+                f"{name} among the observed objects has no annotation {CHILD_KEYS[0]}: "
+                "add it with the child's key, or give the object by --required"
+            )
+        if key in keyed:
+            raise NotRendered(f"{name} has the key {key} of another observed object: remove one of them")
+        keyed[key] = child
+    return keyed
+
+
+def _rendered(
+    owner: Object, observed: Mapping[str, Object], files: Files, hidden: frozenset[str], gateway_address: str
+) -> Rendering:
+    try:
+        found, composition = _composed(owner, observed, files.store, gateway_address)
+    except InvalidObject as error:
+        raise NotRendered(f"{error}: correct it") from error
+    doubt = composition.cause if isinstance(composition, Blocked) else ""
+    if isinstance(composition, Blocked):
+        composition = Composition()
+    before = owner.get("status", {}).get("conditions", ())
+    ready = status_of.ready(composition, observed, before)
+    generation = owner["metadata"].get("generation", 0)
+    conditions = status_of.with_times((*composition.conditions, ready), before, generation, NEVER)
+    status = owner.get("status", {})
+    if not doubt:
+        status = plain({**composition.status, "observedGeneration": generation, "conditions": conditions})
+    written = [child for child in composition.children if isinstance(child, Desired)]
+    kept = sorted(child.key for child in composition.children if isinstance(child, Keep))
+    named = {child.key for child in composition.children}
+    deleted = () if doubt else tuple(sorted(observed.keys() - named))
+    return Rendering(
+        owner=_object_name(owner),
+        doubt=doubt,
+        children=tuple(_child(child, hidden) for child in written),
+        kept=tuple(sorted(observed) if doubt else kept),
+        deleted=deleted,
+        guards=tuple(map(str, composition.guards)),
+        routes=tuple(shown(route, hidden) for route in composition.routes),
+        ready=ready.holds,
+        status=redacted(status, hidden),
+        looked_at=tuple(_looked(*each) for each in found),
+        assumed_ready=assumed_ready(files),
+    )
+
+
+def _composed(
+    owner: Object, observed: Mapping[str, Object], store: Store, gateway_address: str
+) -> tuple[tuple[tuple[Requirement, tuple[Object, ...]], ...], Composition | Blocked]:
+    """Return the objects of each requirement, and the composition.
+
+    Some owners record in their status the clusters that they are about to write to, and write once that is
+    stored. If the status of a composition adds requirements, it is assumed stored, and composed again.
+    """
+    composer = COMPOSERS[owner["kind"]]
+    proxy = gateway_backend(store)
+    looked: set[str] = set()
+    while True:
+        decoded = decode_as(composer.type, owner)
+        requirements = composer.required(decoded, store.find)
+        found = {each.key: store.find(each) or assumed_original(each) for each in requirements}
+        # Files need not have what a composition can do without.
+        given = {each.key: found[each.key] for each in requirements if found[each.key] or not each.optional}
+        request = Request(
+            decoded,
+            observed,
+            given,
+            gateway_address,
+            proxy,
+            gateway_asks_for_keys=bool(gateway_address),
+            gateway_is_local=gateway_is_local(store),
+            canary=UNDECIDED,
+            watched=failover.reported(decoded),
+        )
+        composition = composer.compose(request)
+        looked |= found.keys()
+        if isinstance(composition, Composition):
+            owner = {**owner, "status": plain({**owner.get("status", {}), **composition.status})}
+        again = composer.required(decode_as(composer.type, owner), store.find)
+        if {each.key for each in again} <= looked:
+            return tuple((each, found[each.key]) for each in requirements), composition
+
+
+def _child(child: Desired, hidden: frozenset[str]) -> Child:
+    manifest = plain(child.manifest)
+    annotations = {**manifest["metadata"].get("annotations", {}), labels.CHILD: child.key}
+    manifest["metadata"] = {**manifest["metadata"], "annotations": annotations}
+    return Child(key=child.key, cluster=child.cluster, manifest=redacted(manifest, hidden))
+
+
+def _object_name(item: Object) -> ObjectName:
+    metadata = item["metadata"]
+    return ObjectName(
+        api_version=item["apiVersion"],
+        kind=item["kind"],
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+    )
+
+
+def _looked(requirement: Requirement, found: Iterable[Object]) -> Looked:
+    return Looked(
+        key=requirement.key,
+        api_version=requirement.api_version,
+        kind=requirement.kind,
+        namespace=requirement.namespace,
+        name=requirement.name,
+        cluster=requirement.cluster,
+        found=sum(not is_assumed(item) and not is_assumed_original(item) for item in found),
+    )
+
+
+def as_documents(rendering: Rendering, owner: Object) -> Iterator[str]:
+    """Yield the rendering as YAML documents: each child, then the owner with its status."""
+    yield "".join(f"# {line}\n" for line in _heading(rendering))
+    for child in rendering.children:
+        where = f'on InferenceCluster "{child.cluster}"' if child.cluster else "on the control plane"
+        yield f"---\n# {child.key}, {where}\n{as_yaml(child.manifest)}"
+    yield f"---\n# the owner, with its status before the children are written\n{as_yaml(dict(owner))}"
+
+
+def _heading(rendering: Rendering) -> Iterator[str]:
+    count = len(rendering.children)
+    yield f"{rendering.owner}: {count} {'child' if count == 1 else 'children'}"
+    for title, items in (
+        ("nothing can be said, so all stays as it is", (rendering.doubt,) if rendering.doubt else ()),
+        ("kept as they are", rendering.kept),
+        ("deleted", rendering.deleted),
+        ("its deletion waits for", rendering.guards),
+        ("taken to be ready, because their files have no status", _assumed(rendering)),
+        ("looked at", tuple(map(_looked_at, rendering.looked_at))),
+    ):
+        if items:
+            yield f"{title}: {', '.join(items)}"
+    for route in rendering.routes:
+        first, *rest = lines(route)
+        yield f"told to the gateway (Envoy): {first}"
+        yield from rest
+
+
+def _assumed(rendering: Rendering) -> tuple[str, ...]:
+    """Return the clusters that are assumed ready, if the composition required any."""
+    looked = any(each.kind == kind_name(InferenceCluster) for each in rendering.looked_at)
+    return (choice(rendering.assumed_ready),) if looked and rendering.assumed_ready else ()
+
+
+def _looked_at(looked: Looked) -> str:
+    name = f' "{looked.name}"' if looked.name else ""
+    where = f' on "{looked.cluster}"' if looked.cluster else ""
+    return f"{looked.kind}{name}{where} ({looked.found} found)"
