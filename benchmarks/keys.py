@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.controllers.python_gc import collect_seldom
+from modelplane.controllers.process.python_gc import collect_seldom
 from modelplane.gateway.envoy.module import KEYS
 from modelplane.gateway.keys import KeyTable, key_table
 from modelplane.kube.resources import Object

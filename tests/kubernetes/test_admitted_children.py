@@ -19,7 +19,7 @@ from modelplane.compose import workload_kinds
 from modelplane.compose.composition import Desired
 from modelplane.compose.workload_kinds import Place
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.ownership import stamp
+from modelplane.controllers.children.ownership import stamp
 from modelplane.kube.client import Client
 from support.cluster_identity import OURS, limited, prepare, refusal
 

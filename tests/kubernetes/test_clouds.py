@@ -20,7 +20,8 @@ from modelplane.api.clouds.serving_stack import ServingStack, stack_name
 from modelplane.api.clouds.vultr_cluster import VultrCluster
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.workload_kinds import Place, rows
-from modelplane.controllers import fleet_resources, ownership
+from modelplane.controllers import fleet_resources
+from modelplane.controllers.children import ownership
 from modelplane.controllers.fleet_resources import of_row, resource_of_kind
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object

@@ -18,7 +18,8 @@ import pytest
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import crd
 from modelplane.compose.readiness import condition_of
-from modelplane.controllers import finalizer, fleet_resources, ownership
+from modelplane.controllers import finalizer, fleet_resources
+from modelplane.controllers.children import ownership
 from modelplane.controllers.clusters import connections, health
 from modelplane.controllers.writer import delete
 from modelplane.kube import resources

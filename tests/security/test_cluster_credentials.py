@@ -17,8 +17,8 @@ from modelplane.compose.composition import Credential
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.credentials import Credentials
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
+from modelplane.controllers.clusters.tokens.credentials import Credentials
 from modelplane.controllers.runnable import run_all
 from modelplane.install import inference_cluster
 from modelplane.install.permissions import INFERENCE_CLUSTER

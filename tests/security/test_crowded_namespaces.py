@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from modelplane.api.meta import API_VERSION
-from modelplane.controllers import endpoint_shares
 from modelplane.controllers.fleet_resources import MODEL_ENDPOINTS, MODEL_SERVICES
+from modelplane.controllers.gateway import endpoint_shares
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.routes import endpoint_counts
 from modelplane.gateway.table import Backend, Front, Listener, Route, Table

@@ -13,8 +13,8 @@ from modelplane.backup.archive import Damaged
 from modelplane.backup.claims import claims_of
 from modelplane.backup.contents import Content, content_of
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.controllers.adoption import MOST, former_uids
-from modelplane.controllers.ownership import contains
+from modelplane.controllers.children.adoption import MOST, former_uids
+from modelplane.controllers.children.ownership import contains
 from modelplane.kube.resources import NAMESPACES, Object
 
 _UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")

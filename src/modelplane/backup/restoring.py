@@ -23,7 +23,7 @@ from modelplane.backup.planning import Plan
 from modelplane.backup.references import CONFIG_MAP, SECRET
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
-from modelplane.controllers.ownership import contains
+from modelplane.controllers.children.ownership import contains
 from modelplane.install.definitions import definitions
 from modelplane.install.refusals import Refused
 from modelplane.install.waiting import Deadline, Report

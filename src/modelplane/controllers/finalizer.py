@@ -21,8 +21,8 @@ from modelplane.compose.conditions import SYNCED
 from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
-from modelplane.controllers import adoption, ownership
-from modelplane.controllers.children import ChildIndex, identity
+from modelplane.controllers.children import adoption, ownership
+from modelplane.controllers.children.child_index import ChildIndex, identity
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.health import LOST_S

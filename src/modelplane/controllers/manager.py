@@ -24,42 +24,42 @@ from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS, Lane
-from modelplane.controllers.admission import Admission
-from modelplane.controllers.autoscaling import Autoscaling
-from modelplane.controllers.budgets import Budgets
-from modelplane.controllers.canaries import Canaries
-from modelplane.controllers.certificates import Certificates
+from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
+from modelplane.controllers.children.ownership import owner_of
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.credentials import LIFETIME_S, Credentials
 from modelplane.controllers.clusters.data_path import Address, gateway_addresses
 from modelplane.controllers.clusters.gateway_answers import GatewayAnswers
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
-from modelplane.controllers.control_plane_children import ControlPlaneChildren
+from modelplane.controllers.clusters.tokens.credentials import LIFETIME_S, Credentials
+from modelplane.controllers.deciders.autoscaling import Autoscaling
+from modelplane.controllers.deciders.canaries import Canaries
+from modelplane.controllers.deciders.failover import Failover
 from modelplane.controllers.definition_check import Definitions
-from modelplane.controllers.failover import Failover
+from modelplane.controllers.election.guarded import guarded
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.gateway_certificates import Certificates as GatewayCertificates
-from modelplane.controllers.gateway_certificates import library as issuing_library
-from modelplane.controllers.gateway_controller import GatewayController, Settings
-from modelplane.controllers.gateway_keys import KeyRing
-from modelplane.controllers.guarded import guarded
+from modelplane.controllers.gateway.admission import Admission
+from modelplane.controllers.gateway.budgets import Budgets
+from modelplane.controllers.gateway.certificates import Certificates
+from modelplane.controllers.gateway.gateway_certificates import Certificates as GatewayCertificates
+from modelplane.controllers.gateway.gateway_certificates import library as issuing_library
+from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
+from modelplane.controllers.gateway.gateway_keys import KeyRing
+from modelplane.controllers.gateway.model_list import ModelList
+from modelplane.controllers.gateway.mutual_tls import MutualTls
+from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
+from modelplane.controllers.gateway.tiers import Tiers
 from modelplane.controllers.helm.host import Host
 from modelplane.controllers.helm.process import Program
 from modelplane.controllers.helm.releases import Releases
 from modelplane.controllers.interests import Interests, OwnerKey
-from modelplane.controllers.model_list import ModelList
-from modelplane.controllers.mutual_tls import MutualTls
+from modelplane.controllers.metrics.observed import Queue, State
 from modelplane.controllers.named import NamedObjects
-from modelplane.controllers.observed import Queue, State
-from modelplane.controllers.open_files import allow_many
-from modelplane.controllers.ownership import owner_of
-from modelplane.controllers.provider_credentials import ProviderCredentials
-from modelplane.controllers.python_gc import collect_seldom
+from modelplane.controllers.process.open_files import allow_many
+from modelplane.controllers.process.python_gc import collect_seldom
+from modelplane.controllers.process.thread_turns import take_short_turns
 from modelplane.controllers.queue import WorkQueue
 from modelplane.controllers.reconciler import Reconciler
 from modelplane.controllers.runnable import Runnable, run_all
-from modelplane.controllers.thread_turns import take_short_turns
-from modelplane.controllers.tiers import Tiers
 from modelplane.controllers.workers import Workers
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.table import Front

@@ -25,19 +25,19 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
-from modelplane.controllers import adoption
-from modelplane.controllers.autoscaling import Autoscaling
-from modelplane.controllers.budgets import Budgets
-from modelplane.controllers.canaries import Canaries
-from modelplane.controllers.children import ChildIndex
+from modelplane.controllers.children import adoption
+from modelplane.controllers.children.child_index import ChildIndex
+from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.control_plane_children import ControlPlaneChildren
+from modelplane.controllers.deciders.autoscaling import Autoscaling
+from modelplane.controllers.deciders.canaries import Canaries
 from modelplane.controllers.finalizer import Finalizer
+from modelplane.controllers.gateway.budgets import Budgets
+from modelplane.controllers.gateway.routes import Composed
 from modelplane.controllers.helm.releases import Releases
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter
-from modelplane.controllers.routes import Composed
 from modelplane.controllers.writer import Writer
 from modelplane.failover import Watched
 from modelplane.gateway.endpoint_share import EndpointShare

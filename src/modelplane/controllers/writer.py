@@ -18,15 +18,15 @@ from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import has_pods, is_release
-from modelplane.controllers import adoption, ownership
-from modelplane.controllers.children import ChildIndex, Identity, identity
+from modelplane.controllers.children import adoption, ownership
+from modelplane.controllers.children.child_index import ChildIndex, Identity, identity
+from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
+from modelplane.controllers.children.settled import Settled
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.helm.releases import Releases, place_of
 from modelplane.controllers.reporter import Reporter
-from modelplane.controllers.settled import Settled
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer, Key, key_of

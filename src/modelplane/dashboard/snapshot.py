@@ -21,7 +21,7 @@ from modelplane.compose.deployment import fleet, standby
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.replica import endpoint_manifests
-from modelplane.controllers import observed
+from modelplane.controllers.metrics import observed
 from modelplane.offline.explain.statuses import why_not_ready
 from modelplane.telemetry import metric_definitions
 

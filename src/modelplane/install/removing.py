@@ -14,8 +14,8 @@ from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
+from modelplane.controllers.election.leader import LEASE
 from modelplane.controllers.fleet_resources import resource_of
-from modelplane.controllers.leader import LEASE
 from modelplane.install import refusals
 from modelplane.install.crossplane_gateway import PUBLISHER
 from modelplane.install.found import PARTS, Found, look, metadata_of

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import yaml
 
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
-from modelplane.controllers.gateway_controller import GATEWAY_CLASS
+from modelplane.controllers.gateway.gateway_controller import GATEWAY_CLASS
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.device import DiscoveredDevice

@@ -15,7 +15,7 @@ from modelplane.backup.comparing import item_of
 from modelplane.backup.objects import Entry
 from modelplane.backup.restoring import Restored, Restorer
 from modelplane.backup.saving import Saver
-from modelplane.controllers.leader import LEASE
+from modelplane.controllers.election.leader import LEASE
 from modelplane.install.refusals import Refused
 from modelplane.install.waiting import Deadline
 from modelplane.kube import errors

@@ -7,7 +7,7 @@ import pytest
 from modelplane.compose.child_marks import mark
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.readiness import exists
-from modelplane.controllers.ownership import stamp
+from modelplane.controllers.children.ownership import stamp
 from modelplane.crossplane.function.answer import _composed
 from modelplane.crossplane.function.observation import Observation
 

@@ -9,9 +9,9 @@ from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked
-from modelplane.controllers.admission import Admission
-from modelplane.controllers.budgets import Budgets
 from modelplane.controllers.fleet_resources import resource_of_kind
+from modelplane.controllers.gateway.admission import Admission
+from modelplane.controllers.gateway.budgets import Budgets
 from modelplane.gateway.keys import KeyEntry, KeyFile
 from modelplane.gateway.table import Front
 from modelplane.kube.client import Client

@@ -11,10 +11,10 @@ from modelplane.api import labels
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import exists
-from modelplane.controllers import adoption, ownership
-from modelplane.controllers.children import ChildIndex
+from modelplane.controllers.children import adoption, ownership
+from modelplane.controllers.children.child_index import ChildIndex
+from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.reporter import Reporter

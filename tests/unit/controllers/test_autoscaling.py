@@ -11,7 +11,7 @@ from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.schema.decode import decode_as
 from modelplane.autoscaling.state import Inert, State
-from modelplane.controllers.autoscaling import Autoscaling
+from modelplane.controllers.deciders.autoscaling import Autoscaling
 from modelplane.controllers.interests import OwnerKey
 from modelplane.gateway.load import Load, Reading
 from modelplane.kube import errors

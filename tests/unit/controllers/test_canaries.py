@@ -8,7 +8,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.canary.decision import Decision, Outcome
 from modelplane.canary.state import UNDECIDED, Observed
-from modelplane.controllers.canaries import Canaries
+from modelplane.controllers.deciders.canaries import Canaries
 from modelplane.controllers.interests import OwnerKey
 from modelplane.gateway.load import Load, Reading
 

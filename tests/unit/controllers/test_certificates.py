@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.inference_gateway import TLSVersion
-from modelplane.controllers.certificates import Certificates
+from modelplane.controllers.gateway.certificates import Certificates
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.table import Listener, Table
 from modelplane.gateway.tls import Certificate, Tls

@@ -10,9 +10,9 @@ import httpx2
 import pytest
 
 from modelplane.compose.composition import Credential
-from modelplane.controllers.clusters import credentials as module
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.credentials import Credentials, pause_s, renewal_of, share_of
+from modelplane.controllers.clusters.tokens import credentials as module
+from modelplane.controllers.clusters.tokens.credentials import Credentials, pause_s, renewal_of, share_of
 from modelplane.controllers.fleet_resources import known
 from modelplane.install.options import CREDENTIAL_LIFETIME
 from modelplane.kube import timestamps

@@ -7,9 +7,9 @@ import pytest
 
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Blocked, Composition, Requirement
-from modelplane.controllers import endpoint_shares
+from modelplane.controllers.gateway import endpoint_shares
+from modelplane.controllers.gateway.routes import Composed, Routes
 from modelplane.controllers.interests import OwnerKey
-from modelplane.controllers.routes import Composed, Routes
 from modelplane.gateway.table import Backend, Route
 
 MOST = 10

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from modelplane.autoscaling.external_metrics import Answer
-from modelplane.controllers import external_metrics
+from modelplane.controllers.metrics import external_metrics
 from modelplane.local import pki
 from modelplane.local.certificate_files import Pki
 from support.patience import PATIENCE_S

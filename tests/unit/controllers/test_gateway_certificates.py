@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from modelplane.compose.composition import Unknown
 from modelplane.compose.serving_stack.mutual_tls import SECRET
-from modelplane.controllers import issuing
-from modelplane.controllers.gateway_certificates import (
+from modelplane.controllers.gateway import issuing
+from modelplane.controllers.gateway.gateway_certificates import (
     AUTHORITY,
     CLIENT,
     Certificates,

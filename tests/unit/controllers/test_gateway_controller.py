@@ -13,13 +13,13 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.compose.composition import Blocked, Composition, Requirement, Unknown
-from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.gateway_controller import GatewayController, Settings
-from modelplane.controllers.gateway_keys import Keys
+from modelplane.controllers.gateway.certificates import Certificates
+from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
+from modelplane.controllers.gateway.gateway_keys import Keys
+from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
+from modelplane.controllers.gateway.routes import Composed
 from modelplane.controllers.interests import OwnerKey
-from modelplane.controllers.provider_credentials import ProviderCredentials
-from modelplane.controllers.routes import Composed
 from modelplane.gateway import tokens
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.keys import KeyFile

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from modelplane.compose.composition import Unknown
-from modelplane.controllers.gateway_keys import KeyRing, NamedKeys
+from modelplane.controllers.gateway.gateway_keys import KeyRing, NamedKeys
 from modelplane.gateway import tokens
 from modelplane.gateway.load import Load
 from modelplane.gateway.tokens import NONE, REQUIRED, SETTLED, GatewayKeys

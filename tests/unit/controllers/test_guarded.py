@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from modelplane.controllers.guarded import guarded
+from modelplane.controllers.election.guarded import guarded
 
 
 class Lost(Exception):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from modelplane.compose.composition import Blocked
-from modelplane.controllers.model_list import ModelList
+from modelplane.controllers.gateway.model_list import ModelList
 from modelplane.gateway.keys import KeyFile
 from modelplane.gateway.table import Front
 from modelplane.kube.informer import Informer

@@ -8,8 +8,8 @@ import pytest
 
 from modelplane.api.fields.cluster.mutual_tls import MutualTLSPhase
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.controllers.gateway_certificates import Certificates, Issued
-from modelplane.controllers.mutual_tls import MutualTls
+from modelplane.controllers.gateway.gateway_certificates import Certificates, Issued
+from modelplane.controllers.gateway.mutual_tls import MutualTls
 from modelplane.gateway.mutual_tls import Identity, Link, Pair
 from modelplane.kube import errors
 

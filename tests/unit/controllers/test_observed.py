@@ -8,8 +8,8 @@ import pytest
 
 from modelplane import scheduler
 from modelplane.compose.deployment import fleet
-from modelplane.controllers import observed
-from modelplane.controllers.observed import Queue, State
+from modelplane.controllers.metrics import observed
+from modelplane.controllers.metrics.observed import Queue, State
 from support.telemetry import cluster, deployment, device, item, pool, ready, replica
 
 EMPTY: dict[str, Any] = {}

@@ -6,7 +6,7 @@ import pytest
 from modelplane.api import labels
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
-from modelplane.controllers import ownership
+from modelplane.controllers.children import ownership
 
 OWNER: dict[str, Any] = {
     "apiVersion": "modelplane.ai/v1alpha1",

@@ -10,8 +10,8 @@ from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.gateway.inference_gateway import CLUSTERS
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects

@@ -13,9 +13,9 @@ import pytest
 
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Blocked, Composition, Requirement
+from modelplane.controllers.gateway.routes import Composed, Routes
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.manager import Manager
-from modelplane.controllers.routes import Composed, Routes
 from modelplane.gateway.envoy.routes import clusters_of
 from modelplane.gateway.ledger import Ledger
 from modelplane.gateway.load import Load

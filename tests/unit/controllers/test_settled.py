@@ -3,8 +3,8 @@ from typing import Any
 
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
-from modelplane.controllers import ownership
-from modelplane.controllers.settled import Settled
+from modelplane.controllers.children import ownership
+from modelplane.controllers.children.settled import Settled
 
 OWNER: dict[str, Any] = {
     "apiVersion": "modelplane.ai/v1alpha1",

@@ -8,7 +8,7 @@ import pytest
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.controllers.fleet_resources import resource_of_kind
-from modelplane.controllers.tiers import Tiers
+from modelplane.controllers.gateway.tiers import Tiers
 from modelplane.gateway.costs import Tariff
 from modelplane.gateway.ledger import Ledger
 from modelplane.gateway.usage import UsageRecord

@@ -19,9 +19,9 @@ from modelplane.cli.processes.health import health
 from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
 
 if TYPE_CHECKING:
-    from modelplane.controllers.gateway_manager import GatewayManager
+    from modelplane.controllers.election.lease_thread import LeaseThread
+    from modelplane.controllers.gateway.gateway_manager import GatewayManager
     from modelplane.controllers.helm.process import Program
-    from modelplane.controllers.lease_thread import LeaseThread
     from modelplane.controllers.manager import Manager
     from modelplane.kube.client import Client
     from modelplane.kube.fence import Fence
@@ -102,10 +102,10 @@ def controller(log_format: str, debug: bool, **options: object) -> None:
 
 
 async def _run(options: _Options) -> None:
-    from modelplane.controllers import observed
     from modelplane.controllers.definition_check import NotOurs
+    from modelplane.controllers.election.leader import Deposed
     from modelplane.controllers.fleet_resources import known
-    from modelplane.controllers.leader import Deposed
+    from modelplane.controllers.metrics import observed
     from modelplane.host.signals import until_signalled
     from modelplane.telemetry import event_loop, metrics, traces
     from modelplane.telemetry.metric_definitions import Program
@@ -143,7 +143,7 @@ async def _run(options: _Options) -> None:
 
 def _manager(options: _Options, client: "Client", fence: "Fence | None") -> "Manager | GatewayManager":
     """Return the control loops: all of them, or those of the gateway only."""
-    from modelplane.controllers.gateway_manager import GatewayManager
+    from modelplane.controllers.gateway.gateway_manager import GatewayManager
     from modelplane.controllers.manager import Manager
     from modelplane.host import addresses
 
@@ -164,7 +164,7 @@ def _election(options: _Options) -> "LeaseThread | None":
     """Return the election of a leader, if there is one."""
     from functools import partial
 
-    from modelplane.controllers.lease_thread import LeaseThread
+    from modelplane.controllers.election.lease_thread import LeaseThread
 
     if not options.leader_elect:
         return None

@@ -74,8 +74,8 @@ def metrics(debug: bool, **options: object) -> None:
 
 
 async def _run(options: _Options) -> None:
-    from modelplane.controllers import external_metrics
     from modelplane.controllers.fleet_resources import known
+    from modelplane.controllers.metrics import external_metrics
     from modelplane.host.signals import until_signalled
 
     host, _, port = options.address.rpartition(":")

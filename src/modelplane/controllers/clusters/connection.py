@@ -14,7 +14,7 @@ from modelplane.api import labels
 from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.cluster.cluster_kubeconfig import replacement
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.controllers.children import ChildIndex
+from modelplane.controllers.children.child_index import ChildIndex
 from modelplane.controllers.clusters.capacity_watches import KINDS, CapacityWatches
 from modelplane.controllers.clusters.health import Health
 from modelplane.controllers.clusters.watches import LOADING, Changed, Watches, child_kinds, is_scoped

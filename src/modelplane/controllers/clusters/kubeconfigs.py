@@ -15,8 +15,8 @@ from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference, k
 from modelplane.compose.composition import Unknown
 from modelplane.controllers.clusters.access import Supplied
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.exchanges import EXCHANGES, FOR_ONE_CLUSTER
-from modelplane.controllers.clusters.identities import Credential, Exchange, Identities, Token
+from modelplane.controllers.clusters.tokens.exchanges import EXCHANGES, FOR_ONE_CLUSTER
+from modelplane.controllers.clusters.tokens.identities import Credential, Exchange, Identities, Token
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube import kubeconfig_secret, resources
 from modelplane.kube.client import Client

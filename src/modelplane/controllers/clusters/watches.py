@@ -20,7 +20,7 @@ from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.composition import Requirement
 from modelplane.compose.workload_kinds import Place, WorkloadKind
-from modelplane.controllers.children import ChildIndex
+from modelplane.controllers.children.child_index import ChildIndex
 from modelplane.controllers.clusters.copy_access import CopyAccess
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.kube import errors, resources

@@ -13,7 +13,7 @@ from typing import Final
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.workload_kinds import is_release
-from modelplane.controllers import adoption, ownership
+from modelplane.controllers.children import adoption, ownership
 from modelplane.controllers.helm.cluster_releases import ClusterReleases, Former, Wanted
 from modelplane.controllers.helm.failures import FIRST_RETRY_S
 from modelplane.controllers.helm.host import Host

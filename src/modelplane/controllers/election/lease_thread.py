@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from modelplane.controllers.guarded import guarded
-from modelplane.controllers.leader import STANDARD, Deposed, Election, Timing, boot_clock
+from modelplane.controllers.election.guarded import guarded
+from modelplane.controllers.election.leader import STANDARD, Deposed, Election, Timing, boot_clock
 from modelplane.kube.client import Client
 
 ASK_EVERY_S = 1.0

@@ -24,7 +24,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.autoscaling import external_metrics
 from modelplane.autoscaling.evidence import Sample
 from modelplane.compose.service.selecting_services import SelectingServices, TooMany
-from modelplane.controllers.deployment_load import DeploymentLoad
+from modelplane.controllers.deciders.deployment_load import DeploymentLoad
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.runnable import Runnable, run_all
 from modelplane.gateway.load import Load

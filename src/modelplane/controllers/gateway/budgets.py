@@ -16,8 +16,8 @@ from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Blocked
+from modelplane.controllers.gateway.tiers import Tiers
 from modelplane.controllers.runnable import Runnable
-from modelplane.controllers.tiers import Tiers
 from modelplane.gateway.budgets import (
     BudgetTable,
     KeyBudgets,

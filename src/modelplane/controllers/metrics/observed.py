@@ -23,9 +23,9 @@ from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.conditions import READY
 from modelplane.compose.deployment import fleet, standby
 from modelplane.compose.readiness import condition_of
-from modelplane.controllers.observed_capacity import lost_capacity, unhealthy_devices
-from modelplane.controllers.observed_quotas import quota_samples
-from modelplane.controllers.observed_spot import evictions, on_spot
+from modelplane.controllers.metrics.observed_capacity import lost_capacity, unhealthy_devices
+from modelplane.controllers.metrics.observed_quotas import quota_samples
+from modelplane.controllers.metrics.observed_spot import evictions, on_spot
 from modelplane.telemetry import metric_definitions
 from modelplane.telemetry.metric_definitions import Metric, Sample
 

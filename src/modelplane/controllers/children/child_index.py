@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from modelplane.controllers.ownership import child_key
+from modelplane.controllers.children.ownership import child_key
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
 

@@ -7,7 +7,7 @@ from modelplane.api.conditions.reasons import InferenceAutoscalerCondition, Infe
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.autoscaling.evidence import Evidence
 from modelplane.autoscaling.state import Counts, Inert, State
-from modelplane.controllers.scheduled_bounds import ScheduledBounds
+from modelplane.controllers.deciders.scheduled_bounds import ScheduledBounds
 from modelplane.kube import timestamps
 
 CONTEST_S = 600.0

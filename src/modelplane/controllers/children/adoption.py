@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.controllers.children import ChildIndex, by_key, identity
+from modelplane.controllers.children.child_index import ChildIndex, by_key, identity
+from modelplane.controllers.children.ownership import owner_of
 from modelplane.controllers.clusters.connection import Connection
-from modelplane.controllers.ownership import owner_of
 from modelplane.kube.resources import Object
 
 MOST = 16

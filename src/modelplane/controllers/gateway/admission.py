@@ -19,7 +19,7 @@ from modelplane.api.inference_gateway import (
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked
-from modelplane.controllers.budgets import Budgets
+from modelplane.controllers.gateway.budgets import Budgets
 from modelplane.gateway.envoy.module import KEYS
 from modelplane.gateway.keys import KeyFile, KeyTable, key_table
 from modelplane.gateway.table import Front

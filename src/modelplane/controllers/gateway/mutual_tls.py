@@ -22,8 +22,8 @@ from modelplane.compose.cluster.mutual_tls import rollout
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.memo import per_version
 from modelplane.compose.serving_stack import gateway, mutual_tls
-from modelplane.controllers.gateway_certificates import Certificates, Issued, Place
-from modelplane.controllers.ownership import controller_uid
+from modelplane.controllers.children.ownership import controller_uid
+from modelplane.controllers.gateway.gateway_certificates import Certificates, Issued, Place
 from modelplane.controllers.runnable import Runnable
 from modelplane.gateway.envoy.mutual_tls import AUTHORITIES, IDENTITY, identity
 from modelplane.gateway.mutual_tls import (

@@ -18,11 +18,11 @@ from modelplane.compose.conditions import READY
 from modelplane.compose.deployment import fleet
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import is_true
+from modelplane.controllers.children.ownership import controller_uid
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.data_path import Address, DataPath
 from modelplane.controllers.clusters.heartbeats import Heartbeats
 from modelplane.controllers.interests import OwnerKey
-from modelplane.controllers.ownership import controller_uid
 from modelplane.controllers.runnable import Runnable
 from modelplane.failover import (
     ClusterSeen,

@@ -19,12 +19,12 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Blocked, Requirement
-from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connection import Connection
-from modelplane.controllers.gateway_keys import Keys
+from modelplane.controllers.gateway.certificates import Certificates
+from modelplane.controllers.gateway.gateway_keys import Keys
+from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
+from modelplane.controllers.gateway.routes import Compose, Routes
 from modelplane.controllers.interests import OwnerKey
-from modelplane.controllers.provider_credentials import ProviderCredentials
-from modelplane.controllers.routes import Compose, Routes
 from modelplane.controllers.runnable import Runnable
 from modelplane.gateway import tokens
 from modelplane.gateway.credentials import usable

@@ -8,7 +8,7 @@ therefore remembered, and the object is compared with it.
 from collections.abc import Mapping
 from typing import Any
 
-from modelplane.controllers import ownership
+from modelplane.controllers.children import ownership
 from modelplane.kube.resources import Object
 
 

@@ -18,7 +18,7 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.controllers.endpoint_shares import EndpointShares
+from modelplane.controllers.gateway.endpoint_shares import EndpointShares
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.turns import Turns
 from modelplane.gateway.endpoint_share import EndpointShare

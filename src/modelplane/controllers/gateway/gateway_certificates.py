@@ -39,7 +39,7 @@ _NO_LIBRARY: Final = (
 
 
 class Issuing(Protocol):
-    """The functions of ``modelplane.controllers.issuing``, which needs a package of its own."""
+    """The functions of ``modelplane.controllers.gateway.issuing``, which needs a package of its own."""
 
     def authority(self, now: datetime) -> Pair:
         """Return a new certificate authority."""
@@ -63,7 +63,7 @@ class Issuing(Protocol):
 def library() -> Issuing | None:
     """Return the functions that issue certificates; None without their package."""
     try:
-        from modelplane.controllers import issuing  # noqa: PLC0415  the package may be missing
+        from modelplane.controllers.gateway import issuing  # noqa: PLC0415  the package may be missing
     except ImportError:
         return None
     return issuing

@@ -23,12 +23,12 @@ from modelplane.compose.conditions import true
 from modelplane.compose.deployment import standby
 from modelplane.compose.readable import readable
 from modelplane.compose.service.selecting_services import TooMany
-from modelplane.controllers.deployment_load import DeploymentLoad, Indexes
+from modelplane.controllers.deciders.deployment_load import DeploymentLoad, Indexes
+from modelplane.controllers.deciders.scaled import CONTEST, Scaled
 from modelplane.controllers.events import Recorder
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
-from modelplane.controllers.scaled import CONTEST, Scaled
 from modelplane.gateway.load import Load
 from modelplane.kube import errors, timestamps
 from modelplane.kube.client import Client

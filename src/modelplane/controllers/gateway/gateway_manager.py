@@ -20,23 +20,23 @@ from modelplane.compose.composition import Blocked, Request, Requirement, Unknow
 from modelplane.compose.definition_owner import DefinitionOwner
 from modelplane.compose.gateway import fleet_gateway, gateway_keys
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.controllers.admission import Admission
-from modelplane.controllers.budgets import Budgets
-from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.definition_check import Definitions
+from modelplane.controllers.election.guarded import guarded
 from modelplane.controllers.fleet_resources import resource_of_kind
-from modelplane.controllers.gateway_controller import GatewayController, Settings
-from modelplane.controllers.gateway_keys import NamedKeys
-from modelplane.controllers.guarded import guarded
+from modelplane.controllers.gateway.admission import Admission
+from modelplane.controllers.gateway.budgets import Budgets
+from modelplane.controllers.gateway.certificates import Certificates
+from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
+from modelplane.controllers.gateway.gateway_keys import NamedKeys
+from modelplane.controllers.gateway.model_list import ModelList
+from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
+from modelplane.controllers.gateway.routes import Composed
+from modelplane.controllers.gateway.tiers import Tiers
 from modelplane.controllers.interests import OwnerKey
-from modelplane.controllers.model_list import ModelList
+from modelplane.controllers.metrics.observed import State
 from modelplane.controllers.named import NamedObjects
-from modelplane.controllers.observed import State
-from modelplane.controllers.open_files import allow_many
-from modelplane.controllers.provider_credentials import ProviderCredentials
-from modelplane.controllers.routes import Composed
+from modelplane.controllers.process.open_files import allow_many
 from modelplane.controllers.runnable import Runnable, run_all
-from modelplane.controllers.tiers import Tiers
 from modelplane.gateway import state, tokens
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.state import GatewayState

@@ -1,0 +1,1 @@
+"""Tokens of clusters: from clouds, and renewed before they expire."""

@@ -1,0 +1,1 @@
+"""Control loops of what decides with memory: autoscaling, canaries, failover."""

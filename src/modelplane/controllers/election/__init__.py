@@ -1,0 +1,1 @@
+"""Election of the controller that acts."""

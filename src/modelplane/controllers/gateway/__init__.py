@@ -1,0 +1,1 @@
+"""Control loops about the gateway: its routes, its keys, its certificates."""

@@ -1,0 +1,1 @@
+"""Metrics about the objects of a fleet."""

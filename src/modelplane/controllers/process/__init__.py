@@ -1,0 +1,1 @@
+"""The process of a controller: its threads, its files, its memory."""
