@@ -35,8 +35,8 @@ from modelplane.scheduler import (
     Pool,
     schedule,
 )
-from modelplane.scheduler.capacity import DeviceCapacity
-from modelplane.scheduler.demand import Demand, Group, Load
+from modelplane.scheduler.capacity.capacity import DeviceCapacity
+from modelplane.scheduler.capacity.demand import Demand, Group, Load
 
 UNIT = 10**9
 TINY = 1e-9

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.scheduler.capacity import DeviceCapacity
-from modelplane.scheduler.demand import Demand, Group, Load
+from modelplane.scheduler.capacity.capacity import DeviceCapacity
+from modelplane.scheduler.capacity.demand import Demand, Group, Load
 
 
 @dataclass(frozen=True)

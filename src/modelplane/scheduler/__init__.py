@@ -10,18 +10,19 @@ from modelplane.api.fields.deployment.placement import PlacementPolicy
 from modelplane.api.fields.pods.engines import Role
 from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.cel.device import AttributeValue, Version
-from modelplane.scheduler.alternatives import Alternatives, alternatives
-from modelplane.scheduler.cost import Cost
+from modelplane.scheduler.capacity.usage import Amount, Usage, overcommitted, usage
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal, Remedy
-from modelplane.scheduler.drain import drained, moving
+from modelplane.scheduler.existing.drain import drained, moving
+from modelplane.scheduler.existing.surge import with_marks, with_surge, without_marks
 from modelplane.scheduler.filters.pod_keys import refused_parts
-from modelplane.scheduler.market import Market, Spot
-from modelplane.scheduler.placement import Assignment, Dropped, Placement
-from modelplane.scheduler.quota_usage import QuotaUse, quota_usage
-from modelplane.scheduler.quotas import Limit, Quota, by_namespace
+from modelplane.scheduler.placement.alternatives import Alternatives, alternatives
+from modelplane.scheduler.placement.cost import Cost
+from modelplane.scheduler.placement.market import Market, Spot
+from modelplane.scheduler.placement.placement import Assignment, Dropped, Placement
+from modelplane.scheduler.placement.spot import spot_pools
+from modelplane.scheduler.quotas.quota_usage import QuotaUse, quota_usage
+from modelplane.scheduler.quotas.quotas import Limit, Quota, by_namespace
 from modelplane.scheduler.schedule import schedule
-from modelplane.scheduler.spot import spot_pools
-from modelplane.scheduler.surge import with_marks, with_surge, without_marks
 from modelplane.scheduler.types import (
     CacheFootprint,
     Capabilities,
@@ -43,7 +44,6 @@ from modelplane.scheduler.types import (
     Toleration,
     Usable,
 )
-from modelplane.scheduler.usage import Amount, Usage, overcommitted, usage
 from modelplane.scheduler.verdict import Reason
 
 __all__ = [

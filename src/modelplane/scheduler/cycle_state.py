@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.scheduler.cost import currency_of
+from modelplane.scheduler.capacity.ledger import Ledger
 from modelplane.scheduler.filters import admit
-from modelplane.scheduler.ledger import Ledger
-from modelplane.scheduler.market import Market
-from modelplane.scheduler.misfit import Misfit
-from modelplane.scheduler.placer import Offer, Placer
-from modelplane.scheduler.quota_ledger import QuotaLedger
-from modelplane.scheduler.reservation import Reservation
-from modelplane.scheduler.search_budget import SearchBudget
-from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.placement.cost import currency_of
+from modelplane.scheduler.placement.market import Market
+from modelplane.scheduler.placement.misfit import Misfit
+from modelplane.scheduler.placement.placer import Offer, Placer
+from modelplane.scheduler.placement.selection import Selection
+from modelplane.scheduler.preemption.reservation import Reservation
+from modelplane.scheduler.quotas.quota_ledger import QuotaLedger
+from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Deployment, Fleet
 from modelplane.scheduler.verdict import Rejected
 

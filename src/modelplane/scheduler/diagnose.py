@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from modelplane.api.listing import listing, number_of
-from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
-from modelplane.scheduler.cluster_queue import Refused
+from modelplane.scheduler.capacity.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal
-from modelplane.scheduler.displacement import Displacement
-from modelplane.scheduler.fill import Filled
+from modelplane.scheduler.existing.retention import Kept, Leaving
+from modelplane.scheduler.placement.cluster_queue import Refused
+from modelplane.scheduler.placement.fill import Filled
+from modelplane.scheduler.placement.unmet import Details, by_request
+from modelplane.scheduler.preemption.displacement import Displacement
+from modelplane.scheduler.preemption.turns import Turns
 from modelplane.scheduler.remedies import remedies
-from modelplane.scheduler.retention import Kept, Leaving
-from modelplane.scheduler.turns import Turns
 from modelplane.scheduler.types import Pool
-from modelplane.scheduler.unmet import Details, by_request
 from modelplane.scheduler.verdict import Rejected
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from modelplane.api.listing import in_order, listing
 from modelplane.cel import ObservedValue
-from modelplane.scheduler.unmet import Unmet
+from modelplane.scheduler.placement.unmet import Unmet
 from modelplane.scheduler.verdict import Reason
 
 _PROPOSED: Final = 2

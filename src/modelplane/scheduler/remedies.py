@@ -15,21 +15,21 @@ from msgspec.structs import replace
 
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.cel import ObservedValue, SelectorError
-from modelplane.scheduler import amounts
-from modelplane.scheduler.capacity import FreeCapacity
-from modelplane.scheduler.cluster_queue import Refused
+from modelplane.scheduler.capacity.capacity import FreeCapacity
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Remedy
-from modelplane.scheduler.drain import drained
+from modelplane.scheduler.existing.drain import drained
+from modelplane.scheduler.existing.retention import Leaving, pinned
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.filters.pod_keys import refused_parts
 from modelplane.scheduler.filters.regions import outside
 from modelplane.scheduler.filters.taints import untolerated
-from modelplane.scheduler.market import Market
-from modelplane.scheduler.misfit import Misfit
-from modelplane.scheduler.placer import Pins, Placer
-from modelplane.scheduler.retention import Leaving, pinned
-from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.placement import amounts
+from modelplane.scheduler.placement.cluster_queue import Refused
+from modelplane.scheduler.placement.market import Market
+from modelplane.scheduler.placement.misfit import Misfit
+from modelplane.scheduler.placement.placer import Pins, Placer
+from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, DeviceRequest, PlacedEngine, Toleration
 from modelplane.scheduler.verdict import Reason, Rejected
 

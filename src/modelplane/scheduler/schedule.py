@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from modelplane.scheduler import failover
+from modelplane.scheduler.capacity.indices import Indices
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnose import block, diagnose, with_turns
 from modelplane.scheduler.diagnosis import Block
-from modelplane.scheduler.drain import drain
-from modelplane.scheduler.eviction import evicted
-from modelplane.scheduler.fill import Filled, fill
-from modelplane.scheduler.indices import Indices
-from modelplane.scheduler.placement import Assignment, Dropped, Placement
-from modelplane.scheduler.retention import Gone, Kept, Leaving, hold, retain, yielding
-from modelplane.scheduler.scale_down import victims
-from modelplane.scheduler.spot import spot_pools
-from modelplane.scheduler.turns import displaced_of, missing, turns
+from modelplane.scheduler.existing import failover
+from modelplane.scheduler.existing.drain import drain
+from modelplane.scheduler.existing.eviction import evicted
+from modelplane.scheduler.existing.retention import Gone, Kept, Leaving, hold, retain, yielding
+from modelplane.scheduler.existing.scale_down import victims
+from modelplane.scheduler.placement.fill import Filled, fill
+from modelplane.scheduler.placement.placement import Assignment, Dropped, Placement
+from modelplane.scheduler.placement.spot import spot_pools
+from modelplane.scheduler.preemption.turns import displaced_of, missing, turns
 from modelplane.scheduler.types import Deployment, Fleet, Replica
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.scheduler.amounts import asked_beside
+from modelplane.scheduler.placement.amounts import asked_beside
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from modelplane.scheduler.capacity import DeviceCapacity, NodeCapacity
-from modelplane.scheduler.demand import Demand, Group, Load
+from modelplane.scheduler.capacity.capacity import DeviceCapacity, NodeCapacity
+from modelplane.scheduler.capacity.demand import Demand, Group, Load
 
 
 def pod(*need: int) -> Group:

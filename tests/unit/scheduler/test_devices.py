@@ -16,10 +16,10 @@ from modelplane.scheduler import (
     Reason,
     ResolvedRequest,
 )
-from modelplane.scheduler.demand import Demand
+from modelplane.scheduler.capacity.demand import Demand
 from modelplane.scheduler.filters.devices import Served, devices
-from modelplane.scheduler.search_budget import SearchBudget
-from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.placement.selection import Selection
+from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.verdict import Rejected
 
 

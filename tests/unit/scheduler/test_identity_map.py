@@ -1,7 +1,7 @@
 """Maps whose keys are compared by identity."""
 
 from modelplane.scheduler import Claim, Device
-from modelplane.scheduler.identity_map import IdentityMap, numbering
+from modelplane.scheduler.search.identity_map import IdentityMap, numbering
 
 
 def device(count: int) -> Device:

@@ -25,7 +25,7 @@ from modelplane.scheduler import (
     alternatives,
     schedule,
 )
-from modelplane.scheduler.cost import least_stranded
+from modelplane.scheduler.placement.cost import least_stranded
 
 UNIT = 10**9
 ANY = 'device.driver == "gpu.example.com"'

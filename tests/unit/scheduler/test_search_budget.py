@@ -24,16 +24,15 @@ from modelplane.scheduler import (
     Replica,
     ResolvedRequest,
     Role,
-    best_fit,
-    first_fit,
-    placer,
     schedule,
 )
-from modelplane.scheduler.capacity import FreeCapacity
-from modelplane.scheduler.cost import Cost, cost_of
-from modelplane.scheduler.demand import Load
-from modelplane.scheduler.engine_options import Option
-from modelplane.scheduler.search_budget import SELECTOR_UNITS, SearchBudget
+from modelplane.scheduler.capacity.capacity import FreeCapacity
+from modelplane.scheduler.capacity.demand import Load
+from modelplane.scheduler.placement import placer
+from modelplane.scheduler.placement.cost import Cost, cost_of
+from modelplane.scheduler.placement.engine_options import Option
+from modelplane.scheduler.search import best_fit, first_fit
+from modelplane.scheduler.search.search_budget import SELECTOR_UNITS, SearchBudget
 
 LOOPS = "[{0}].all(x, [{0}].all(y, [{0}].all(z, x + y + z >= {1})))"
 """A selector that is always true and costs 0.6 million units; the number makes it another one."""

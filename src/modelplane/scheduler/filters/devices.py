@@ -12,10 +12,10 @@ import msgspec
 
 from modelplane.api.fields.cluster.devices import Claim
 from modelplane.cel import Match, NoMatch, Quantity
-from modelplane.scheduler.backtracking import Backtracking, numbered
-from modelplane.scheduler.demand import Demand
-from modelplane.scheduler.search_budget import SearchBudget
-from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.capacity.demand import Demand
+from modelplane.scheduler.placement.selection import Selection
+from modelplane.scheduler.search.backtracking import Backtracking, numbered
+from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Device, DeviceRequest, ResolvedRequest
 from modelplane.scheduler.verdict import Reason, Rejected
 

@@ -1,6 +1,6 @@
 """Spot pools get new replicas of deployments that consent, and none while they lose nodes."""
 
-from modelplane.scheduler.market import Market
+from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.types import Deployment, Pool
 from modelplane.scheduler.verdict import Reason, Rejected
 

@@ -1,0 +1,1 @@
+"""Capacity of pools: what is free, and what pods ask for."""

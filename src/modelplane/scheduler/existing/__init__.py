@@ -1,0 +1,1 @@
+"""Replicas that exist: which are kept, which leave, and why."""

@@ -1,0 +1,110 @@
+"""Drains: which replicas of draining clusters and pools move now, and which wait for their turn.
+
+A replica that moves leaves: its replacement is placed elsewhere, and it stays until that one serves. The
+moves in progress are derived from the replicas each time, so that nothing outlives the end of a drain: a
+replica moves while a replacement of its deployment is starting. A rollout's surge replica replaces none. One
+that is not ready needs no turn, because no request is lost with it; so a deployment that never becomes ready
+delays no other. Nor does a replacement that has been starting for too long.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from modelplane.api.fields.cluster.drain import Cordon
+from modelplane.scheduler.cycle_state import CycleState
+from modelplane.scheduler.existing.retention import Kept, Leaving, RetentionDecision, leave
+from modelplane.scheduler.types import Cluster, Fleet, Replica
+
+
+def drained(cluster: Cluster, replica: Replica) -> str:
+    """Return the draining place that a replica is in, as part of a sentence; empty if it is in none."""
+    name = f'InferenceCluster "{cluster.name}"'
+    if cluster.cordon is Cordon.DRAINING:
+        return name
+    pools = {member.pool for engine in replica.engines for member in engine.members}
+    closed = (each for each in cluster.pools if each.name in pools and each.cordon is Cordon.DRAINING)
+    return next((f"pool {pool.name} of {name}" for pool in closed), "")
+
+
+def moving(
+    clusters: Mapping[str, Cluster], replicas: Iterable[Replica], stuck_before: str = ""
+) -> list[Replica]:
+    """Return the replicas that drains are moving: of each deployment as many as replacements are starting.
+
+    A replacement that was created before `stuck_before` starts no more: it is stuck.
+    """
+    draining = {name for name, each in clusters.items() if drains(each)}
+    if not draining:
+        return []
+    there: dict[str, list[Replica]] = {}
+    starting: Counter[str] = Counter()
+    for each in sorted(replicas, key=_order):
+        if each.withdrawn:
+            continue
+        if each.cluster not in draining or not drained(clusters[each.cluster], each):
+            is_stuck = bool(each.created) and each.created < stuck_before
+            starting[each.deployment_uid] += not (each.ready or each.surge or is_stuck)
+        elif each.ready:
+            there.setdefault(each.deployment_uid, []).append(each)
+    return [each for uid, own in there.items() for each in own[: starting[uid]]]
+
+
+def drains(cluster: Cluster) -> bool:
+    """Return True if a cluster or a pool of it is being drained."""
+    return Cordon.DRAINING in (cluster.cordon, *(each.cordon for each in cluster.pools))
+
+
+def drain(state: CycleState, decisions: Sequence[RetentionDecision], fleet: Fleet) -> list[RetentionDecision]:
+    """Let kept replicas of draining places leave, as many as may move at a time."""
+    kept = [each for each in decisions if isinstance(each, Kept)]
+    places = {each.replica.name: drained(state.clusters[each.replica.cluster], each.replica) for each in kept}
+    there = sorted(
+        (each.replica for each in kept if places[each.replica.name]),
+        key=_order,
+    )
+    if not there:
+        return list(decisions)
+    others = (each for each in fleet.replicas if each.deployment_uid != state.deployment.uid)
+    load = Counter(each.cluster for each in moving(state.clusters, others, fleet.stuck_before))
+    waits: dict[str, str] = {}
+    for replica in there:
+        if replica.draining or not replica.ready:
+            continue
+        if full := _full(state.clusters[replica.cluster], load):
+            waits[replica.name] = full
+        else:
+            load[replica.cluster] += 1
+    # Those beyond the wanted number have a replacement already: their move has begun.
+    begun = len(kept) - state.deployment.replicas - (len(there) - len(waits))
+    for name in list(waits)[: max(begun, 0)]:
+        del waits[name]
+    return [_decided(state, each, places, waits) if isinstance(each, Kept) else each for each in decisions]
+
+
+def _decided(
+    state: CycleState, decision: Kept, places: Mapping[str, str], waits: Mapping[str, str]
+) -> Kept | Leaving:
+    name = decision.replica.name
+    if not places[name]:
+        return decision
+    if name in waits:
+        reason = f"{places[name]} is draining; it waits for its turn: {waits[name]}"
+        return replace(decision, reason=reason, waits=True)
+    return leave(state, decision, f"{places[name]} is draining")
+
+
+def _full(cluster: Cluster, load: Counter[str]) -> str:
+    """Return why no further replica of a cluster may begin to move; empty if one may."""
+    for moves, most, whose, field in (
+        (load[cluster.name], cluster.max_moving, "of the cluster", "maxMoving"),
+        (load.total(), cluster.max_moving_in_fleet, "of the fleet", "maxMovingInFleet"),
+    ):
+        if moves >= most:
+            return f"{moves} of at most {most} replicas {whose} are moving (spec.drain.{field})"
+    return ""
+
+
+def _order(replica: Replica) -> tuple[str, str, str]:
+    return replica.cluster, replica.namespace, replica.name

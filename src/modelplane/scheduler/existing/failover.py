@@ -1,0 +1,53 @@
+"""Failover: what is counted on while clusters are lost, in doubt, or come back.
+
+For a deployment with failover a replica serves if it says so and its cluster is seen. One that is not seen
+is never removed, because it may be the last that serves, and never counted on, because it may not serve.
+When its cluster answers again there can be one replica too many. Then those that serve stay, and of two that
+serve, that on the cluster which was not lost.
+"""
+
+from collections.abc import Sequence
+
+from modelplane.scheduler.cycle_state import CycleState
+from modelplane.scheduler.existing.scale_down import victims
+from modelplane.scheduler.placement.spot import spared
+from modelplane.scheduler.types import Cluster, Replica
+
+
+def until(cluster: Cluster) -> str:
+    """Return when a replica on a lost cluster is removed, as part of a sentence."""
+    return f'InferenceCluster "{cluster.name}" answers again and a replacement serves, or is deleted'
+
+
+def is_known(state: CycleState, replica: Replica) -> bool:
+    """Return True if the state of a replica is as it says; without failover, that is taken for granted."""
+    cluster = state.clusters.get(replica.cluster)
+    is_unseen = cluster is None or cluster.lost or cluster.doubt or replica.unreachable
+    return not (state.deployment.failover and is_unseen)
+
+
+def serves(state: CycleState, replica: Replica) -> bool:
+    """Return True if a replica is known to serve, on a cluster that is ready."""
+    return replica.serves and state.clusters[replica.cluster].ready and is_known(state, replica)
+
+
+def surplus(state: CycleState, kept: Sequence[Replica]) -> list[Replica]:
+    """Return the replicas that are too many.
+
+    While a cluster comes back with too few replicas that serve, none is: the first that serves stays.
+    """
+    known = [replica for replica in kept if is_known(state, replica)]
+    too_many = len(known) - state.deployment.replicas
+    if too_many <= 0:
+        return []
+    returning = {name for name, cluster in state.clusters.items() if cluster.returning}
+    if any(replica.cluster in returning for replica in known):
+        serving = sum(replica.ready for replica in known)
+        too_many = too_many if serving >= state.deployment.replicas else 0
+    spares = spared(state.deployment, state.clusters, known)
+    going = victims(known, too_many, returning, spares)
+    staying = [each for each in known if each not in going]
+    if spares and not any(serves(state, each) for each in staying):
+        # One that is spared is to serve before the last one that does is removed.
+        going = [each for each in going if not each.serves]
+    return going

@@ -1,0 +1,230 @@
+"""Retention: each existing replica is kept, leaves, or is dropped.
+
+No replica is dropped on doubt. It is dropped at once only when its cluster does not exist, when a NoExecute
+taint evicts it, or when it is being deleted; one that no longer fits its cluster leaves when its replacement
+is ready. So does one outside the deployment's regions, to which services send no requests meanwhile, and one
+that a drain moves (`drain`). One on a lost cluster is replaced if the deployment asks for failover, and
+stays until it is seen again (`failover`).
+
+Retention does not check labels, the clusterSelector, the cache's footprint, readiness, the gateway, or free
+capacity (unless the replica is to grow). To relabel a cluster or narrow a selector moves no serving replica;
+neither does a cluster that fails or a pool that shrinks, in what is declared or in what is observed.
+
+An edit that is tried with a part of the requests does not reach every replica. Those that are held are kept
+as they are if they do not fit the edit.
+
+Two deployments that are placed at the same time can get the same capacity. Then the newest replica that does
+not serve yields to older ones and to those that serve: it leaves, as if it did not fit.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from modelplane.scheduler.capacity.ledger import Ledger
+from modelplane.scheduler.cycle_state import CycleState
+from modelplane.scheduler.existing import failover
+from modelplane.scheduler.filters.regions import outside
+from modelplane.scheduler.filters.taints import evicting
+from modelplane.scheduler.placement.misfit import Misfit
+from modelplane.scheduler.placement.placer import Pins
+from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
+from modelplane.scheduler.verdict import Reason
+
+STILL_FITS: Final = (
+    "already placed, and its pools still match: clusterSelector and readiness apply to new replicas only"
+)
+HELD: Final = "already placed, and an edit that it does not fit does not reach it yet"
+_OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason.DEVICES_COMPETE)
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """The replica stays, with these engines. `grows`: they take capacity that it does not hold yet.
+
+    `waits`: it is to leave when its turn comes. `held`: it stays as it is, because an edit does not reach it.
+    """
+
+    replica: Replica
+    engines: tuple[PlacedEngine, ...]
+    reason: str = STILL_FITS
+    grows: bool = False
+    waits: bool = False
+    held: bool = False
+
+
+class Leaving(msgspec.Struct, frozen=True):
+    """The replica stays as it is until a replacement is ready, or as `until` says."""
+
+    replica: Replica
+    reason: str
+    until: str = "a replacement is ready"
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """The replica is not kept."""
+
+    replica: Replica
+    reason: str
+
+
+RetentionDecision: TypeAlias = Kept | Leaving | Gone
+
+
+def retain(state: CycleState, replicas: Iterable[Replica]) -> list[RetentionDecision]:
+    """Decide on every replica of the deployment, in order of name, and charge the ledger accordingly."""
+    decisions = []
+    for replica in sorted(replicas, key=lambda replica: (replica.namespace, replica.name)):
+        decision = _decision(state, replica)
+        if isinstance(decision, Kept) and state.ledger.grows(
+            state.clusters[replica.cluster], decision.engines, replica.engines
+        ):
+            state.ledger.refund(replica.cluster, replica.engines)
+            state.ledger.charge(replica.cluster, decision.engines)
+            state.quotas.grow(replica, decision.engines)
+            decision = replace(decision, grows=True)
+        decisions.append(decision)
+    return decisions
+
+
+def hold(decisions: Iterable[RetentionDecision], ledger: Ledger) -> None:
+    """Reserve the capacity that growing replicas give up elsewhere: they hold it until they are updated."""
+    for decision in decisions:
+        if isinstance(decision, Kept) and decision.grows:
+            ledger.charge(decision.replica.cluster, decision.replica.engines, beyond=decision.engines)
+
+
+def _decision(state: CycleState, replica: Replica) -> RetentionDecision:
+    """Check first what drops a replica at once, then whether it still fits its cluster."""
+    if replica.deleting:
+        return Gone(replica, "it is being deleted")
+    cluster = state.clusters.get(replica.cluster)
+    if cluster is None:
+        return Gone(replica, f'InferenceCluster "{replica.cluster}" does not exist')
+    taints = evicting(state.deployment, cluster)
+    if taints:
+        return Gone(replica, f'taint {taints[0]} of InferenceCluster "{cluster.name}" evicts it')
+    if why := outside(state.deployment, cluster):
+        return Leaving(replica, f'InferenceCluster "{cluster.name}" may not serve it: {why}')
+    if cluster.lost:
+        return Leaving(replica, cluster.lost, failover.until(cluster))
+    return _refit(state, replica, cluster)
+
+
+def _refit(state: CycleState, replica: Replica, cluster: Cluster) -> Kept | Leaving:
+    pins = pinned(replica)
+    names = pins if replica.held else [engine.name for engine in state.deployment.engines]
+    wanted = {pool for name in names for pool in pins.get(name, ())}
+    missing = sorted(wanted - {pool.name for pool in cluster.pools})
+    if missing:
+        pool = f'pool {missing[0]} of InferenceCluster "{cluster.name}"'
+        if cluster.ready:
+            return Leaving(replica, f"{pool} is no longer published")
+        # The pools of a cluster in trouble may come back with it.
+        why = f"already placed; {pool} is unknown until the cluster is ready"
+        return Kept(replica, replica.engines, why, held=replica.held or not _covers(pins, state.deployment))
+
+    if all(engine.name in pins for engine in state.deployment.engines):
+        resolved = state.placer.resolve(cluster, pins)
+        if isinstance(resolved, Misfit):
+            return _held(replica) if replica.held else Leaving(replica, _why(resolved, cluster))
+        if not state.ledger.grows(cluster, resolved, replica.engines):
+            return Kept(replica, resolved)
+    return _held(replica) if replica.held else _regrown(state, replica, cluster, pins)
+
+
+def _covers(pins: Pins, deployment: Deployment) -> bool:
+    """Return True if a replica with these pools has one for each pod that a deployment's engines ask for."""
+    return all(len(pins.get(engine.name, ())) == len(engine.members) for engine in deployment.engines)
+
+
+def _held(replica: Replica) -> Kept:
+    return Kept(replica, replica.engines, HELD, held=True)
+
+
+def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) -> Kept | Leaving:
+    """Keep a replica that needs more than it holds, if its pools and its quota have that for it."""
+    placed = state.placer.place(cluster, state.ledger.capacities(cluster, without=replica.engines), pins)
+    if isinstance(placed, Misfit):
+        return Leaving(replica, _why(placed, cluster))
+    if refused := state.quotas.objection(cluster, placed, replica.engines):
+        return Leaving(replica, f"the edit needs more devices: {refused}")
+    return Kept(replica, placed)
+
+
+def pinned(replica: Replica) -> Pins:
+    """Return the pools of each of the replica's engines."""
+    return {
+        engine.name: tuple(member.pool for member in engine.members)
+        for engine in replica.engines
+        if engine.members
+    }
+
+
+def _why(misfit: Misfit, cluster: Cluster) -> str:
+    pool, refusal = misfit.pools[0]
+    place = f'pool {pool} of InferenceCluster "{cluster.name}"'
+    subject = f'"{refusal.subject}": ' if refusal.reason in _OF_REQUESTS else ""
+    return f"engine {misfit.engine} no longer fits {place}: {subject}{refusal.detail}"
+
+
+def yielding(
+    state: CycleState, decisions: Sequence[RetentionDecision], replicas: Iterable[Replica]
+) -> list[RetentionDecision]:
+    """Let kept replicas leave whose capacity belongs to another deployment's replica."""
+    ledger = state.ledger
+    kept = {decision.replica.cluster for decision in decisions if isinstance(decision, Kept)}
+    losers: dict[tuple[str, str], str] = {}
+    for name in sorted(kept):
+        cluster = state.clusters[name]
+        full = [at for at, capacity in enumerate(ledger.declared(cluster)) if capacity.overcommitted]
+        if full:
+            losers |= _losers(cluster, full, [each for each in replicas if each.cluster == name], ledger)
+    decided: list[RetentionDecision] = []
+    for decision in decisions:
+        why = losers.get((decision.replica.namespace, decision.replica.name))
+        decided.append(leave(state, decision, why) if isinstance(decision, Kept) and why else decision)
+    return decided
+
+
+def leave(state: CycleState, decision: Kept, why: str) -> Leaving:
+    """Let a kept replica leave: it holds what it has, and does not grow."""
+    if decision.grows:
+        state.ledger.refund(decision.replica.cluster, decision.engines)
+        state.ledger.charge(decision.replica.cluster, decision.replica.engines)
+        state.quotas.grow(decision.replica, decision.engines, sign=-1)
+    return Leaving(decision.replica, why)
+
+
+def _losers(
+    cluster: Cluster, full: Sequence[int], replicas: Sequence[Replica], ledger: Ledger
+) -> dict[tuple[str, str], str]:
+    """Return the replicas that yield, by namespace and name, and why."""
+    losers: dict[tuple[str, str], str] = {}
+    for at in full:
+        pool = cluster.pools[at].name
+        there = sorted((each for each in replicas if _holds(each, pool)), key=_standing)
+        gone: list[PlacedEngine] = []
+        for position in reversed(range(len(there))):
+            replica = there[position]
+            before = {each.deployment_uid for each in there[:position]} - {replica.deployment_uid}
+            if not ledger.declared(cluster, gone)[at].overcommitted:
+                break
+            if before and not (replica.ready or replica.deleting):
+                gone += replica.engines
+                losers[replica.namespace, replica.name] = (
+                    f'pool {pool} of InferenceCluster "{cluster.name}" was given to another deployment too'
+                )
+    return losers
+
+
+def _standing(replica: Replica) -> tuple[bool, str, str, str]:
+    """Sort those that serve before the others, and the oldest first."""
+    return (not replica.ready, replica.created, replica.deployment_uid, replica.name)
+
+
+def _holds(replica: Replica, pool: str) -> bool:
+    return any(
+        member.pool == pool and member.claims for engine in replica.engines for member in engine.members
+    )

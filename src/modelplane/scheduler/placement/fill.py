@@ -1,0 +1,140 @@
+"""Placement of missing replicas, one at a time, each on the cluster that is first by the policy.
+
+By price, they are then placed together where that is cheaper.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from modelplane.scheduler.capacity.indices import Indices
+from modelplane.scheduler.cycle_state import CycleState
+from modelplane.scheduler.existing.retention import Kept
+from modelplane.scheduler.placement.cluster_queue import ClusterQueue, Refused
+from modelplane.scheduler.placement.market import Market
+from modelplane.scheduler.placement.placer import Offer
+from modelplane.scheduler.placement.spending import Spending
+from modelplane.scheduler.placement.spot import spot_pools, steps
+from modelplane.scheduler.search import rearrangement
+from modelplane.scheduler.search.rearrangement import Place
+from modelplane.scheduler.types import PlacedEngine
+
+_OTHERS: Final = 8
+"""Clusters without a new replica that may be cheaper than those that have one."""
+
+
+class New(msgspec.Struct, frozen=True):
+    """A replica to be made."""
+
+    cluster: str
+    index: int
+    engines: tuple[PlacedEngine, ...]
+
+
+class Filled(msgspec.Struct, frozen=True):
+    """The placed replicas; if some are missing, also the refusal of every cluster, and the pools tried."""
+
+    placed: tuple[New, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    market: Market = Market.ON_DEMAND
+
+
+def fill(
+    state: CycleState, shortfall: int, indices: Indices, staying: Sequence[Kept], *, together: bool = True
+) -> Filled:
+    """Place up to `shortfall` replicas. `staying` count towards the spread and the cost.
+
+    Without `together`, the places of fewer replicas are among those of more.
+    """
+    if shortfall <= 0:
+        return Filled()
+    there = [decision.replica.cluster for decision in staying]
+    on_demand = sum(
+        not spot_pools(state.clusters[each.replica.cluster], each.engines)
+        for each in (staying if state.deployment.spot else ())
+    )
+    spending = Spending(state, staying)
+    placed: list[New] = []
+    missing: list[Filled] = []
+    for count, markets in steps(state.deployment, shortfall, on_demand):
+        left = count
+        refused: tuple[Refused, ...] = ()
+        for market in markets:
+            places, refused = _step(state.on(market), left, there, spending, together=together)
+            placed += [New(each.name, indices.take(each.name), offer.engines) for each, offer in places]
+            there += [each.name for each, _ in places]
+            left -= len(places)
+            if not left:
+                break
+        if left:
+            missing.append(Filled((), refused, markets[-1]))
+    return replace(missing[0] if missing else Filled(), placed=tuple(placed))
+
+
+def _step(
+    state: CycleState, count: int, there: Sequence[str], spending: Spending, *, together: bool
+) -> tuple[list[Place], tuple[Refused, ...]]:
+    """Place up to so many replicas; return the refusals if some are missing."""
+    queue = ClusterQueue(state, there)
+    most, before = spending.left, spending.spent
+    places, refused = _one_by_one(state, queue, spending, count)
+    if together and rearrangement.applies(state, count):
+        better = rearrangement.rearranged(state, places, queue.next(_OTHERS), count, most)
+        if better is not None and _replace(state, places, better):
+            places = better
+            spending.spent = before + sum(offer.cost.price for _, offer in places)
+            # What only the cost or a quota refuses, the clusters themselves do not.
+            refused = (_refused(state) or refused) if len(places) < count else ()
+    return places, refused
+
+
+def _one_by_one(
+    state: CycleState, queue: ClusterQueue, spending: Spending, shortfall: int
+) -> tuple[list[Place], tuple[Refused, ...]]:
+    """Give each replica the first cluster by the policy; return the refusals if one finds none."""
+    places: list[Place] = []
+    while len(places) < shortfall:
+        best = queue.best()
+        if best is None:
+            return places, queue.refused()
+        cluster, offer = best
+        refusal = spending.refusal(offer.cost) or state.quotas.refusal(cluster, offer.engines)
+        if refusal:
+            queue.refuse(refusal)
+            continue
+        spending.add(offer.cost)
+        _charge(state, [best])
+        places.append(best)
+        queue.take()
+    return places, ()
+
+
+def _replace(state: CycleState, before: Sequence[Place], after: Sequence[Place]) -> bool:
+    """Charge other places instead, and return True; if a quota refuses one of them, change nothing."""
+    _refund(state, before)
+    for at, (cluster, offer) in enumerate(after):
+        if state.quotas.refusal(cluster, offer.engines):
+            _refund(state, after[:at])
+            _charge(state, before)
+            return False
+        _charge(state, [(cluster, offer)])
+    return True
+
+
+def _charge(state: CycleState, places: Sequence[Place]) -> None:
+    for cluster, offer in places:
+        state.quotas.charge(cluster, offer.engines)
+        state.ledger.charge(cluster.name, offer.engines)
+
+
+def _refund(state: CycleState, places: Sequence[Place]) -> None:
+    for cluster, offer in places:
+        state.quotas.charge(cluster, offer.engines, -1)
+        state.ledger.refund(cluster.name, offer.engines)
+
+
+def _refused(state: CycleState) -> tuple[Refused, ...]:
+    offers = ((cluster, state.offer(cluster)) for cluster in state.clusters.values())
+    return tuple(Refused(cluster, said) for cluster, said in offers if not isinstance(said, Offer))

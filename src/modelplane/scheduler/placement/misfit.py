@@ -1,0 +1,116 @@
+"""Misfits: why no choice of pools has capacity for the engines, with the numbers that were compared."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from modelplane.scheduler.capacity.capacity import FreeCapacity, NodeCapacity
+from modelplane.scheduler.capacity.demand import Load
+from modelplane.scheduler.placement import amounts
+from modelplane.scheduler.placement.engine_options import Option
+from modelplane.scheduler.types import Cluster, Engine, Pool
+from modelplane.scheduler.verdict import Reason, Rejected
+
+
+class Misfit(msgspec.Struct, frozen=True, gc=False):
+    """No choice of pools fits: the refusal of each pool, for the first engine without an option."""
+
+    engine: str
+    pools: tuple[tuple[str, Rejected], ...]
+
+
+def no_option(
+    engine: Engine, cluster: Cluster, refused: Sequence[Rejected | None], pin: tuple[str, ...] | None
+) -> Misfit:
+    """Explain an engine that has no option on a cluster, whatever is free."""
+    pools = {pool: rejected for pool, rejected in enumerate(refused) if rejected is not None}
+    return Misfit(engine.name, _named(pools, cluster, pin) or (("", Rejected(Reason.NO_POOLS)),))
+
+
+def no_capacity(
+    engine: Engine,
+    cluster: Cluster,
+    refused: Sequence[Rejected | None],
+    wanted: Sequence[Option],
+    capacities: Sequence[FreeCapacity],
+    pin: tuple[str, ...] | None,
+) -> Misfit:
+    """Explain an engine for which no option has capacity."""
+    pools = {pool: rejected for pool, rejected in enumerate(refused) if rejected is not None}
+    for option in wanted:
+        for pool, load in option.loads:
+            if capacities[pool].take(load) is None:
+                pools[pool] = _full(cluster.pools[pool], capacities[pool], load)
+    return Misfit(engine.name, _named(pools, cluster, pin))
+
+
+def _named(
+    pools: Mapping[int, Rejected], cluster: Cluster, pin: tuple[str, ...] | None
+) -> tuple[tuple[str, Rejected], ...]:
+    """Return the refusals of the pools that an engine may be in, by name in published order."""
+    return tuple(
+        (pool.name, pools[at])
+        for at, pool in enumerate(cluster.pools)
+        if at in pools and (pin is None or pool.name in pin)
+    )
+
+
+def competing(
+    engines: Sequence[Engine],
+    cluster: Cluster,
+    options: Sequence[Sequence[Option]],
+    capacities: Sequence[FreeCapacity],
+    outcome: str,
+) -> Misfit:
+    """Explain engines that each have capacity, but not together."""
+    wanted = sorted({pool for option in options for each in option for pool, _ in each.loads})
+    names = ", ".join(engine.name for engine in engines)
+    least = sum(min(sum(load.nodes for _, load in each.loads) for each in option) for option in options)
+    return Misfit(
+        names,
+        tuple(
+            (
+                cluster.pools[pool].name,
+                Rejected(
+                    Reason.ENGINES_COMPETE,
+                    names,
+                    f"{outcome}: {_needed(capacities[pool], least)} in pool {cluster.pools[pool].name}",
+                ),
+            )
+            for pool in wanted
+        ),
+    )
+
+
+def _needed(capacity: FreeCapacity, pods: int) -> str:
+    if isinstance(capacity, NodeCapacity):
+        return f"{amounts.nodes(pods)} needed, {capacity.free} free"
+    return f"{pods} pods to be placed, {amounts.nodes(capacity.nodes)}"
+
+
+def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
+    if isinstance(capacity, NodeCapacity):
+        free = max(capacity.free, 0)
+        usable = f" {capacity.nodes} usable nodes" if pool.usable else f" {capacity.nodes} nodes"
+        detail = f"pool {pool.name} has {free} of{usable} free, {load.nodes} needed{_observed(pool)}"
+        remedy = f"add {amounts.nodes(capacity.missing(load))} to pool {pool.name}"
+        return Rejected(Reason.NO_FREE_NODES, detail=detail, remedy=remedy)
+    parts, scarce = [], False
+    for entry, device in enumerate(pool.devices):
+        needed = sum(demand.need[entry] * pods for demand, pods in load.group.pods) * load.copies
+        if needed:
+            total, free = capacity.usable(entry), max(capacity.free(entry), 0)
+            scarce = scarce or free < needed
+            usable = "usable " if pool.usable else ""
+            parts.append(f"{free} of {total} {usable}{device.name} free, {needed} needed")
+    detail = f"pool {pool.name} has {' and '.join(parts)}"
+    if not scarce:
+        detail += ", which might not be on one node when Kubernetes has chosen"
+    detail += _observed(pool)
+    missing = capacity.missing(load)
+    remedy = f"add {amounts.nodes(missing)} to pool {pool.name}" if missing else ""
+    return Rejected(Reason.NO_FREE_DEVICES, detail=detail, remedy=remedy)
+
+
+def _observed(pool: Pool) -> str:
+    return f" ({pool.usable.why})" if pool.usable and pool.usable.why else ""

@@ -1,0 +1,248 @@
+"""Placing every engine of a replica on the pools of one cluster.
+
+Where some choice of pools fits, one is found: with a policy, that of the least cost; otherwise the first in
+published order, an engine in one pool before one that is in two.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain, product
+from math import prod
+from operator import attrgetter
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.scheduler.capacity.capacity import FreeCapacity
+from modelplane.scheduler.placement import misfit
+from modelplane.scheduler.placement.cost import Cost, cost_of, total
+from modelplane.scheduler.placement.engine_options import EngineOptions, Option, OptionFinder
+from modelplane.scheduler.placement.market import Market
+from modelplane.scheduler.placement.misfit import Misfit
+from modelplane.scheduler.placement.policy import within_cluster
+from modelplane.scheduler.placement.selection import Selection
+from modelplane.scheduler.search.best_fit import Amounts, best_fit
+from modelplane.scheduler.search.engine_search import EngineSearch
+from modelplane.scheduler.search.first_fit import first_fit
+from modelplane.scheduler.search.identity_map import IdentityMap
+from modelplane.scheduler.search.search_budget import SearchBudget
+from modelplane.scheduler.types import Cluster, Deployment, Engine, PlacedEngine, PlacedMember, Pool
+
+_MOST_WAYS: Final = 256
+"""Choices of options of one cluster up to which all are compared."""
+
+Pins: TypeAlias = Mapping[str, tuple[str, ...]]
+"""The pools that engines must stay in, by the engine's name: one for each member."""
+
+
+class Offer(NamedTuple):
+    """The place that a cluster has for a new replica."""
+
+    engines: tuple[PlacedEngine, ...]
+    cost: Cost
+
+
+class Way(msgspec.Struct, frozen=True):
+    """An option of each engine, and their cost as the policy compares it."""
+
+    options: tuple[Option, ...]
+    amounts: Amounts
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    """The options of a new replica on clusters whose pools are alike, free capacity apart.
+
+    `options` is None if some engine has none. `costs` are by the identity of the option, `amounts` those that
+    the policy compares, in order of the options. No place has a lower cost than `least`.
+    """
+
+    found: tuple[EngineOptions, ...]
+    options: Sequence[Sequence[Option]] | None
+    costs: Mapping[int, Cost]
+    amounts: Sequence[Sequence[Amounts]]
+    least: Cost | None
+
+
+class Placer:
+    """Places replicas of one deployment. `currency` is that in which prices are compared.
+
+    New ones use pools of the `market` only; without one, those that the deployment allows.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        selection: Selection,
+        budget: SearchBudget,
+        currency: str = "",
+        market: Market | None = None,
+    ) -> None:
+        self._engines = deployment.engines
+        self._policy = deployment.policy
+        self._currency = currency
+        self.market = market or deployment.market
+        self._finder = OptionFinder(deployment, selection, budget, self.market)
+        self.selection = selection
+        self._budget = budget
+        # What of a pool decides on the cost of an option.
+        paid = ("accounting", "currency", "prices") if currency else ("accounting",)
+        self._pays = attrgetter(*paid)
+        self._kinds: dict[object, _Kind] = {}
+        self._kind_of: IdentityMap[Sequence[Pool], _Kind] = IdentityMap()
+
+    def place(
+        self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None = None
+    ) -> tuple[PlacedEngine, ...] | Misfit:
+        """Place every engine in pools of the cluster that have capacity."""
+        chosen = self._choose(cluster, capacities, pins)
+        return chosen if isinstance(chosen, Misfit) else self._placed(cluster, chosen)
+
+    def least(self, cluster: Cluster) -> Cost | None:
+        """Return a cost that no place on the cluster is below by the policy; None if it has no place.
+
+        It is found without regard to free capacity, once for all clusters that are alike.
+        """
+        return self._kind(cluster).least
+
+    def offer(self, cluster: Cluster, capacities: Sequence[FreeCapacity]) -> Offer | Misfit:
+        """Return the place of a new replica, and its cost."""
+        chosen = self._choose(cluster, capacities, None)
+        return chosen if isinstance(chosen, Misfit) else self._offer(cluster, chosen)
+
+    def ways(self, cluster: Cluster) -> tuple[Way, ...]:
+        """Return the choices of options that nothing pins, the cheapest first; none if there are too many.
+
+        The deployment has a policy. Free capacity plays no part.
+        """
+        kind = self._kind(cluster)
+        options = kind.options
+        if self._policy is None or options is None or prod(map(len, options)) > _MOST_WAYS:
+            return ()
+        ways = (
+            Way(tuple(each), tuple(map(sum, zip(*amounts, strict=True))))
+            for each, amounts in zip(product(*options), product(*kind.amounts), strict=True)
+        )
+        return tuple(sorted(ways, key=lambda way: way.amounts))
+
+    def offer_of(self, cluster: Cluster, way: Way) -> Offer:
+        """Return the place of a replica that is placed in one of the ways."""
+        return self._offer(cluster, way.options)
+
+    def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | Misfit:
+        """Place every engine in its pinned pools, regardless of capacity."""
+        options = self._options(cluster, pins)
+        if isinstance(options, Misfit):
+            return options
+        return self._placed(cluster, [wanted[0] for wanted in options])
+
+    def _choose(
+        self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None
+    ) -> tuple[Option, ...] | Misfit:
+        options = self._options(cluster, pins)
+        if isinstance(options, Misfit):
+            return options
+        chosen = first_fit(options, capacities) or self._search(options, cluster, capacities, pins)
+        if pins is not None or self._policy is None or isinstance(chosen, Misfit):
+            return chosen
+        return best_fit(options, self._kind(cluster).amounts, capacities, self._budget) or chosen
+
+    def _offer(self, cluster: Cluster, chosen: Sequence[Option]) -> Offer:
+        costs = self._kind(cluster).costs
+        return Offer(self._placed(cluster, chosen), total(costs[id(option)] for option in chosen))
+
+    def _kind(self, cluster: Cluster) -> _Kind:
+        kind = self._kind_of.get(cluster.pools)
+        if kind is None:
+            pools = self._finder.kinds(cluster.pools)
+            key = pools, tuple(map(self._pays, cluster.pools))
+            kind = self._kinds.get(key)
+            if kind is None:
+                kind = self._kinds[key] = self._priced(cluster, self._finder.of_new(cluster.pools, pools))
+            self._kind_of.setdefault(cluster.pools, kind)
+        return kind
+
+    def _priced(self, cluster: Cluster, found: tuple[EngineOptions, ...]) -> _Kind:
+        options = [each.options for each in found]
+        if not all(options):
+            return _Kind(found, None, {}, (), None)
+        policy = self._policy or PlacementPolicy.SPREAD
+        costs = [[self._cost(cluster, each) for each in wanted] for wanted in options]
+        return _Kind(
+            found,
+            options,
+            {id(option): cost for option, cost in zip(chain(*options), chain(*costs), strict=True)},
+            [[within_cluster(policy, cost) for cost in each] for each in costs],
+            total(min(each, key=partial(within_cluster, policy)) for each in costs),
+        )
+
+    def _cost(self, cluster: Cluster, option: Option) -> Cost:
+        if len(option.loads) == 1:
+            ((pool, load),) = option.loads
+            return cost_of(cluster.pools[pool], load, self._currency)
+        return total(cost_of(cluster.pools[pool], load, self._currency) for pool, load in option.loads)
+
+    def _options(self, cluster: Cluster, pins: Pins | None) -> Sequence[Sequence[Option]] | Misfit:
+        if pins is None:
+            kind = self._kind(cluster)
+            if kind.options is not None:
+                return kind.options
+            every = kind.found
+        else:
+            every = self._finder.of_existing(cluster.pools)
+        options: list[Sequence[Option]] = []
+        for engine, found in zip(self._engines, every, strict=True):
+            pin = (pins or {}).get(engine.name)
+            obeying = found.options if pin is None else _obeying(found.options, cluster, pin)
+            if not obeying:
+                return misfit.no_option(engine, cluster, found.refused, pin)
+            options.append(obeying)
+        return options
+
+    def _found(self, cluster: Cluster, pins: Pins | None) -> tuple[EngineOptions, ...]:
+        return self._kind(cluster).found if pins is None else self._finder.of_existing(cluster.pools)
+
+    def _search(
+        self,
+        options: Sequence[Sequence[Option]],
+        cluster: Cluster,
+        capacities: Sequence[FreeCapacity],
+        pins: Pins | None,
+    ) -> tuple[Option, ...] | Misfit:
+        """Search for options that fit together; otherwise return the engines without capacity."""
+        # Where nothing is pinned, pools with the same hardware and fabric are interchangeable.
+        kinds = self._finder.kinds(cluster.pools) if pins is None else tuple(range(len(capacities)))
+        search = EngineSearch(options, capacities, kinds, self._budget)
+        possible = search.possible()
+        for at, fitting in enumerate(possible):
+            if not fitting:
+                engine, refused = self._engines[at], self._found(cluster, pins)[at].refused
+                pin = (pins or {}).get(engine.name)
+                return misfit.no_capacity(engine, cluster, refused, options[at], capacities, pin)
+        chosen = search.run()
+        if chosen is None:
+            return misfit.competing(self._engines, cluster, possible, capacities, search.outcome)
+        return chosen
+
+    def _placed(self, cluster: Cluster, chosen: Sequence[Option]) -> tuple[PlacedEngine, ...]:
+        return tuple(
+            _placed(engine, cluster, option) for engine, option in zip(self._engines, chosen, strict=True)
+        )
+
+
+def _obeying(options: Sequence[Option], cluster: Cluster, pin: tuple[str, ...]) -> list[Option]:
+    """Return the options in the pinned pools. An engine that becomes a gang stays in its pool."""
+    names = [tuple(cluster.pools[pool].name for pool in each.pools) for each in options]
+    return [
+        option
+        for option, pools in zip(options, names, strict=True)
+        if pools == (pin if len(pin) == len(pools) else pin[:1] * len(pools))
+    ]
+
+
+def _placed(engine: Engine, cluster: Cluster, option: Option) -> PlacedEngine:
+    members = tuple(
+        PlacedMember(member.role, cluster.pools[pool].name, member.pods, claim)
+        for member, pool, claim in zip(engine.members, option.pools, option.claims, strict=True)
+    )
+    return PlacedEngine(engine.name, engine.copies, members)

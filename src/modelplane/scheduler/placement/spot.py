@@ -1,0 +1,51 @@
+"""Spot and on-demand pools: where new replicas of a deployment go, and which of them scale-down spares.
+
+A replica is on spot if any of its pods is. New replicas go on demand until ``baseOnDemand`` of those that
+stay are; the others go to spot pools first, and by price with policy ``Cheapest``. None that exists moves.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.scheduler.placement.market import Market
+from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
+
+
+def spot_pools(cluster: Cluster, engines: Iterable[PlacedEngine]) -> tuple[str, ...]:
+    """Return the spot pools that a replica is in."""
+    spot = [each.name for each in cluster.pools if each.spot]
+    if not spot:
+        return ()
+    used = {member.pool for engine in engines for member in engine.members}
+    return tuple(name for name in spot if name in used)
+
+
+def steps(deployment: Deployment, count: int, on_demand: int) -> Iterator[tuple[int, tuple[Market, ...]]]:
+    """Yield how many new replicas go to which pools, those that are tried first coming first.
+
+    `on_demand` of the replicas that stay are on pools that are not spot.
+    """
+    spot = deployment.spot
+    if spot is None:
+        yield count, (Market.ON_DEMAND,)
+        return
+    base = min(count, max(spot.base_on_demand - on_demand, 0))
+    if base:
+        yield base, (Market.ON_DEMAND,)
+    if count > base:
+        is_first = deployment.market is Market.ANY and deployment.policy is not PlacementPolicy.CHEAPEST
+        yield count - base, (Market.SPOT, Market.ANY) if is_first else (deployment.market,)
+
+
+def spared(
+    deployment: Deployment, clusters: Mapping[str, Cluster], replicas: Iterable[Replica]
+) -> frozenset[str]:
+    """Return the replicas, by name, that scale-down removes last, so that ``baseOnDemand`` is kept."""
+    if deployment.spot is None or not deployment.spot.base_on_demand:
+        return frozenset()
+    held = sorted(
+        (each.surge, not each.serves, each.cluster, each.index, each.name)
+        for each in replicas
+        if each.cluster in clusters and not spot_pools(clusters[each.cluster], each.engines)
+    )
+    return frozenset(name for *_, name in held[: deployment.spot.base_on_demand])

@@ -1,0 +1,118 @@
+"""Unmet conditions: those of a request that keep every device from it.
+
+Each condition is evaluated alone on every refused device. This distinguishes a condition that no device can
+meet from one that these devices do not meet, and both from conditions that exclude each other.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from modelplane.cel import NoMatch
+from modelplane.cel.conditions import conditions, reads
+from modelplane.scheduler.placement.cluster_queue import Refused
+from modelplane.scheduler.placement.misfit import Misfit
+from modelplane.scheduler.placement.selection import Selection
+from modelplane.scheduler.search.identity_map import IdentityMap
+from modelplane.scheduler.types import Cluster, Device, DeviceRequest, Pool
+from modelplane.scheduler.verdict import Rejected
+
+_LONGEST: Final = 120
+
+
+class Unmet(msgspec.Struct, frozen=True):
+    """The fault of a request's conditions; `condition` is empty if no single one is at fault."""
+
+    condition: str = ""
+    impossible: bool = False
+    """True if it reads nothing of a device, so that no device can meet it."""
+    opposed: bool = False
+    """True if another condition reads the same value."""
+    failed: bool = False
+    """True if a selector fails on a device; its error says more than the condition."""
+
+    @property
+    def telling(self) -> bool:
+        """True if the compared values do not show the fault."""
+        return self.impossible or self.opposed or not self.condition
+
+    @property
+    def elsewhere(self) -> bool:
+        """True if the device's own text shows the fault: its driver, or the selector's error on it."""
+        of_driver = not self.opposed and reads(self.condition) == {"device.driver"}
+        return self.failed or of_driver
+
+    def __str__(self) -> str:
+        if not self.condition:
+            return "each of its conditions is met by some device, but no device meets all of them"
+        shown = " ".join(self.condition.split())
+        shown = shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."
+        return f"`{shown}` is false for every device" if self.impossible else f"no device meets `{shown}`"
+
+
+def by_request(refused: Iterable[Refused], selection: Selection) -> dict[str, Unmet]:
+    """Return the cause that keeps the devices of all pools from a request, by the request's name."""
+    offered: dict[tuple[str, tuple[str, ...]], dict[int, Device]] = {}
+    # What refused one pool is one value with what refused all others of the same hardware.
+    known: set[int] = set()
+    for each in refused:
+        if not isinstance(each.refusal, Misfit):
+            continue
+        for name, rejected in each.refusal.pools:
+            if id(rejected) not in known and rejected.selectors:
+                known.add(id(rejected))
+                devices = offered.setdefault((rejected.subject, rejected.selectors), {})
+                for device in _named(each.cluster, name).devices:
+                    devices.setdefault(selection.identity(device), device)
+    names = [name for name, _ in offered]
+    found = (
+        (name, _unmet(selectors, devices.values(), selection))
+        for (name, selectors), devices in offered.items()
+        # Of two requests of one name, what is wrong with one would be taken for what is wrong with both.
+        if names.count(name) == 1
+    )
+    return dict(found)
+
+
+class Details:
+    """Causes by pool and request, if the compared values do not show them."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._known: IdentityMap[Rejected, str] = IdentityMap()
+
+    def of(self, rejected: Rejected, cluster: Cluster, pool: str) -> str:
+        """Return the detail of a pool's rejection."""
+        if not rejected.selectors or rejected.reads:
+            return rejected.detail
+        known = self._known.get(rejected)
+        if known is None:
+            cause = _unmet(rejected.selectors, _named(cluster, pool).devices, self._selection)
+            known = self._known.setdefault(rejected, rejected.detail if cause.elsewhere else str(cause))
+        return known
+
+
+def _named(cluster: Cluster, pool: str) -> Pool:
+    return next(each for each in cluster.pools if each.name == pool)
+
+
+def _unmet(selectors: tuple[str, ...], devices: Collection[Device], selection: Selection) -> Unmet:
+    """Return the cause that keeps devices from selectors."""
+    asked = [condition for selector in selectors for condition in conditions(selector)]
+    failing = [each for each in asked if not any(selection.accepts((each,), device) for device in devices)]
+    if impossible := next((each for each in failing if not reads(each)), ""):
+        return Unmet(impossible, impossible=True)
+    failed = any(_fails(selectors, device, selection) for device in devices)
+    if not failing:
+        return Unmet(failed=failed)
+    return Unmet(failing[0], opposed=_opposed(failing[0], asked), failed=failed)
+
+
+def _fails(selectors: tuple[str, ...], device: Device, selection: Selection) -> bool:
+    refusal = selection.first_refusal(DeviceRequest("", 1, selectors), device)
+    return isinstance(refusal, NoMatch) and refusal.failed
+
+
+def _opposed(condition: str, asked: Sequence[str]) -> bool:
+    return sum(bool(reads(each) & reads(condition)) for each in asked) > 1

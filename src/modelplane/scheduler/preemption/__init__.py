@@ -1,0 +1,1 @@
+"""Preemption: which deployment comes first, and which replicas leave for it."""

@@ -1,0 +1,1 @@
+"""Quotas: the devices that the namespaces of a team may hold together."""

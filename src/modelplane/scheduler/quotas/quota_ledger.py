@@ -1,0 +1,167 @@
+"""Quota ledger: the devices that the namespaces of a quota and of its cohort hold, and what is left for them.
+
+A replica is charged for what it was placed with, by the accounting of its pools: whole nodes, or its claims.
+It is charged until it is gone, on a lost cluster too. What has been counted is never taken away: a quota
+refuses new replicas only.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from modelplane.scheduler.capacity.ledger import Ledger
+from modelplane.scheduler.preemption.reservation import Reservation
+from modelplane.scheduler.quotas.cohort_use import CohortUse
+from modelplane.scheduler.quotas.quotas import DeviceKey, Limit, Quota, binding
+from modelplane.scheduler.types import Cluster, Fleet, PlacedEngine, Replica
+from modelplane.scheduler.verdict import Reason, Rejected
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """Use of one limit: what is used of it, and what may be used in addition, borrowed devices included."""
+
+    limit: Limit
+    used: int
+    available: int
+
+    @property
+    def borrowed(self) -> int:
+        """Devices in use beyond the nominal quota."""
+        return max(self.used - self.limit.nominal, 0)
+
+    @property
+    def borrowable(self) -> int:
+        """Devices that may be borrowed now in addition."""
+        return max(self.available - max(self.limit.nominal - self.used, 0), 0)
+
+
+class QuotaLedger:
+    """Use of the quotas that concern one namespace: its own, and those of its cohort."""
+
+    def __init__(
+        self, fleet: Fleet, namespace: str, ledger: Ledger, reservations: Sequence[Reservation] = ()
+    ) -> None:
+        self._fleet = fleet
+        self._reservations = reservations
+        self._namespace = namespace
+        self._ledger = ledger
+        self._clusters = {each.name: each for each in fleet.clusters} if fleet.quotas else {}
+        self.quota = binding(fleet.quotas, namespace) if fleet.quotas else None
+        self._use: CohortUse | None = None
+
+    @property
+    def problem(self) -> str:
+        """The reason why no new replica is placed, whatever it holds; empty if there is none."""
+        return self.quota.problem if self.quota else ""
+
+    def charge(self, cluster: Cluster, engines: Sequence[PlacedEngine], sign: int = 1) -> None:
+        """Count a replica of the namespace, or take it back."""
+        if self.quota is not None and self.quota.limits:
+            self._cohort.add(self.quota.name, self._ledger.devices(cluster, engines), sign)
+
+    def grow(self, replica: Replica, engines: Sequence[PlacedEngine], sign: int = 1) -> None:
+        """Count what engines hold beyond those of a replica of the namespace, or take it back."""
+        cluster = self._clusters.get(replica.cluster)
+        if cluster is not None and self.quota is not None and self.quota.limits:
+            held = self._ledger.devices(cluster, replica.engines)
+            self._cohort.add(self.quota.name, self._ledger.devices(cluster, engines) - held, sign)
+
+    def release(self, replica: Replica, sign: int = -1) -> None:
+        """Take back what a replica of any namespace of the cohort holds."""
+        cluster, quota = self._clusters.get(replica.cluster), self.quota_of(replica.namespace)
+        if cluster is not None and quota is not None:
+            self._cohort.add(quota.name, self._ledger.devices(cluster, replica.engines), sign)
+
+    def refusal(
+        self, cluster: Cluster, engines: Sequence[PlacedEngine], instead_of: Sequence[PlacedEngine] = ()
+    ) -> Rejected | None:
+        """Return why engines may not be placed, as far as they hold more than others; None if they may."""
+        if self.quota is None or not self.quota.limits:
+            return None
+        needed = self._ledger.devices(cluster, engines) - self._ledger.devices(cluster, instead_of)
+        for key, count in sorted(needed.items()):
+            standing = self.standing(self.quota, key)
+            if standing is not None and (unknown := self._cohort.unknown.get(self.quota.name)):
+                return Rejected(Reason.OVER_QUOTA, _subject(self.quota), unknown)
+            if standing is not None and count > standing.available:
+                return self._rejected(self.quota, key, standing, count)
+        return None
+
+    def objection(
+        self, cluster: Cluster, engines: Sequence[PlacedEngine], instead_of: Sequence[PlacedEngine] = ()
+    ) -> str:
+        """Return the same in words, and what keeps every replica from being placed; empty if nothing does."""
+        refusal = self.refusal(cluster, engines, instead_of)
+        return self.problem or (refusal.detail if refusal else "")
+
+    def borrows(self, cluster: Cluster, engines: Sequence[PlacedEngine]) -> bool:
+        """Return True if a replica, not counted yet, would hold devices beyond the nominal quota."""
+        if self.quota is None:
+            return False
+        needed = self._ledger.devices(cluster, engines)
+        standings = ((self.standing(self.quota, key), count) for key, count in needed.items())
+        return any(each and each.used + count > each.limit.nominal for each, count in standings)
+
+    def is_borrower(self, replica: Replica) -> bool:
+        """Return True if a replica holds a device of which its quota uses more than the nominal amount."""
+        cluster, quota = self._clusters.get(replica.cluster), self.quota_of(replica.namespace)
+        if cluster is None or quota is None:
+            return False
+        keys = self._ledger.devices(cluster, replica.engines)
+        standings = (self.standing(quota, key) for key in keys)
+        return any(each is not None and each.borrowed for each in standings)
+
+    def standings(self) -> Iterator[tuple[DeviceKey, Standing]]:
+        """Yield the use of every limit of the namespace's quota whose class the fleet has."""
+        if self.quota is not None:
+            for key in self._cohort.keys(self.quota):
+                if (standing := self.standing(self.quota, key)) is not None:
+                    yield key, standing
+
+    def standing(self, quota: Quota, key: DeviceKey) -> Standing | None:
+        """Return the use of a device by a quota of the cohort; None if it is not limited."""
+        limit = self._cohort.limits(key).get(quota.name)
+        if limit is None:
+            return None
+        used = self._cohort.used(quota.name, key)
+        if not quota.cohort:
+            return Standing(limit, used, max(limit.nominal - used, 0))
+        pool, own = self._cohort.lent(key), max(limit.guaranteed - used, 0)
+        if limit.borrowing is not None:
+            pool = min(pool, limit.nominal + limit.borrowing - used - own)
+        return Standing(limit, used, own + max(pool, 0))
+
+    def quota_of(self, namespace: str) -> Quota | None:
+        """Return the quota of the cohort that binds a namespace; None if none does."""
+        return self._cohort.quotas.get(namespace)
+
+    @property
+    def _cohort(self) -> CohortUse:
+        """The use of the cohort's quotas, counted from the first time that it is asked for."""
+        if self._use is None:
+            members = _members(self._fleet.quotas, self.quota)
+            self._use = CohortUse(members, self._fleet, self._ledger, self._reservations)
+        return self._use
+
+    def _rejected(self, quota: Quota, key: DeviceKey, standing: Standing, count: int) -> Rejected:
+        limit = standing.limit
+        detail = (
+            f"{quota.named(self._namespace)} uses {standing.used} of {limit.nominal} {key} and may borrow "
+            f"{standing.borrowable}; this replica needs {count}"
+        )
+        remedy = (
+            f'raise nominalQuota of class {key.class_name} in DeviceQuota "{quota.name}" to '
+            f"{standing.used + count}"
+        )
+        return Rejected(Reason.OVER_QUOTA, _subject(quota), detail, remedy=remedy)
+
+
+def _subject(quota: Quota) -> str:
+    return f'DeviceQuota "{quota.name}"'
+
+
+def _members(quotas: Iterable[Quota], own: Quota | None) -> tuple[Quota, ...]:
+    """Return a quota and the others of its cohort; one whose limits are not known takes no part."""
+    if own is None or not own.cohort:
+        return () if own is None else (own,)
+    return tuple(each for each in quotas if each.cohort == own.cohort and not each.problem)

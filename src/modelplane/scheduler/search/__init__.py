@@ -1,0 +1,1 @@
+"""Search for places that fit together, within a budget."""

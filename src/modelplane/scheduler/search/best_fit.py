@@ -1,0 +1,53 @@
+"""Best fit: of all choices of options that fit together, the one of the least cost."""
+
+import heapq
+from collections.abc import Sequence
+
+from modelplane.scheduler.capacity.capacity import FreeCapacity, price
+from modelplane.scheduler.placement.engine_options import Option
+from modelplane.scheduler.search.first_fit import first_fit
+from modelplane.scheduler.search.search_budget import SearchBudget
+
+Amounts = tuple[int, ...]
+"""A cost, as amounts that are compared one after the other, and added one by one."""
+
+
+def best_fit(
+    options: Sequence[Sequence[Option]],
+    costs: Sequence[Sequence[Amounts]],
+    capacities: Sequence[FreeCapacity],
+    budget: SearchBudget,
+) -> tuple[Option, ...] | None:
+    """Return the cheapest choice that fits, the first in published order on a tie.
+
+    Choices are tried from the cheapest on, each found from one that is not dearer. None if there is none, or
+    if the budget is used up before.
+    """
+    orders = [sorted(range(len(each)), key=lambda at: (each[at], at)) for each in costs]
+    start = (0,) * len(options)
+
+    def total(ranks: tuple[int, ...]) -> tuple[Amounts, tuple[int, ...]]:
+        chosen = tuple(order[rank] for order, rank in zip(orders, ranks, strict=True))
+        parts = zip(*(cost[at] for cost, at in zip(costs, chosen, strict=True)), strict=True)
+        return tuple(map(sum, parts)), chosen
+
+    heap = [(*total(start), start)]
+    known = {start}
+    steps, limit = 0, budget.allowance
+    while heap and steps < limit:
+        _, chosen, ranks = heapq.heappop(heap)
+        # Each choice that follows is added up over all engines.
+        steps += len(options) ** 2
+        wanted = [[each[at]] for each, at in zip(options, chosen, strict=True)]
+        steps += sum(price(capacities[pool]) for [option] in wanted for pool, _ in option.loads)
+        fitting = first_fit(wanted, capacities)
+        if fitting is not None:
+            budget.spend(steps)
+            return fitting
+        for at, rank in enumerate(ranks):
+            following = (*ranks[:at], rank + 1, *ranks[at + 1 :])
+            if rank + 1 < len(orders[at]) and following not in known:
+                known.add(following)
+                heapq.heappush(heap, (*total(following), following))
+    budget.spend(steps)
+    return None
