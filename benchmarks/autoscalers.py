@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from modelplane.compose.service.selecting_services import MOST_COMPARED
 from modelplane.controllers.deciders.autoscaling import Autoscaling
-from modelplane.gateway.load import Load, Reading
+from modelplane.gateway.usage.load import Load, Reading
 
 SAMPLES = 9
 API = "modelplane.ai/v1alpha1"

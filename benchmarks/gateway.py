@@ -34,8 +34,8 @@ from modelplane.gateway.envoy.access_log import access_log
 from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
-from modelplane.gateway.keys import KeyFile
-from modelplane.gateway.models import ModelFile
+from modelplane.gateway.module_files.keys import KeyFile
+from modelplane.gateway.module_files.models import ModelFile
 from modelplane.gateway.table import Backend, Front, Listener, Route, Table
 from modelplane.local import gateway_module
 from modelplane.proxy import bootstrap

@@ -19,8 +19,8 @@ from typing import Any
 
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.controllers.process.python_gc import collect_seldom
-from modelplane.gateway.envoy.module import KEYS
-from modelplane.gateway.keys import KeyTable, key_table
+from modelplane.gateway.envoy.filters.module import KEYS
+from modelplane.gateway.module_files.keys import KeyTable, key_table
 from modelplane.kube.resources import Object
 from modelplane.proxy.publication import Channel, Published, published
 

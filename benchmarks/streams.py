@@ -35,8 +35,8 @@ import msgspec
 from modelplane.gateway.envoy.file_names import WITH_MODULE
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
-from modelplane.gateway.keys import KeyEntry, KeyFile, NamespaceEntry
-from modelplane.gateway.models import ModelFile, ServiceEntry
+from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
+from modelplane.gateway.module_files.models import ModelFile, ServiceEntry
 from modelplane.gateway.table import Backend, Front, Listener, Route, Table
 from modelplane.local import gateway_module
 from modelplane.proxy import admin, bootstrap, module

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from modelplane.api.meta import API_VERSION
-from modelplane.gateway.http_routes import SERVICE_NAME
+from modelplane.gateway.gateway_api.http_routes import SERVICE_NAME
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 

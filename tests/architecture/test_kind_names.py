@@ -59,7 +59,7 @@ ALSO = {
     "compose/workload_kinds.py",
     "compose/replica/backends/gang.py",
     "compose/replica/backends/routes.py",
-    "gateway/inference_pools.py",
+    "gateway/gateway_api/inference_pools.py",
     "kube/resources.py",
     "scheduler/filters/capabilities.py",
 }

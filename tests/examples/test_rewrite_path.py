@@ -11,7 +11,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.route_tree import ROUTE, routes
+from modelplane.gateway.gateway_api.route_tree import ROUTE, routes
 from modelplane.gateway.services import rewriting, select
 
 ROOT = Path(__file__).parents[2]

@@ -13,12 +13,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from modelplane.gateway.credential_file import CredentialFile, SecretHeader
-from modelplane.gateway.envoy.module import SERVICES
+from modelplane.gateway.envoy.filters.module import SERVICES
 from modelplane.gateway.envoy.priority_groups import ASKED, TOLD
-from modelplane.gateway.models import ModelFile
-from modelplane.gateway.models import ServiceEntry as Listed
-from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
+from modelplane.gateway.module_files.models import ModelFile
+from modelplane.gateway.module_files.models import ServiceEntry as Listed
+from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.table import Backend, CredentialReference, Front, Route
 from modelplane.host.private_files import write_private
 from modelplane.proxy import admin

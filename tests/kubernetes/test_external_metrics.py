@@ -20,7 +20,7 @@ from modelplane.api.schema.crd import crd
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.metrics import external_metrics
-from modelplane.gateway.load import Load, Reading
+from modelplane.gateway.usage.load import Load, Reading
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

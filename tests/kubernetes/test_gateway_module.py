@@ -25,7 +25,7 @@ from modelplane.api.inference_gateway import KeyGrant
 from modelplane.cli.models.new_keys import hashed as new_hash
 from modelplane.cli.models.new_keys import new_key, wire
 from modelplane.gateway.envoy.files import files
-from modelplane.gateway.keys import KeyTable, key_table
+from modelplane.gateway.module_files.keys import KeyTable, key_table
 from modelplane.gateway.table import Backend, Listener, Route, Table
 from modelplane.host.private_files import write_private
 from modelplane.local import gateway_module

@@ -15,8 +15,8 @@ from modelplane.api.inference_gateway import DEFAULT_NAME, TLSVersion
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
+from modelplane.gateway.envoy.certificates.tls import certificate_file
 from modelplane.gateway.envoy.files import files
-from modelplane.gateway.envoy.tls import certificate_file
 from modelplane.gateway.table import Listener, Route, Table
 from modelplane.gateway.tls import Certificate, Tls
 from modelplane.kube import resources

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from modelplane.gateway.envoy import rate_limits
-from modelplane.gateway.keys import KeyEntry, KeyFile, NamespaceEntry
-from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.envoy.filters import rate_limits
+from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
+from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.table import Backend, Front
 from support import rate_limit_service
 from support.envoys import Gateway, running_envoy, service

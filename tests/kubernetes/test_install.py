@@ -22,7 +22,7 @@ from modelplane import __version__
 from modelplane.compose.kinds import COMPOSED
 from modelplane.controllers import fleet_resources
 from modelplane.gateway.envoy.files import files
-from modelplane.gateway.http_routes import workload_routes
+from modelplane.gateway.gateway_api.http_routes import workload_routes
 from modelplane.gateway.table import Listener, Table
 from modelplane.host import addresses
 from modelplane.install.identity import CONTROLLER, GATEWAY

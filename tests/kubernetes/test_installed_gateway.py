@@ -17,8 +17,8 @@ from modelplane.compose.releases import Chart
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.helm.process import Program
-from modelplane.gateway.ledger import Ledger
-from modelplane.gateway.load import Load
+from modelplane.gateway.usage.ledger import Ledger
+from modelplane.gateway.usage.load import Load
 from modelplane.install import inference_cluster
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client

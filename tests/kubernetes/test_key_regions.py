@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.module import KEYS
-from modelplane.gateway.keys import KeyEntry, KeyFile, NamespaceEntry
-from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.envoy.filters.module import KEYS
+from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
+from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.table import Backend, Front, Route
 from modelplane.host.private_files import write_private
 from support.envoys import Gateway, running_envoy, service

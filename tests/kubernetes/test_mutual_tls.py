@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from modelplane.controllers.gateway import issuing
-from modelplane.gateway.envoy import mutual_tls as envoy_mutual_tls
+from modelplane.gateway.envoy.certificates import mutual_tls as envoy_mutual_tls
 from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.listeners import MOST_STREAMS

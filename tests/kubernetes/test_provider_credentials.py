@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from modelplane.gateway.credential_file import CredentialFile, SecretHeader
+from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
 from modelplane.gateway.table import Backend, CredentialReference, Front
 from modelplane.proxy import admin
 from support.envoys import Gateway, running_envoy, service

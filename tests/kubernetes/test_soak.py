@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from modelplane.gateway.keys import KeyFile
+from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.table import Front
 from modelplane.proxy import admin
 from modelplane.proxy.usage_files import USAGE_LOG, Rotation

@@ -11,7 +11,7 @@ import pytest
 
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
 from modelplane.gateway.table import Backend, Front, Route
-from modelplane.gateway.usage import UsageRecord, record_of
+from modelplane.gateway.usage.usage import UsageRecord, record_of
 from modelplane.proxy import envoy_metrics, usage_files
 from modelplane.proxy.usage_files import USAGE_LOG, Rotation
 from modelplane.telemetry import metric_definitions

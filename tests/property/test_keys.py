@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.gateway.keys import KeyTable, key_table
+from modelplane.gateway.module_files.keys import KeyTable, key_table
 
 NAMESPACES = ("ml", "research", "kube-system")
 HASHES = tuple(f"{number:064x}" for number in range(6))

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.gateway.ledger import Ledger
-from modelplane.gateway.usage import record_of
+from modelplane.gateway.usage.ledger import Ledger
+from modelplane.gateway.usage.usage import record_of
 from modelplane.proxy import ledger_file, usage_files
 from modelplane.proxy.ledger_file import LEDGER, LedgerFile
 from modelplane.proxy.usage_files import USAGE_LOG, Rotation

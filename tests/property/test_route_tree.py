@@ -15,8 +15,8 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.names import backend_name, front_name
 from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.implementations import IMPLEMENTATIONS, OTHER, Implementation
-from modelplane.gateway.route_tree import HEADER, MOST, ROUTE, routes
+from modelplane.gateway.gateway_api.implementations import IMPLEMENTATIONS, OTHER, Implementation
+from modelplane.gateway.gateway_api.route_tree import HEADER, MOST, ROUTE, routes
 from modelplane.gateway.services import Selected, rewriting, select
 from support.http_route_semantics import NOT_FOUND, Gateway, Request
 from support.third_party_crds import problems, schemas

@@ -17,8 +17,8 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from modelplane.gateway.keys import KeyEntry, KeyFile, NamespaceEntry
-from modelplane.gateway.models import ModelFile, ServiceEntry
+from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
+from modelplane.gateway.module_files.models import ModelFile, ServiceEntry
 from modelplane.gateway.table import Backend, Front
 from support.envoys import Gateway, running_envoy, service
 from support.gateway_module import Model, running_model

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from modelplane.api.inference_gateway import KeyGrant, ModelAlias
-from modelplane.gateway.keys import KeyFile, KeyTable, key_table
-from modelplane.gateway.models import ModelTable, model_table
+from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
+from modelplane.gateway.module_files.models import ModelTable, model_table
 from modelplane.gateway.table import Front, Route
 from support.envoys import Gateway, running_envoy
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelplane.gateway.envoy.files import files
-from modelplane.gateway.keys import KeyEntry, KeyFile, NamespaceEntry
-from modelplane.gateway.models import AliasEntry, ModelFile, ServiceEntry
+from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
+from modelplane.gateway.module_files.models import AliasEntry, ModelFile, ServiceEntry
 from modelplane.gateway.table import Backend, Front, Listener, Route, Table
 from modelplane.gateway.tls import Certificate, Tls
 from modelplane.proxy import usage_files

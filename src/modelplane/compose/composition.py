@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from modelplane.autoscaling.state import State
     from modelplane.canary.state import Observed
     from modelplane.failover import Watched
-    from modelplane.gateway.budgets import KeyBudgets
     from modelplane.gateway.endpoint_share import EndpointShare
     from modelplane.gateway.mutual_tls import Link
     from modelplane.gateway.table import Route
-    from modelplane.gateway.tier_budgets import TierBudgets
     from modelplane.gateway.tokens import GatewayKeys
+    from modelplane.gateway.usage.budgets import KeyBudgets
+    from modelplane.gateway.usage.tier_budgets import TierBudgets
 
 Readiness = Callable[[Object], bool]
 """Returns True if a child, as observed, is ready."""

@@ -11,7 +11,8 @@ from modelplane.compose.composition import Blocked, Composition, Desired, Keep, 
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.readiness import exists
-from modelplane.gateway import credentials, gateway_api
+from modelplane.gateway import credentials
+from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.gateway.services import RefusedDestination, Target, target_of
 
 SECRET_KEY = "credential"  # noqa: S105  a key of requirements, not a secret
@@ -40,11 +41,11 @@ def compose(request: Request[ModelEndpoint]) -> Composition | Blocked:
         return destinations
     target = target_of(endpoint, destinations)
     proxy = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
-    objects: dict[str, gateway_api.Manifest] | Rejected = {}
+    objects: dict[str, endpoint_backends.Manifest] | Rejected = {}
     if isinstance(target, Rejected):
         objects = target
     elif fleet_gateway.reads_gateway_api(proxy) and not _needs_envoy(endpoint):
-        objects = gateway_api.backend(endpoint, target)
+        objects = endpoint_backends.backend(endpoint, target)
     if isinstance(objects, Rejected):
         return _refused(request, objects)
     children: tuple[Desired | Keep, ...] = tuple(
@@ -75,7 +76,7 @@ def _refused(request: Request[ModelEndpoint], why: Rejected) -> Composition:
     )
 
 
-def _routing(request: Request[ModelEndpoint], objects: dict[str, gateway_api.Manifest]) -> Condition:
+def _routing(request: Request[ModelEndpoint], objects: dict[str, endpoint_backends.Manifest]) -> Condition:
     gateways = request.found(fleet_gateway.KEY)
     if request.owner.metadata.annotations.get(labels.DRAINING) == labels.NOT_SERVING:
         message = "its replica does not serve yet, so it gets no requests"

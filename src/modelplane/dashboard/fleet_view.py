@@ -14,8 +14,8 @@ from modelplane.dashboard.pages import View
 from modelplane.dashboard.snapshot import Snapshot
 from modelplane.dashboard.traffic import Rates, Traffic
 from modelplane.dashboard.watched import Watched
-from modelplane.gateway.costs import Tariff
-from modelplane.gateway.usage import UsageRecord
+from modelplane.gateway.usage.costs import Tariff
+from modelplane.gateway.usage.usage import UsageRecord
 
 _LOOK_EVERY_S: Final = 2.0
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from modelplane.gateway.costs import UNIT
-from modelplane.gateway.usage import By, Usage, UsageRecord
+from modelplane.gateway.usage.costs import UNIT
+from modelplane.gateway.usage.usage import By, Usage, UsageRecord
 
 WINDOW: Final = timedelta(minutes=5)
 

@@ -10,7 +10,7 @@ from typing import Self
 import msgspec
 
 from modelplane.api.model_service import BalancingPolicy, EndpointEntry, ModelService
-from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.table import Backend, Route
 
 

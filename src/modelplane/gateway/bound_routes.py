@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import msgspec
 
-from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.table import Listener, Route
 
 

@@ -16,8 +16,8 @@ import msgspec
 from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import CredentialHeader, ModelEndpoint
 from modelplane.api.rejected import Rejected
-from modelplane.gateway.credential_file import SecretHeader
 from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.module_files.credential_file import SecretHeader
 from modelplane.gateway.table import Backend, CredentialReference, Route
 
 SECRET_TYPE = "modelplane.ai/provider-credential"  # noqa: S105  the type of a Secret, not a secret

@@ -11,12 +11,12 @@ from operator import attrgetter
 from typing import Any
 
 from modelplane.api.fields.requests.rate_limit_service import RateLimitService
-from modelplane.gateway.credential_file import CredentialFile
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.keys import KeyFile
-from modelplane.gateway.models import ModelFile
+from modelplane.gateway.module_files.credential_file import CredentialFile
+from modelplane.gateway.module_files.keys import KeyFile
+from modelplane.gateway.module_files.models import ModelFile
+from modelplane.gateway.module_files.service_file import ServiceEntry
 from modelplane.gateway.mutual_tls import Identity
-from modelplane.gateway.service_file import ServiceEntry
 from modelplane.gateway.tls import Tls
 
 

@@ -5,7 +5,7 @@ terminates after the process beside it, which waits until every request is answe
 """
 
 from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT
-from modelplane.gateway.load import METRICS_PORT
+from modelplane.gateway.usage.load import METRICS_PORT
 from modelplane.install import pods
 from modelplane.install.identity import GATEWAY, metadata, selector
 from modelplane.install.options import Options

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from modelplane.gateway.ledger import Ledger, Rows
+from modelplane.gateway.usage.ledger import Ledger, Rows
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object

@@ -14,8 +14,8 @@ from modelplane.api.rejected import Rejected
 from modelplane.gateway import service_address
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
 from modelplane.gateway.envoy.file_names import takes_tls
-from modelplane.gateway.ledger import Ledger
-from modelplane.gateway.load import Load
+from modelplane.gateway.usage.ledger import Ledger
+from modelplane.gateway.usage.load import Load
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

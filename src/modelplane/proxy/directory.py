@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from modelplane.gateway.ledger import Ledger
-from modelplane.gateway.load import Load
+from modelplane.gateway.usage.ledger import Ledger
+from modelplane.gateway.usage.load import Load
 from modelplane.kube.informer import Informer
 from modelplane.proxy import load, module
 from modelplane.proxy.interface import GatewayAddress

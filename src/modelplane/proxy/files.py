@@ -10,7 +10,7 @@ from pathlib import Path
 
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, MUTUAL_TLS, WITH_MODULE
 from modelplane.gateway.envoy.files import transition
-from modelplane.gateway.envoy.module import PRIVATE
+from modelplane.gateway.envoy.filters.module import PRIVATE
 from modelplane.host.private_files import write_private
 
 _ORDER = {CLUSTERS: 0, LISTENERS: 2, WITH_MODULE: 2}

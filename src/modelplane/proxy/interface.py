@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from modelplane.gateway.ledger import Ledger
-from modelplane.gateway.load import Load
+from modelplane.gateway.usage.ledger import Ledger
+from modelplane.gateway.usage.load import Load
 from modelplane.kube.informer import Informer
 
 FLEET_LISTENER = "front-door"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from modelplane.api import labels
 from modelplane.api.inference_gateway import DEFAULT_NAME
 from modelplane.api.meta import GATEWAY_NAMESPACE
-from modelplane.gateway.ledger import Ledger, Rows, end_of, is_kept, joined, rows_of, text_of
+from modelplane.gateway.usage.ledger import Ledger, Rows, end_of, is_kept, joined, rows_of, text_of
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)

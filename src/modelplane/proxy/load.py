@@ -11,7 +11,7 @@ from typing import Protocol
 from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
-from modelplane.gateway.load import METRICS_PORT, Load, Reading
+from modelplane.gateway.usage.load import METRICS_PORT, Load, Reading
 from modelplane.host.errors import LocalError
 from modelplane.kube import resources
 from modelplane.kube.client import Client

@@ -32,7 +32,7 @@ def place(directory: Path, library: Path | None, envoy: Path | None) -> str:
 
     ``library`` is None if there is none. One that ``envoy`` cannot load is not kept.
     """
-    from modelplane.gateway.envoy import module  # noqa: PLC0415 - heavy, and only to start an Envoy
+    from modelplane.gateway.envoy.filters import module  # noqa: PLC0415 - heavy, and only to start an Envoy
 
     ours = directory / _FOLDER / f"lib{module.NAME}.so"
     if library is None or envoy is None:

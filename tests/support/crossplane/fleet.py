@@ -21,7 +21,7 @@ from modelplane.compose.gateway import installed_gateway
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.crossplane.package.prerequisites import prerequisites
-from modelplane.gateway import gateway_api
+from modelplane.gateway.gateway_api import endpoint_backends
 from support.crossplane.api import ApiServer, Event, Stored
 from support.crossplane.breaker import Breaker
 from support.crossplane.composite import NAME, Call, CompositeController, Run
@@ -113,7 +113,7 @@ class Fleet:
     def gateway(self, address: str = "203.0.113.1") -> None:
         """Set up the gateway that stands before the fleet."""
         self.api.create(definition_of(installed_gateway.DEFINITION), _USER)
-        gateway = self.api.create(_gateway(gateway_api.GATEWAY), _USER)
+        gateway = self.api.create(_gateway(endpoint_backends.GATEWAY), _USER)
         gateway["status"] = {"addresses": [{"type": "IPAddress", "value": address}]}
         self.api.update_status(gateway, "gateway")
         self.simulation.add(self.api, _Routes(self.api))

@@ -119,7 +119,7 @@ def test_a_name_that_a_client_chose_does_not_change_the_terminal(home: Home) -> 
 
 
 def test_names_beyond_the_limit_are_summed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modelplane.gateway.usage.MOST_GROUPS", 1)
+    monkeypatch.setattr("modelplane.gateway.usage.usage.MOST_GROUPS", 1)
     written(home, answered(model="a"), answered(model="b"), answered(model="c"))
     result = usage("--home", str(home.root), "--by", "model")
     assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [["a", "1"], ["(others)", "2"]]

@@ -19,7 +19,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.gateway.route_tree import ROUTE
+from modelplane.gateway.gateway_api.route_tree import ROUTE
 
 OTHERS = (Backend.TRAEFIK, Backend.ENVOY_GATEWAY, Backend.GATEWAY_API)
 PARTS = {"Traefik": {"traefik": {"version": "41.3.0"}}}

@@ -12,7 +12,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.gateway import inference_gateway, installed_gateway
 from modelplane.compose.gateway.installed_gateway import IMPLEMENTATIONS
 from modelplane.compose.serving_stack.table import COMPONENTS
-from modelplane.gateway import implementations
+from modelplane.gateway.gateway_api import implementations
 from modelplane.install import identity
 from support.third_party_crds import problems, schemas
 

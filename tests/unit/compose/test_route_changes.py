@@ -9,8 +9,8 @@ from modelplane.api.names import front_name
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Request
 from modelplane.compose.service.model_service import compose
-from modelplane.gateway import implementations
-from modelplane.gateway.route_tree import ROUTE
+from modelplane.gateway.gateway_api import implementations
+from modelplane.gateway.gateway_api.route_tree import ROUTE
 from support.http_route_semantics import NOT_FOUND, Gateway
 from support.http_route_semantics import Request as Asked
 

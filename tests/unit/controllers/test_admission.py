@@ -12,7 +12,7 @@ from modelplane.compose.composition import Blocked
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.gateway.admission import Admission
 from modelplane.controllers.gateway.budgets import Budgets
-from modelplane.gateway.keys import KeyEntry, KeyFile
+from modelplane.gateway.module_files.keys import KeyEntry, KeyFile
 from modelplane.gateway.table import Front
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

@@ -13,7 +13,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.autoscaling.state import Inert, State
 from modelplane.controllers.deciders.autoscaling import Autoscaling
 from modelplane.controllers.interests import OwnerKey
-from modelplane.gateway.load import Load, Reading
+from modelplane.gateway.usage.load import Load, Reading
 from modelplane.kube import errors
 
 LABELS = {"modelplane.ai/deployment": "qwen"}

@@ -11,12 +11,12 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.gateway.budgets import Budgets
-from modelplane.gateway.budgets import blocked_by_budget
-from modelplane.gateway.envoy.module import KEYS
-from modelplane.gateway.keys import KeyFile, KeyTable, key_table
-from modelplane.gateway.ledger import Ledger
-from modelplane.gateway.load import Load
-from modelplane.gateway.usage import UsageRecord
+from modelplane.gateway.envoy.filters.module import KEYS
+from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
+from modelplane.gateway.usage.budgets import blocked_by_budget
+from modelplane.gateway.usage.ledger import Ledger
+from modelplane.gateway.usage.load import Load
+from modelplane.gateway.usage.usage import UsageRecord
 
 PRICES = Pricing(
     currency="USD", prices=(Price(name="all", prompt_per_million="1", completion_per_million="1"),)

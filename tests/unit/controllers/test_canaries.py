@@ -10,7 +10,7 @@ from modelplane.canary.decision import Decision, Outcome
 from modelplane.canary.state import UNDECIDED, Observed
 from modelplane.controllers.deciders.canaries import Canaries
 from modelplane.controllers.interests import OwnerKey
-from modelplane.gateway.load import Load, Reading
+from modelplane.gateway.usage.load import Load, Reading
 
 START = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
 STARTED = "2026-06-01T00:00:00Z"

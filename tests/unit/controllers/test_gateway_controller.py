@@ -22,11 +22,11 @@ from modelplane.controllers.gateway.routes import Composed
 from modelplane.controllers.interests import OwnerKey
 from modelplane.gateway import tokens
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.keys import KeyFile
-from modelplane.gateway.ledger import Ledger
-from modelplane.gateway.load import Load
+from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.table import Backend, CredentialReference, Front, Route
 from modelplane.gateway.tokens import GatewayKeys
+from modelplane.gateway.usage.ledger import Ledger
+from modelplane.gateway.usage.load import Load
 from modelplane.kube.resources import Object
 from modelplane.proxy.directory import GatewayDirectory
 from modelplane.proxy.interface import GatewayAddress, Proxy

@@ -10,8 +10,8 @@ import pytest
 from modelplane.compose.composition import Unknown
 from modelplane.controllers.gateway.gateway_keys import KeyRing, NamedKeys
 from modelplane.gateway import tokens
-from modelplane.gateway.load import Load
 from modelplane.gateway.tokens import NONE, REQUIRED, SETTLED, GatewayKeys
+from modelplane.gateway.usage.load import Load
 from modelplane.kube import errors
 
 

@@ -17,9 +17,9 @@ from modelplane.controllers.gateway.routes import Composed, Routes
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.manager import Manager
 from modelplane.gateway.envoy.routes import clusters_of
-from modelplane.gateway.ledger import Ledger
-from modelplane.gateway.load import Load
 from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.usage.ledger import Ledger
+from modelplane.gateway.usage.load import Load
 from modelplane.kube.client import Client
 from modelplane.proxy.interface import GatewayAddress
 

@@ -11,8 +11,8 @@ from modelplane.cli.inspect.pod_logs import Container
 from modelplane.dashboard import traffic as module
 from modelplane.dashboard.traffic import Rates, Traffic
 from modelplane.dashboard.usage_tail import UsageTail
-from modelplane.gateway.costs import UNIT
-from modelplane.gateway.usage import UsageRecord
+from modelplane.gateway.usage.costs import UNIT
+from modelplane.gateway.usage.usage import UsageRecord
 from modelplane.install import gateway
 from modelplane.proxy.usage_files import USAGE_LOG
 

@@ -15,7 +15,7 @@ from modelplane.api.model_service import (
     ModelServiceSpec,
 )
 from modelplane.gateway.balancing import NO_LIMITS, Limits, in_force, is_wanted, settings
-from modelplane.gateway.envoy import module
+from modelplane.gateway.envoy.filters import module
 from modelplane.gateway.table import Backend, Front, Listener, Route
 
 A = Backend("ml/a", (("10.0.0.1", 80),), weight=3)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from modelplane.api.fields.requests.pricing import Price, Pricing
-from modelplane.gateway.costs import UNIT, Tariff, amount_of, units
-from modelplane.gateway.ledger import UNKNOWN, Row, Tokens
-from modelplane.gateway.usage import UsageRecord
+from modelplane.gateway.usage.costs import UNIT, Tariff, amount_of, units
+from modelplane.gateway.usage.ledger import UNKNOWN, Row, Tokens
+from modelplane.gateway.usage.usage import UsageRecord
 
 MILLION = Tokens(10**6, 0)
 LIST = (

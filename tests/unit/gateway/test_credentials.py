@@ -10,13 +10,13 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import decode_as
 from modelplane.gateway import credentials
-from modelplane.gateway.credential_file import CredentialFile, SecretHeader
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy import rewrite
 from modelplane.gateway.envoy.file_names import CLUSTERS, WITH_MODULE
 from modelplane.gateway.envoy.files import files
-from modelplane.gateway.envoy.module import CREDENTIALS
-from modelplane.gateway.service_file import HoldEntry, ServiceEntry
+from modelplane.gateway.envoy.filters.module import CREDENTIALS
+from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
+from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
 from modelplane.gateway.services import Target, target_of
 from modelplane.gateway.table import Backend, CredentialReference, Front, Listener, Route, Table
 

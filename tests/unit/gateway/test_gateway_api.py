@@ -9,8 +9,8 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.gateway_api import backend
-from modelplane.gateway.route_tree import ROUTE, routes
+from modelplane.gateway.gateway_api.endpoint_backends import backend
+from modelplane.gateway.gateway_api.route_tree import ROUTE, routes
 from modelplane.gateway.services import Target, parse_url, select
 from support.third_party_crds import problems, schemas
 

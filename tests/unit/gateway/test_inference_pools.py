@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.http_routes import workload_routes
+from modelplane.gateway.gateway_api.http_routes import workload_routes
 from modelplane.gateway.table import Backend, EndpointPicker, Route
 from modelplane.host.addresses import bound
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.gateway import key_holders
-from modelplane.gateway.key_holders import Claim, Holders, holders
-from modelplane.gateway.keys import KeyFile, KeyTable, key_table
+from modelplane.gateway.module_files import key_holders
+from modelplane.gateway.module_files.key_holders import Claim, Holders, holders
+from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
 
 A, B = "aa" * 32, "bb" * 32
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z"

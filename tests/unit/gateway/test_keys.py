@@ -10,7 +10,7 @@ import pytest
 
 from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.gateway.keys import KeyEntry, KeyFile, KeyTable, NamespaceEntry, key_table
+from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, KeyTable, NamespaceEntry, key_table
 
 A, B = "aa" * 32, "bb" * 32
 OWN = KeyGrant(namespace="ml", requests_per_minute=600)

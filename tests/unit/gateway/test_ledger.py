@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.gateway.ledger import (
+from modelplane.gateway.usage.ledger import (
     MOST_NAME_BYTES,
     MOST_TOKENS,
     UNKNOWN,
@@ -23,7 +23,7 @@ from modelplane.gateway.ledger import (
     rows_of,
     text_of,
 )
-from modelplane.gateway.usage import UsageRecord, record_of
+from modelplane.gateway.usage.usage import UsageRecord, record_of
 
 NOON = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from modelplane.api.inference_gateway import ModelAlias
-from modelplane.gateway.models import AliasEntry, ModelTable, ServiceEntry, model_table
+from modelplane.gateway.module_files.models import AliasEntry, ModelTable, ServiceEntry, model_table
 
 
 def service(name: str = "qwen", *aliases: str, namespace: str = "ml", **status: str) -> dict[str, Any]:

@@ -8,11 +8,11 @@ import pytest
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
-from modelplane.gateway.costs import Tariff
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.ledger import Ledger, Row, Tokens
 from modelplane.gateway.services import select
-from modelplane.gateway.tier_budgets import has_budgets, service_use
+from modelplane.gateway.usage.costs import Tariff
+from modelplane.gateway.usage.ledger import Ledger, Row, Tokens
+from modelplane.gateway.usage.tier_budgets import has_budgets, service_use
 
 NOW = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)
 PAID = {"selector": {"matchLabels": {"tier": "paid"}}, "budget": {"tokensPerDay": 100}, "priority": 1}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway import usage
-from modelplane.gateway.usage import By, Group, Times, Usage, UsageRecord, record_of
+from modelplane.gateway.usage import usage
+from modelplane.gateway.usage.usage import By, Group, Times, Usage, UsageRecord, record_of
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
 

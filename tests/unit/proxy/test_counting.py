@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.ledger import MOST_BYTES, Ledger, Row, Rows, Tokens, text_of
+from modelplane.gateway.usage.ledger import MOST_BYTES, Ledger, Row, Rows, Tokens, text_of
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.proxy import counting, ledger_objects, usage_files

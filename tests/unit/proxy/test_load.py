@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.fields.requests.first_token import BUCKETS
-from modelplane.gateway.load import Load, Reading
+from modelplane.gateway.usage.load import Load, Reading
 from modelplane.proxy import envoy_metrics, load
 from modelplane.telemetry import metric_definitions as ours
 from modelplane.telemetry import metrics, server

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.gateway.table import Listener
-from modelplane.gateway.usage import MOST_LINE_BYTES
+from modelplane.gateway.usage.usage import MOST_LINE_BYTES
 from modelplane.host.errors import LocalError
 from modelplane.proxy import admin, bootstrap, usage_files
 from modelplane.proxy.usage_files import USAGE_LOG, Rotation

@@ -12,7 +12,7 @@ from modelplane.cli.inspect.pod_logs import Container, Follower, Found, LogOptio
 from modelplane.cli.live import Live
 from modelplane.dashboard.traffic import MOST_RECORDS, WINDOW
 from modelplane.dashboard.usage_tail import UsageTail
-from modelplane.gateway.usage import UsageRecord, record_of
+from modelplane.gateway.usage.usage import UsageRecord, record_of
 from modelplane.install import gateway, identity
 from modelplane.kube import errors
 from modelplane.kube.client import Client

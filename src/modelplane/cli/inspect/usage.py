@@ -12,8 +12,8 @@ from modelplane.cli.live import Live, live_options, read
 
 if TYPE_CHECKING:
     from modelplane.cli.inspect.usage_records import Read
-    from modelplane.gateway.costs import Tariff
-    from modelplane.gateway.usage import Group, Usage
+    from modelplane.gateway.usage.costs import Tariff
+    from modelplane.gateway.usage.usage import Group, Usage
     from modelplane.local.home import Home
 
 _BY = ("key", "service", "model", "backend", "namespace")
@@ -42,7 +42,7 @@ def usage(*, by: str, since_s: int | None, as_json: bool, live: Live) -> None:
     gateway's pods. The exit status is 1 if a log cannot be read.
     """
     from modelplane.cli.inspect import usage_records
-    from modelplane.gateway.usage import By, Usage
+    from modelplane.gateway.usage.usage import By, Usage
 
     since = None if since_s is None else dt.datetime.now(dt.UTC) - dt.timedelta(seconds=since_s)
     tariff, problem = _tariff(live)
@@ -68,7 +68,7 @@ def _tariff(live: Live) -> "tuple[Tariff, str]":
     from modelplane.api.schema.decode import InvalidObject, decode_as
     from modelplane.cli.machine.running import runs
     from modelplane.controllers.fleet_resources import resource_of_kind
-    from modelplane.gateway.costs import Tariff
+    from modelplane.gateway.usage.costs import Tariff
 
     home = live.local_home()
     if home is not None and not runs(home):
@@ -122,7 +122,7 @@ def _show(by: str, sums: "Usage", currency: str) -> None:
 
 
 def _row(name: str, group: "Group", currency: str) -> tuple[str, ...]:
-    from modelplane.gateway.costs import rounded
+    from modelplane.gateway.usage.costs import rounded
 
     times = [each.percentile(share) for each in (group.first_token, group.duration) for share in (0.5, 0.95)]
     counts = (
@@ -160,7 +160,7 @@ def _document(
 
 
 def _sums(group: "Group", currency: str) -> dict[str, object]:
-    from modelplane.gateway.costs import amount_of
+    from modelplane.gateway.usage.costs import amount_of
 
     def times(of: str) -> dict[str, int | None]:
         found = getattr(group, of)

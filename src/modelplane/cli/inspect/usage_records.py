@@ -7,7 +7,7 @@ from pathlib import Path
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.inspect import pod_logs
 from modelplane.cli.inspect.pod_logs import Container, LogOptions
-from modelplane.gateway.usage import Usage, record_of
+from modelplane.gateway.usage.usage import Usage, record_of
 from modelplane.install import gateway, identity
 from modelplane.kube.client import Client
 from modelplane.proxy import usage_files

@@ -201,7 +201,7 @@ def _place(item: "Object") -> tuple[str, str]:
 def _row(item: "Object", now: dt.datetime) -> tuple[str, ...]:
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.cli.models.new_keys import is_valid, wire
-    from modelplane.gateway.grants import services_of
+    from modelplane.gateway.module_files.grants import services_of
 
     try:
         found = _decoded(item)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from modelplane.api.model_key import MAX_HASHES, KeyHash
 from modelplane.api.rejected import Rejected
-from modelplane.gateway.keys import seconds_of
+from modelplane.gateway.module_files.keys import seconds_of
 from modelplane.kube.timestamps import at
 
 PREFIX = "mpk_"

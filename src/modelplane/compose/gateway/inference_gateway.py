@@ -35,9 +35,10 @@ from modelplane.compose.key import authentication
 from modelplane.compose.readiness import accepted, exists
 from modelplane.compose.serving_stack import gateway as stack_gateway
 from modelplane.compose.workload_kinds import is_release
-from modelplane.gateway import gateway_api, tokens
-from modelplane.gateway.gateway_api import GATEWAY
-from modelplane.gateway.models import ONE_URL
+from modelplane.gateway import tokens
+from modelplane.gateway.gateway_api import endpoint_backends
+from modelplane.gateway.gateway_api.endpoint_backends import GATEWAY
+from modelplane.gateway.module_files.models import ONE_URL
 
 FRONT: Final = "front-door"
 """Key of the requirement for the Gateway on the control plane."""
@@ -186,7 +187,7 @@ def _front(request: Request[InferenceGateway]) -> _Front:
     is_ours = found is None or stack_gateway.is_ours(found) or stack_gateway.KEY in request.observed
     if row is None or not is_ours:
         return _existing(row, request, found)
-    return _installed(row, request, gateway_api.address(found) if found else "")
+    return _installed(row, request, endpoint_backends.address(found) if found else "")
 
 
 def _by_controllers(request: Request[InferenceGateway]) -> bool:
@@ -203,7 +204,7 @@ def _existing(row: Implementation | None, request: Request[InferenceGateway], fo
     """Return the Gateway that Modelplane has not made."""
     if found is None and _by_controllers(request):
         return _Front(_NAMED, ignored=f"there is no {_NAMED}: create it")
-    address = gateway_api.address(found) if found else ""
+    address = endpoint_backends.address(found) if found else ""
     why = f"{_NAMED} exists and is not Modelplane's: delete it to install {row.title}" if row else ""
     return _Front(_NAMED, address=address, waiting="" if address else _NO_ADDRESS, ignored=why)
 

@@ -21,7 +21,7 @@ from modelplane.compose.releases import Chart
 from modelplane.compose.serving_stack import gateway as stack_gateway
 from modelplane.compose.serving_stack import traffic_policies
 from modelplane.compose.serving_stack.table import COMPONENTS
-from modelplane.gateway.gateway_api import GATEWAY
+from modelplane.gateway.gateway_api.endpoint_backends import GATEWAY
 
 INSTALLER: Final = "modelplane-installer"
 """The Secret, in the system's namespace, of the kubeconfig with which charts are installed here."""

@@ -13,7 +13,7 @@ from modelplane.compose.composition import Blocked, Composition, Request, Requir
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.key import authentication, key_budgets, rate_limits
-from modelplane.gateway.grants import grant_of, not_granted, services_of
+from modelplane.gateway.module_files.grants import grant_of, not_granted, services_of
 
 
 def requirements(_key: ModelKey) -> tuple[Requirement, ...]:

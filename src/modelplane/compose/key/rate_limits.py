@@ -6,7 +6,7 @@ from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, KeyGrant
 from modelplane.api.model_key import ModelKey
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.gateway.grants import counted_by_service, requires_service
+from modelplane.gateway.module_files.grants import counted_by_service, requires_service
 
 _INSTEAD = "so each gateway enforces its part of the limits"
 

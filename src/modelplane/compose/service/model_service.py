@@ -35,13 +35,14 @@ from modelplane.compose.gateway import fleet_gateway, gateway_keys, unsupported_
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import accepted, exists, refusal
 from modelplane.compose.service import hold, region_rules, serving_variant, tier_budgets
-from modelplane.gateway import balancing, gateway_api, regions, route_tree
+from modelplane.gateway import balancing, regions
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.endpoint_share import MOST_IN_NAMESPACE
-from modelplane.gateway.implementations import OTHER, implementation
-from modelplane.gateway.models import ONE_URL
+from modelplane.gateway.gateway_api import endpoint_backends, route_tree
+from modelplane.gateway.gateway_api.implementations import OTHER, implementation
+from modelplane.gateway.gateway_api.route_tree import ROUTE
+from modelplane.gateway.module_files.models import ONE_URL
 from modelplane.gateway.regions import Admitted
-from modelplane.gateway.route_tree import ROUTE
 from modelplane.gateway.services import (
     MOST_ENDPOINTS,
     Selected,
@@ -175,7 +176,7 @@ def _through_gateway(
     keys = gateway_keys.keys_of(request)
     if isinstance(keys, Unknown):
         return keep_all(request.observed)  # clusters may require tokens
-    selected = gateway_api.routable(matched)[:MOST_ENDPOINTS]
+    selected = endpoint_backends.routable(matched)[:MOST_ENDPOINTS]
     known = [item for key, item in request.observed.items() if key.startswith(ROUTE)]
     gateway = implementation(proxy, known)
     serving = request.observed.get(ROUTE)
@@ -186,7 +187,7 @@ def _through_gateway(
     first, *rest = (Desired(key, manifest, accepted) for key, manifest in found.items())
     steps: tuple[Desired, ...] = tuple(rest)
     if route_tree.has_steps(found):
-        front = gateway_api.front(request.owner, host)
+        front = endpoint_backends.front(request.owner, host)
         if isinstance(front, Rejected):
             return keep_all(request.observed)  # the gateway has no address yet
         steps = (*(Desired(key, manifest, exists) for key, manifest in front.items()), *rest)
@@ -339,7 +340,7 @@ def _routing(
             "backend Envoy"
         )
         return false(type_, Reason.TIERS_WITHOUT_FAILOVER, message)
-    return _within_maximum(request, gateway_api.routable(matched) if observed else matched)
+    return _within_maximum(request, endpoint_backends.routable(matched) if observed else matched)
 
 
 def _within_maximum(request: Request[ModelService], routable: Sequence[Selected]) -> Condition:

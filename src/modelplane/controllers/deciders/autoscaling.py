@@ -29,7 +29,7 @@ from modelplane.controllers.events import Recorder
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
-from modelplane.gateway.load import Load
+from modelplane.gateway.usage.load import Load
 from modelplane.kube import errors, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

@@ -26,7 +26,7 @@ from modelplane.compose.deployment.rollout.canary import has_revision, timestamp
 from modelplane.compose.readable import readable
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
-from modelplane.gateway.load import Load
+from modelplane.gateway.usage.load import Load
 from modelplane.kube import errors
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object

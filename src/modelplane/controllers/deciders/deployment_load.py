@@ -10,7 +10,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.autoscaling import first_tokens
 from modelplane.autoscaling.evidence import Sample
 from modelplane.compose.service.selecting_services import SelectingServices, TooMany
-from modelplane.gateway.load import Load
+from modelplane.gateway.usage.load import Load
 from modelplane.kube.informer import Informer
 
 _ENDPOINT = kind_name(ModelEndpoint)

@@ -20,8 +20,8 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.gateway.budgets import Budgets
-from modelplane.gateway.envoy.module import KEYS
-from modelplane.gateway.keys import KeyFile, KeyTable, key_table
+from modelplane.gateway.envoy.filters.module import KEYS
+from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
 from modelplane.gateway.table import Front
 from modelplane.kube.informer import Informer
 

@@ -18,7 +18,10 @@ from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.gateway.tiers import Tiers
 from modelplane.controllers.runnable import Runnable
-from modelplane.gateway.budgets import (
+from modelplane.gateway.envoy.filters.module import KEYS
+from modelplane.gateway.module_files.keys import KeyFile, KeyTable
+from modelplane.gateway.table import Front
+from modelplane.gateway.usage.budgets import (
     BudgetTable,
     KeyBudgets,
     blocked_by_budget,
@@ -26,12 +29,9 @@ from modelplane.gateway.budgets import (
     has_budgets,
     with_budgets,
 )
-from modelplane.gateway.costs import Tariff
-from modelplane.gateway.envoy.module import KEYS
-from modelplane.gateway.keys import KeyFile, KeyTable
-from modelplane.gateway.ledger import Ledger, day_of
-from modelplane.gateway.table import Front
-from modelplane.gateway.tier_budgets import TierBudgets
+from modelplane.gateway.usage.costs import Tariff
+from modelplane.gateway.usage.ledger import Ledger, day_of
+from modelplane.gateway.usage.tier_budgets import TierBudgets
 from modelplane.kube import errors
 from modelplane.proxy.interface import Proxy
 from modelplane.proxy.ledger_file import utc_now

@@ -15,7 +15,7 @@ from modelplane.api.inference_gateway import Backend, GatewayTLS, InferenceGatew
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.gateway.envoy.tls import certificate, certificate_file
+from modelplane.gateway.envoy.certificates.tls import certificate, certificate_file
 from modelplane.gateway.tls import Certificate, Tls
 from modelplane.host import certificates
 from modelplane.kube.resources import Object

@@ -33,7 +33,7 @@ from modelplane.gateway.endpoint_share import EndpointShare
 from modelplane.gateway.envoy.file_names import TLS
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.routes import endpoint_counts, possible_files
-from modelplane.gateway.http_routes import attached, unsupported, workload_routes
+from modelplane.gateway.gateway_api.http_routes import attached, unsupported, workload_routes
 from modelplane.gateway.mutual_tls import Identity
 from modelplane.gateway.table import Front, Listener, Table
 from modelplane.gateway.tokens import GatewayKeys

@@ -8,7 +8,7 @@ from dataclasses import replace
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, ModelAlias
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked
-from modelplane.gateway.models import ModelTable, model_table
+from modelplane.gateway.module_files.models import ModelTable, model_table
 from modelplane.gateway.table import Front
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object

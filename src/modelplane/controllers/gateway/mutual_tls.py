@@ -25,7 +25,7 @@ from modelplane.compose.serving_stack import gateway, mutual_tls
 from modelplane.controllers.children.ownership import controller_uid
 from modelplane.controllers.gateway.gateway_certificates import Certificates, Issued, Place
 from modelplane.controllers.runnable import Runnable
-from modelplane.gateway.envoy.mutual_tls import AUTHORITIES, IDENTITY, identity
+from modelplane.gateway.envoy.certificates.mutual_tls import AUTHORITIES, IDENTITY, identity
 from modelplane.gateway.mutual_tls import (
     Identity,
     Link,

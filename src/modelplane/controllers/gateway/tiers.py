@@ -9,9 +9,9 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.readable import readable
-from modelplane.gateway.costs import Tariff
-from modelplane.gateway.ledger import Ledger
-from modelplane.gateway.tier_budgets import ServiceUse, TierBudgets, has_budgets, service_use
+from modelplane.gateway.usage.costs import Tariff
+from modelplane.gateway.usage.ledger import Ledger
+from modelplane.gateway.usage.tier_budgets import ServiceUse, TierBudgets, has_budgets, service_use
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 

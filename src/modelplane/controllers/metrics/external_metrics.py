@@ -27,7 +27,7 @@ from modelplane.compose.service.selecting_services import SelectingServices, Too
 from modelplane.controllers.deciders.deployment_load import DeploymentLoad
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.runnable import Runnable, run_all
-from modelplane.gateway.load import Load
+from modelplane.gateway.usage.load import Load
 from modelplane.kube import errors, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

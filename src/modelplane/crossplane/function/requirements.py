@@ -41,7 +41,7 @@ from modelplane.crossplane.function import gateway
 from modelplane.crossplane.function.companions import cluster_of_cloud, looks
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.structs import Decoder, metadata_of
-from modelplane.gateway import gateway_api
+from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.kube import kubeconfig_secret, timestamps
 from modelplane.kube.token_claims import claims_of
 
@@ -55,7 +55,7 @@ _GATEWAY = Requirement(
     "gateway.networking.k8s.io/v1",
     "Gateway",
     namespace=SYSTEM_NAMESPACE,
-    name=gateway_api.GATEWAY,
+    name=endpoint_backends.GATEWAY,
 )
 
 _COMPOSES: Mapping[type[Model], type[Model]] = {ModelDeployment: ModelReplica, ModelReplica: ModelEndpoint}
@@ -211,7 +211,7 @@ class RequiredResources:
 
     def gateway_address(self) -> str:
         """Return the address of the Gateway that routes are attached to; empty while it has none."""
-        found = (gateway_api.address(each) for each in self._given.get(FRONT, ()))
+        found = (endpoint_backends.address(each) for each in self._given.get(FRONT, ()))
         return next(found, "")
 
     def required(

@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from modelplane.api.fields.requests.rate_limit_service import RateLimitService
-from modelplane.gateway.envoy import endpoint_pickers, mutual_tls, rate_limits, rewrite, tokens
+from modelplane.gateway.envoy import rewrite
+from modelplane.gateway.envoy.certificates import mutual_tls
+from modelplane.gateway.envoy.filters import endpoint_pickers, rate_limits, tokens
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Backend, EndpointPicker, Listener
 

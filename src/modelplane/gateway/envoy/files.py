@@ -12,13 +12,15 @@ from typing import Any
 
 import msgspec
 
-from modelplane.gateway.envoy import clusters, holding, module, mutual_tls, rate_limits, tls
+from modelplane.gateway.envoy import clusters, holding
 from modelplane.gateway.envoy import listeners as envoy_listeners
 from modelplane.gateway.envoy import routes as envoy_routes
+from modelplane.gateway.envoy.certificates import mutual_tls, tls
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, ROUTES, WITH_MODULE
+from modelplane.gateway.envoy.filters import module, rate_limits
+from modelplane.gateway.envoy.filters.upstream_addresses import destinations_file, policy
 from modelplane.gateway.envoy.routes import former_names, routes_file
 from modelplane.gateway.envoy.type_urls import CONFIG
-from modelplane.gateway.envoy.upstream_addresses import destinations_file, policy
 from modelplane.gateway.table import Backend, EndpointPicker, Listener, Table, shared
 
 

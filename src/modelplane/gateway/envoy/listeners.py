@@ -5,18 +5,10 @@ It names the file of its routes, and so does not change when they do.
 
 from typing import Any
 
-from modelplane.gateway.envoy import (
-    access_log,
-    endpoint_pickers,
-    module,
-    rate_limits,
-    replies,
-    rewrite,
-    tls,
-    tokens,
-    upstream_addresses,
-)
+from modelplane.gateway.envoy import access_log, replies, rewrite
+from modelplane.gateway.envoy.certificates import tls
 from modelplane.gateway.envoy.clusters import BUFFER_BYTES
+from modelplane.gateway.envoy.filters import endpoint_pickers, module, rate_limits, tokens, upstream_addresses
 from modelplane.gateway.envoy.routes import routes_file, routes_name
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.table import Listener

@@ -7,10 +7,11 @@ reference, "Error codes"); an SDK shows the message to its user.
 import json
 from typing import Any
 
-from modelplane.gateway.envoy import rate_limits, retries
-from modelplane.gateway.envoy.module import ERRORS
+from modelplane.gateway.envoy import retries
+from modelplane.gateway.envoy.filters import rate_limits
+from modelplane.gateway.envoy.filters.module import ERRORS
+from modelplane.gateway.envoy.filters.upstream_addresses import DENIED, DENIED_TO_OTHERS
 from modelplane.gateway.envoy.type_urls import ENVOY
-from modelplane.gateway.envoy.upstream_addresses import DENIED, DENIED_TO_OTHERS
 from modelplane.gateway.table import Listener
 
 NOT_FOUND = (

@@ -10,21 +10,10 @@ from itertools import chain, combinations
 from typing import Any
 
 from modelplane.gateway import bound_routes
-from modelplane.gateway.envoy import (
-    endpoint_pickers,
-    holding,
-    loops,
-    module,
-    paths,
-    priority_groups,
-    replies,
-    retries,
-    rewrite,
-    tokens,
-    upstream_addresses,
-)
+from modelplane.gateway.envoy import holding, loops, paths, priority_groups, replies, retries, rewrite
 from modelplane.gateway.envoy.clusters import cluster_name
 from modelplane.gateway.envoy.file_names import ROUTES
+from modelplane.gateway.envoy.filters import endpoint_pickers, module, tokens, upstream_addresses
 from modelplane.gateway.table import Listener, Route
 from modelplane.gateway.tiers import Shares, attempts
 

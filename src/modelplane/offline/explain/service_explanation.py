@@ -28,10 +28,10 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.compose.service import region_rules
-from modelplane.gateway import gateway_api
 from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.gateway_api import endpoint_backends
+from modelplane.gateway.gateway_api.route_tree import ROUTE
 from modelplane.gateway.regions import Admitted
-from modelplane.gateway.route_tree import ROUTE
 from modelplane.gateway.services import MOST_ENDPOINTS, Target, select, target_of
 from modelplane.offline.explain.statuses import Said, conditions, why_not_ready
 from modelplane.offline.files.diagnostics import ObjectName
@@ -152,7 +152,7 @@ def _shares(
         return by_envoy
     # The weights in the rules are those of each rule, which has some of the endpoints.
     inside = _admitted(files, service, found).endpoints
-    selected = gateway_api.routable(select(service, inside, destinations))[:MOST_ENDPOINTS]
+    selected = endpoint_backends.routable(select(service, inside, destinations))[:MOST_ENDPOINTS]
     return by_envoy | {each.endpoint.metadata.name: (each.priority, each.weight) for each in selected}
 
 
@@ -220,7 +220,7 @@ def _unrouted(endpoint: ModelEndpoint, target: Target, routed: Collection[str]) 
     """Return the reason why a selected endpoint with a valid url gets no requests."""
     if rejected := reserved(endpoint.metadata.namespace):
         return f"the service has no route: {rejected.message}"
-    backend = gateway_api.backend(endpoint, target)
+    backend = endpoint_backends.backend(endpoint, target)
     if isinstance(backend, Rejected):
         return f"its url cannot be used: {backend.message}"
     if len(routed) < MOST_ENDPOINTS:

@@ -10,7 +10,7 @@ import pytest
 
 from modelplane.gateway.envoy import access_log, listeners
 from modelplane.gateway.table import Backend, Front, Listener
-from modelplane.gateway.usage import UsageRecord
+from modelplane.gateway.usage.usage import UsageRecord
 
 OF_MODULE = {
     *("key", "namespace", "model", "error", "stream", "estimated", "firstTokenMs", "heldMs"),

@@ -8,10 +8,10 @@ import pytest
 
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
 from modelplane.gateway.envoy.files import files, transition
-from modelplane.gateway.envoy.module import KEYS, MODELS
+from modelplane.gateway.envoy.filters.module import KEYS, MODELS
 from modelplane.gateway.envoy.routes import routes_file
-from modelplane.gateway.keys import KeyEntry, KeyFile
-from modelplane.gateway.models import ModelFile, ServiceEntry
+from modelplane.gateway.module_files.keys import KeyEntry, KeyFile
+from modelplane.gateway.module_files.models import ModelFile, ServiceEntry
 from modelplane.gateway.table import Backend, Front, Listener, Route, Table
 from modelplane.gateway.tls import Tls
 

@@ -2,9 +2,9 @@
 
 import json
 
+from modelplane.gateway.envoy.certificates.mutual_tls import AUTHORITIES, IDENTITY, identity
 from modelplane.gateway.envoy.file_names import CLUSTERS
 from modelplane.gateway.envoy.files import files
-from modelplane.gateway.envoy.mutual_tls import AUTHORITIES, IDENTITY, identity
 from modelplane.gateway.mutual_tls import Identity, Pair
 from modelplane.gateway.table import Backend, Listener, Route, Table
 from modelplane.proxy.publication import is_private

@@ -8,7 +8,7 @@ import pytest
 from modelplane.api.fields.requests.rate_limit_service import RateLimitService
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
 from modelplane.gateway.envoy.files import files
-from modelplane.gateway.keys import KeyFile
+from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.table import Backend, Front, Listener, Route, Table
 
 SERVICE = RateLimitService(host="ratelimit.example", port=9090, domain="fleet", fail_closed=False, tls=True)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from modelplane.gateway.envoy.routes import clusters_of, route_configuration
-from modelplane.gateway.keys import KeyFile
-from modelplane.gateway.models import ModelFile
-from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.module_files.keys import KeyFile
+from modelplane.gateway.module_files.models import ModelFile
+from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.table import Backend, Front, Listener, Route
 
 A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/", host="10.0.0.1")

@@ -10,7 +10,7 @@ from typing import Any
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
-from modelplane.gateway import inference_pools
+from modelplane.gateway.gateway_api import inference_pools
 from modelplane.host import addresses
 
 DIVIDING_PLUGIN = "disagg-profile-handler"

@@ -16,7 +16,7 @@ from typing import Any, Final
 import grpc
 import yaml
 
-from modelplane.gateway.envoy.endpoint_pickers import DESTINATION
+from modelplane.gateway.envoy.filters.endpoint_pickers import DESTINATION
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

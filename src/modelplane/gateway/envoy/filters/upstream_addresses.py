@@ -8,7 +8,7 @@ backends, and are known by their tokens.
 from typing import Any
 
 from modelplane.gateway.destinations import Destinations, Network
-from modelplane.gateway.envoy import tokens
+from modelplane.gateway.envoy.filters import tokens
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.services import ip_version
 from modelplane.gateway.table import Listener, Route

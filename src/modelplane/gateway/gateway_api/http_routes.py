@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
-from modelplane.gateway import inference_pools
+from modelplane.gateway.gateway_api import inference_pools
 from modelplane.gateway.table import Backend, EndpointPicker, Route, Token
 from modelplane.gateway.tokens import HEADERS
 

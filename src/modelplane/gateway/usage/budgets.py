@@ -13,9 +13,9 @@ from msgspec import structs
 
 from modelplane.api.fields.requests.budgets import Budget
 from modelplane.api.model_key import BudgetLimit, BudgetScope
-from modelplane.gateway.costs import Tariff, units
-from modelplane.gateway.keys import KeyFile, KeyPart
-from modelplane.gateway.ledger import Ledger, day_of, end_of, month_of
+from modelplane.gateway.module_files.keys import KeyFile, KeyPart
+from modelplane.gateway.usage.costs import Tariff, units
+from modelplane.gateway.usage.ledger import Ledger, day_of, end_of, month_of
 
 
 @dataclass(slots=True)

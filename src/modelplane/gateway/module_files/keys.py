@@ -20,8 +20,13 @@ from modelplane.api.listing import number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.gateway.grants import counted_by_service, grant_finder, requires_service, services_of
-from modelplane.gateway.key_holders import Claim, Holders, holders
+from modelplane.gateway.module_files.grants import (
+    counted_by_service,
+    grant_finder,
+    requires_service,
+    services_of,
+)
+from modelplane.gateway.module_files.key_holders import Claim, Holders, holders
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

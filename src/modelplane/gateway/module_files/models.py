@@ -16,7 +16,7 @@ from modelplane.api.inference_gateway import EVERY_NAMESPACE, ModelAlias
 from modelplane.api.meta import Object
 from modelplane.api.namespaces import gets_route
 from modelplane.api.schema.decode import convert
-from modelplane.gateway.keys import seconds_of
+from modelplane.gateway.module_files.keys import seconds_of
 
 ONE_URL = "v1"
 """First segment of the paths that are routed by the model of the body, so that no namespace has them."""

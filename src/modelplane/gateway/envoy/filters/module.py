@@ -11,7 +11,7 @@ import msgspec
 from modelplane.gateway import bound_routes
 from modelplane.gateway.balancing import in_force
 from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
-from modelplane.gateway.service_file import ServiceEntry, ServiceFile
+from modelplane.gateway.module_files.service_file import ServiceEntry, ServiceFile
 from modelplane.gateway.table import Front, Listener, Route
 
 NAME = "modelplane_gateway"

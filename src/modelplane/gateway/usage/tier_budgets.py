@@ -9,10 +9,10 @@ from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import BudgetScope
 from modelplane.api.model_service import ModelService
-from modelplane.gateway.budgets import Spending, State, Used, spent
-from modelplane.gateway.costs import Tariff
-from modelplane.gateway.ledger import UNKNOWN, Ledger, day_of, month_of
 from modelplane.gateway.services import entry_of
+from modelplane.gateway.usage.budgets import Spending, State, Used, spent
+from modelplane.gateway.usage.costs import Tariff
+from modelplane.gateway.usage.ledger import UNKNOWN, Ledger, day_of, month_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from modelplane.gateway.envoy import sds
+from modelplane.gateway.envoy.certificates import sds
 from modelplane.gateway.envoy.file_names import MUTUAL_TLS
 from modelplane.gateway.mutual_tls import Identity, Pair
 

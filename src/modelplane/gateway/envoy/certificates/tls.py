@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from modelplane.api.inference_gateway import TLSVersion
-from modelplane.gateway.envoy import sds
+from modelplane.gateway.envoy.certificates import sds
 from modelplane.gateway.envoy.file_names import TLS
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Listener

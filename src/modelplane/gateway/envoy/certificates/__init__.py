@@ -1,0 +1,1 @@
+"""Certificates of Envoy's connections, in files of their own."""

@@ -1,0 +1,1 @@
+"""Envoy's filters of a request: the gateway's module, limits, tokens, addresses."""

@@ -1,0 +1,1 @@
+"""The Gateway API: routes and pools of clusters, and routes of services."""

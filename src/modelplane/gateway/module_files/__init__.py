@@ -1,0 +1,1 @@
+"""Files of the gateway's module: keys, models, services and credentials."""

@@ -1,0 +1,1 @@
+"""Usage: what was counted of requests, what it costs, and what is spent."""
