@@ -120,7 +120,8 @@ def _overstated(device: Device, declared: str) -> Card | None:
 def _nano(text: str) -> int:
     """Return a quantity in billionths; 0 for a text that is none."""
     # Most classes declare what a card publishes, and need no comparison.
-    from modelplane.cel import QuantityError, quantity  # noqa: PLC0415  a hundredth of a second is saved
+    from modelplane.cel import QuantityError  # noqa: PLC0415  a hundredth of a second is saved
+    from modelplane.cel.value_types import quantity  # noqa: PLC0415  a hundredth of a second is saved
 
     try:
         return quantity.parse(text).nano

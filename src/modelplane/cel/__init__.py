@@ -20,7 +20,6 @@ selector that fails on a device gives a `NoMatch` with the reason.
 from modelplane.cel.bindings import ObservedValue
 from modelplane.cel.device import AttributeValue, PublishedDevice, Version
 from modelplane.cel.errors import SelectorError, TooCostly
-from modelplane.cel.quantity import Quantity, QuantityError
 from modelplane.cel.selector import (
     Bound,
     Match,
@@ -30,7 +29,8 @@ from modelplane.cel.selector import (
     compile,  # noqa: A004  (its name)
     compile_all,
 )
-from modelplane.cel.semver import Semver, SemverError
+from modelplane.cel.value_types.quantity import Quantity, QuantityError
+from modelplane.cel.value_types.semver import Semver, SemverError
 
 __all__ = [
     "AttributeValue",

@@ -10,11 +10,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.api.listing import listing
-from modelplane.cel import quantity, semver
 from modelplane.cel.device import AttributeValue, PublishedDevice, Version
 from modelplane.cel.errors import EvaluationError, nearest
-from modelplane.cel.quantity import Quantity
-from modelplane.cel.semver import Semver
+from modelplane.cel.value_types import quantity, semver
+from modelplane.cel.value_types.quantity import Quantity
+from modelplane.cel.value_types.semver import Semver
 
 Value: TypeAlias = str | bool | int | Semver | Quantity
 

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from modelplane.cel.numbers import Unsigned
+from modelplane.cel.value_types.numbers import Unsigned
 
 RESULT: Final = "@result"  # what a macro collects its result in
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5

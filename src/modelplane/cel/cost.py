@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from modelplane.cel import values
+from modelplane.cel.value_types import values
 
 LIMIT: Final = 1_000_000
 

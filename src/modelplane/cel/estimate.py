@@ -29,7 +29,7 @@ from modelplane.cel.checked import (
     Type,
 )
 from modelplane.cel.cost import LIST, MAP, PATTERN, TEXT
-from modelplane.cel.types import QUANTITY, SEMVER
+from modelplane.cel.value_types.types import QUANTITY, SEMVER
 
 UNBOUNDED: Final = 2**64 - 1
 

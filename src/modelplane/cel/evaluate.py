@@ -14,18 +14,19 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from modelplane.cel import checked, cost, environment, functions, source, values, weight
+from modelplane.cel import checked, cost, environment, functions, source
 from modelplane.cel.bindings import Bindings, Domain, Domains
 from modelplane.cel.checked import Unsupported
 from modelplane.cel.errors import EvaluationError, TooMuchWork
 from modelplane.cel.functions.conversions import CONVERSIONS
 from modelplane.cel.functions.optionals import inserted
 from modelplane.cel.functions.texts import BY_LIBRARY, check_pattern, work_of_pattern
-from modelplane.cel.numbers import Unsigned
-from modelplane.cel.optional import Optional
-from modelplane.cel.quantity import Quantity
-from modelplane.cel.semver import Semver
-from modelplane.cel.types import Value
+from modelplane.cel.value_types import values, weight
+from modelplane.cel.value_types.numbers import Unsigned
+from modelplane.cel.value_types.optional import Optional
+from modelplane.cel.value_types.quantity import Quantity
+from modelplane.cel.value_types.semver import Semver
+from modelplane.cel.value_types.types import Value
 
 _WORK_OF_A_TURN: Final = 6
 _WORK_OF_A_CALL: Final = 12

@@ -14,7 +14,7 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional
 
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.numbers import Unsigned
+from modelplane.cel.value_types.numbers import Unsigned
 
 _Plain: TypeAlias = Any  # a CEL value of a standard type, as the library converts it
 _Program: TypeAlias = Callable[[Mapping[str, _Plain]], Any]

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from modelplane import cel
-from modelplane.cel import quantity
+from modelplane.cel.value_types import quantity
 from oracle.asking import RECORD, recorded
 from oracle.comparison import answers, by_device, comparable, padded, without_cost_of_failure
 

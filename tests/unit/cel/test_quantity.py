@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.cel import quantity
-from modelplane.cel.quantity import Quantity, QuantityError
+from modelplane.cel.value_types import quantity
+from modelplane.cel.value_types.quantity import Quantity, QuantityError
 
 
 @pytest.mark.parametrize(

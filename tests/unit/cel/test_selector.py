@@ -7,7 +7,7 @@ import pytest
 from modelplane import cel
 from modelplane.cel import Match, NoMatch
 from modelplane.cel.bindings import ObservedValue
-from modelplane.cel.quantity import Quantity
+from modelplane.cel.value_types.quantity import Quantity
 from modelplane.scheduler import Device, Version
 
 MEMORY = ObservedValue("memory", "80Gi", Quantity(80 * 2**30 * 10**9))

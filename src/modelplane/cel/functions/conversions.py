@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from modelplane.cel import moments, numbers
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.functions.overload import ANY, Overload, overload
-from modelplane.cel.moments import Duration, Timestamp
-from modelplane.cel.numbers import Unsigned
+from modelplane.cel.value_types import moments, numbers
+from modelplane.cel.value_types.moments import Duration, Timestamp
+from modelplane.cel.value_types.numbers import Unsigned
 
 _INT: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UINT: Final = re.compile(r"[0-9]+", re.ASCII)

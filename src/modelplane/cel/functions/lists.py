@@ -8,13 +8,13 @@ import functools
 import itertools
 from typing import Any, Final
 
-from modelplane.cel import optional, values
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.functions.operators import order, plus
 from modelplane.cel.functions.overload import ANY, Overload, overload
-from modelplane.cel.moments import Duration
-from modelplane.cel.numbers import Unsigned
-from modelplane.cel.optional import Optional
+from modelplane.cel.value_types import optional, values
+from modelplane.cel.value_types.moments import Duration
+from modelplane.cel.value_types.numbers import Unsigned
+from modelplane.cel.value_types.optional import Optional
 
 _SUMMABLE: Final = {"int": 0, "uint": Unsigned(0), "double": 0.0, "duration": Duration(0)}
 _COMPARABLE: Final = (*_SUMMABLE, "bool", "timestamp", "string", "bytes")

@@ -10,11 +10,11 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from modelplane.cel import moments, numbers, values, weight
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.moments import Duration, Timestamp
-from modelplane.cel.numbers import NUMBERS, Unsigned
-from modelplane.cel.types import Value
+from modelplane.cel.value_types import moments, numbers, values, weight
+from modelplane.cel.value_types.moments import Duration, Timestamp
+from modelplane.cel.value_types.numbers import NUMBERS, Unsigned
+from modelplane.cel.value_types.types import Value
 
 _Binary = Callable[[Value, Value], Value]
 

@@ -6,13 +6,13 @@ evaluate their argument only if they need it, are in `evaluate`.
 
 from typing import Any, Final
 
-from modelplane.cel import optional, values
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.functions.overload import ANY, Overload, overload
-from modelplane.cel.moments import Duration
-from modelplane.cel.optional import Optional
-from modelplane.cel.quantity import Quantity
-from modelplane.cel.semver import Semver
+from modelplane.cel.value_types import optional, values
+from modelplane.cel.value_types.moments import Duration
+from modelplane.cel.value_types.optional import Optional
+from modelplane.cel.value_types.quantity import Quantity
+from modelplane.cel.value_types.semver import Semver
 
 _O: Final = f"optional<{ANY}>"
 

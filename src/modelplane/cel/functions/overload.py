@@ -9,12 +9,12 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.moments import Duration, Timestamp
-from modelplane.cel.numbers import Unsigned
-from modelplane.cel.optional import Optional
-from modelplane.cel.quantity import Quantity
-from modelplane.cel.semver import Semver
-from modelplane.cel.types import QUANTITY, SEMVER
+from modelplane.cel.value_types.moments import Duration, Timestamp
+from modelplane.cel.value_types.numbers import Unsigned
+from modelplane.cel.value_types.optional import Optional
+from modelplane.cel.value_types.quantity import Quantity
+from modelplane.cel.value_types.semver import Semver
+from modelplane.cel.value_types.types import QUANTITY, SEMVER
 
 Implementation: TypeAlias = Callable[..., Any]
 

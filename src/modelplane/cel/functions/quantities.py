@@ -6,12 +6,12 @@ Source: k8s.io/apiserver v0.35 `pkg/cel/library/quantity.go`.
 from dataclasses import replace
 from typing import Final
 
-from modelplane.cel import quantity
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.functions.overload import Overload, overload, parses
-from modelplane.cel.numbers import MIN_INT
-from modelplane.cel.quantity import Quantity
-from modelplane.cel.types import QUANTITY
+from modelplane.cel.value_types import quantity
+from modelplane.cel.value_types.numbers import MIN_INT
+from modelplane.cel.value_types.quantity import Quantity
+from modelplane.cel.value_types.types import QUANTITY
 
 
 def _parsed(text: str) -> Quantity:

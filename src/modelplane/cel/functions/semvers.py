@@ -5,11 +5,11 @@ Source: k8s.io/apiserver v0.35 `pkg/cel/library/semverlib.go`. A part beyond 2^6
 
 from typing import Final
 
-from modelplane.cel import semver
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.functions.overload import Overload, overload, parses
-from modelplane.cel.semver import Semver
-from modelplane.cel.types import SEMVER
+from modelplane.cel.value_types import semver
+from modelplane.cel.value_types.semver import Semver
+from modelplane.cel.value_types.types import SEMVER
 
 
 def _parsed(text: str, normalize: bool = False) -> Semver:

@@ -10,9 +10,10 @@ import itertools
 import re
 from typing import Any, Final
 
-from modelplane.cel import standard, weight
+from modelplane.cel import standard
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.functions.overload import ANY, Overload, overload
+from modelplane.cel.value_types import weight
 
 _S: Final = "string"
 _ANY_BYTE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\C")  # RE2 has it, Go's dialect has not

@@ -16,7 +16,7 @@ from modelplane.api import labels
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.names import MAX_LENGTH, child_name
-from modelplane.cel import quantity
+from modelplane.cel.value_types import quantity
 from modelplane.compose.cache.cache_sources import HOPELESS, MEASURED, PATH, SOURCE_PATH, Source
 from modelplane.compose.cache.cache_volume import claim_name
 from modelplane.compose.images import HYDRATION

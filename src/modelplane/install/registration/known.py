@@ -13,7 +13,8 @@ from modelplane.api.inference_class import InferenceClass
 from modelplane.catalogue.descriptions import memory_mi
 from modelplane.catalogue.entries import Card, Catalogue, Machine
 from modelplane.catalogue.inference_classes import inference_class
-from modelplane.cel import AttributeValue, QuantityError, quantity
+from modelplane.cel import AttributeValue, QuantityError
+from modelplane.cel.value_types import quantity
 from modelplane.install.registration.devices import Kind, Signature, shared, slug
 from modelplane.install.registration.observed import Node, Published, attribute
 

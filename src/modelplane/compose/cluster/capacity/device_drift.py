@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from modelplane.api.fields.cluster.devices import Device, DeviceAttribute
-from modelplane.cel import QuantityError, quantity
+from modelplane.cel import QuantityError
+from modelplane.cel.value_types import quantity
 from modelplane.compose.cluster.capacity.capacity_facts import DeviceFacts
 
 

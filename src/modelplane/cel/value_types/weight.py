@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from modelplane.cel.bindings import Domain, Domains
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.optional import Optional
-from modelplane.cel.semver import Semver
+from modelplane.cel.value_types.optional import Optional
+from modelplane.cel.value_types.semver import Semver
 
 LONGEST_TEXT: Final = 100_000  # characters; what a selector writes itself has at most a tenth of that
 _TEXT: Final = 64  # characters of a text that are gone through in one step

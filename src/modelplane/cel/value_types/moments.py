@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.numbers import MAX_INT, MIN_INT, integer
+from modelplane.cel.value_types.numbers import MAX_INT, MIN_INT, integer
 
 _SECOND: Final = 10**9
 _UNITS: Final = {

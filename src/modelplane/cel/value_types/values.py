@@ -11,14 +11,14 @@ from typing import Final
 
 import msgspec
 
-from modelplane.cel import numbers, optional
 from modelplane.cel.bindings import Domain, Domains
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.moments import Duration, Timestamp
-from modelplane.cel.optional import ABSENT, Optional
-from modelplane.cel.quantity import Quantity
-from modelplane.cel.semver import Semver
-from modelplane.cel.types import QUANTITY, SEMVER, Value
+from modelplane.cel.value_types import numbers, optional
+from modelplane.cel.value_types.moments import Duration, Timestamp
+from modelplane.cel.value_types.optional import ABSENT, Optional
+from modelplane.cel.value_types.quantity import Quantity
+from modelplane.cel.value_types.semver import Semver
+from modelplane.cel.value_types.types import QUANTITY, SEMVER, Value
 
 
 class TypeName(msgspec.Struct, frozen=True):

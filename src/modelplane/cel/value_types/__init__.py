@@ -1,0 +1,1 @@
+"""Values of selectors: their types, and what Kubernetes adds to them."""
