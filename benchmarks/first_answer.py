@@ -126,7 +126,7 @@ def build(folder: Path) -> float:
 
 
 def find_or_build(environment: dict[str, str]) -> None:
-    program = "from modelplane.local import binary; binary.find_or_build(lambda progress: None)"
+    program = "from modelplane.local.builds import binary; binary.find_or_build(lambda progress: None)"
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 

@@ -62,11 +62,13 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource
-from modelplane.local import binary, cluster_objects, permissions, setup
-from modelplane.local.applying import all_of, apply_in_order, until_established
-from modelplane.local.certificate_files import Pki
-from modelplane.local.control_plane import ControlPlane
+from modelplane.local import setup
+from modelplane.local.builds import binary
 from modelplane.local.home import Home
+from modelplane.local.kubernetes import cluster_objects, permissions
+from modelplane.local.kubernetes.applying import all_of, apply_in_order, until_established
+from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.control_plane import ControlPlane
 
 WORKLOADS = (
     resources.RESOURCE_CLAIM_TEMPLATES,

@@ -37,7 +37,7 @@ from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.module_files.models import ModelFile
 from modelplane.gateway.table import Backend, Front, Listener, Route, Table
-from modelplane.local import gateway_module
+from modelplane.local.builds import gateway_module
 from modelplane.proxy import bootstrap
 from modelplane.proxy.files import write
 

@@ -21,8 +21,8 @@ import yaml
 from member_clusters import Members
 
 from modelplane.kube.resources import Object, Resource
-from modelplane.local import build_cache, go_toolchain
-from modelplane.local.certificate_files import Pki
+from modelplane.local.builds import build_cache, go_toolchain
+from modelplane.local.kubernetes.certificate_files import Pki
 
 SOURCES = Path(__file__).parent / "clusters"
 

@@ -38,7 +38,7 @@ from modelplane.gateway.envoy.listeners import MOST_STREAMS
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
 from modelplane.gateway.module_files.models import ModelFile, ServiceEntry
 from modelplane.gateway.table import Backend, Front, Listener, Route, Table
-from modelplane.local import gateway_module
+from modelplane.local.builds import gateway_module
 from modelplane.proxy import admin, bootstrap, module
 from modelplane.proxy.usage_files import USAGE_LOG
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelplane.host.errors import LocalError
-from modelplane.local import binary, build, build_cache, gateway_module, go_toolchain
-from modelplane.local.build import Report
+from modelplane.local.builds import binary, build, build_cache, gateway_module, go_toolchain
+from modelplane.local.builds.build import Report
 
 ZIG = "cargo-zigbuild==0.24.1"
 """The package with the linker, and with Zig as its dependency."""

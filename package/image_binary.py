@@ -9,8 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from modelplane.local import build, go_toolchain
-from modelplane.local.build import Progress
+from modelplane.local.builds import build, go_toolchain
+from modelplane.local.builds.build import Progress
 
 SOURCES = Path(__file__).resolve().parent.parent / "kubernetes"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import bill_of_materials
 import click
 
-from modelplane.local import go_toolchain
+from modelplane.local.builds import go_toolchain
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "package" / "locks"

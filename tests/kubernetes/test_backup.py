@@ -24,9 +24,10 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.discovery import Share, discover
-from modelplane.local import bootstrap, cluster_objects, lifecycle, permissions
 from modelplane.local.home import Home
-from modelplane.local.processes import CONTROL_PLANE
+from modelplane.local.kubernetes import bootstrap, cluster_objects, permissions
+from modelplane.local.supervision import lifecycle
+from modelplane.local.supervision.processes import CONTROL_PLANE
 from modelplane.proxy import files as envoy_files
 from modelplane.proxy.directory import GatewayDirectory
 from support import kinds

@@ -24,9 +24,9 @@ import psutil
 import pytest
 
 from modelplane.kubelet.records import AgentDirectory
-from modelplane.local import lifecycle, locks, process_status
 from modelplane.local.home import Home
-from modelplane.local.processes import LEADER, STANDBY
+from modelplane.local.supervision import lifecycle, locks, process_status
+from modelplane.local.supervision.processes import LEADER, STANDBY
 from support.fleets import Fleet
 from support.patience import PATIENCE_S
 

@@ -13,7 +13,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.pods import pods
 from modelplane.kubelet.volumes import storage_class, volumes
-from modelplane.local import permissions
+from modelplane.local.kubernetes import permissions
 from support.fleets import ControlPlane
 from support.node_agent import Agent, is_running, pod, python, until
 

@@ -13,7 +13,7 @@ from modelplane.catalogue.files import catalogue
 from modelplane.cli.main import main
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.applying import until_established
+from modelplane.local.kubernetes.applying import until_established
 from support.fleets import ControlPlane
 
 pytestmark = pytest.mark.kubernetes

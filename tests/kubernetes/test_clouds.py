@@ -25,7 +25,7 @@ from modelplane.controllers.children import ownership
 from modelplane.controllers.fleet_resources import of_row, resource_of_kind
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object
-from modelplane.local import permissions
+from modelplane.local.kubernetes import permissions
 from support import kinds
 from support.cloud_clusters import class_of, cluster_of
 from support.controllers import running_controllers

@@ -13,8 +13,8 @@ import yaml
 
 from modelplane.kubelet.devices import discovery
 from modelplane.kubelet.devices.device import mebibytes
-from modelplane.local import process_status
 from modelplane.local.home import Home
+from modelplane.local.supervision import process_status
 from support.fleets import Fleet
 from support.patience import PATIENCE_S
 

@@ -13,9 +13,9 @@ import yaml
 from modelplane.controllers import fleet_resources
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.local import locks
-from modelplane.local.control_plane import NODE
-from modelplane.local.processes import CONTROL_PLANE
+from modelplane.local.kubernetes.control_plane import NODE
+from modelplane.local.supervision import locks
+from modelplane.local.supervision.processes import CONTROL_PLANE
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes

@@ -16,7 +16,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import permissions
+from modelplane.local.kubernetes import permissions
 from support import kinds
 from support.controllers import running_controllers
 from support.fleets import ControlPlane

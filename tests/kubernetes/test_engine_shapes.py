@@ -10,7 +10,7 @@ from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.local import applying, cluster_objects, permissions
+from modelplane.local.kubernetes import applying, cluster_objects, permissions
 from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.engine_shapes import WORDS, edited, shapes

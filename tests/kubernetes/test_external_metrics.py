@@ -25,9 +25,9 @@ from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource
-from modelplane.local import applying, pki
-from modelplane.local.certificate_files import Pki
 from modelplane.local.home import Home
+from modelplane.local.kubernetes import applying, pki
+from modelplane.local.kubernetes.certificate_files import Pki
 from support.fleets import ControlPlane, control_plane_of
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions

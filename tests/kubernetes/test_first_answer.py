@@ -18,7 +18,7 @@ import pytest
 
 from kubernetes.test_tour import at_a_terminal, blocks
 from modelplane.host.errors import LocalError
-from modelplane.local import gateway_module
+from modelplane.local.builds import gateway_module
 from modelplane.proxy import admin, envoy_metrics
 from modelplane.telemetry import metric_definitions
 from support.fleets import PROCESSES, Fleet

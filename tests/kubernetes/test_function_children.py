@@ -22,10 +22,11 @@ from modelplane.crossplane.function.structs import to_object
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.local import lifecycle, setup
-from modelplane.local.applying import until_established
+from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.processes import CONTROL_PLANE
+from modelplane.local.kubernetes.applying import until_established
+from modelplane.local.supervision import lifecycle
+from modelplane.local.supervision.processes import CONTROL_PLANE
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 

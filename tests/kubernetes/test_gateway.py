@@ -21,8 +21,8 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.local import lifecycle
-from modelplane.local.processes import CONTROL_PLANE
+from modelplane.local.supervision import lifecycle
+from modelplane.local.supervision.processes import CONTROL_PLANE
 from modelplane.proxy import ledger_objects
 from modelplane.proxy.publication import Read, read
 from support.envoys import free_ports

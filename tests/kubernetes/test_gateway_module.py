@@ -28,7 +28,7 @@ from modelplane.gateway.envoy.files import files
 from modelplane.gateway.module_files.keys import KeyTable, key_table
 from modelplane.gateway.table import Backend, Listener, Route, Table
 from modelplane.host.private_files import write_private
-from modelplane.local import gateway_module
+from modelplane.local.builds import gateway_module
 from modelplane.proxy import bootstrap
 from support.envoys import LOCAL, Gateway, engines, free_ports, raw_get, service
 from support.gateway_module import (

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from modelplane.local import build_cache, gateway_module
+from modelplane.local.builds import build_cache, gateway_module
 
 pytestmark = [
     pytest.mark.kubernetes,

@@ -21,7 +21,7 @@ from modelplane.gateway.table import Listener, Route, Table
 from modelplane.gateway.tls import Certificate, Tls
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.local import cluster_objects, permissions
+from modelplane.local.kubernetes import cluster_objects, permissions
 from modelplane.proxy import admin, usage_files
 from modelplane.proxy import files as envoy_files
 from modelplane.proxy.directory import GatewayDirectory

@@ -30,9 +30,11 @@ from modelplane.install.inference_cluster import instructions
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kubelet.devices.discovery import discover
-from modelplane.local import applying, bootstrap, cluster_objects, lifecycle, settings, setup
+from modelplane.local import settings, setup
 from modelplane.local.home import Home
-from modelplane.local.processes import CONTROL_PLANE
+from modelplane.local.kubernetes import applying, bootstrap, cluster_objects
+from modelplane.local.supervision import lifecycle
+from modelplane.local.supervision.processes import CONTROL_PLANE
 from modelplane.proxy import files as envoy_files
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S

@@ -23,7 +23,7 @@ from modelplane.install import inference_cluster
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import cluster_objects, permissions
+from modelplane.local.kubernetes import cluster_objects, permissions
 from modelplane.proxy.interface import GatewayAddress
 from support import kinds
 from support.charts import Repository, pack

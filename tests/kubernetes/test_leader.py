@@ -24,7 +24,7 @@ from modelplane.controllers.election.leader import LEASE, STANDARD
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import cluster_objects
+from modelplane.local.kubernetes import cluster_objects
 from support import stopping
 from support.fleets import ControlPlane
 from support.kinds import install

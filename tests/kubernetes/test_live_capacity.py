@@ -23,8 +23,8 @@ from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.local import cluster_objects, permissions
 from modelplane.local.home import Home
+from modelplane.local.kubernetes import cluster_objects, permissions
 from modelplane.scheduler import Cluster as PlacementCluster
 from modelplane.scheduler import (
     Deployment,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.local import locks
+from modelplane.local.supervision import locks
 from support.fleets import Fleet
 from support.patience import PATIENCE_S
 from support.service_accounts import kubeconfig, kubectl

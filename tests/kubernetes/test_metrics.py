@@ -21,7 +21,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import applying, cluster_objects, permissions
+from modelplane.local.kubernetes import applying, cluster_objects, permissions
 from support.collector import Collector, attributes, collecting
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S

@@ -22,8 +22,8 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.discovery import discover
 from modelplane.kubelet.runtime.processes import Process
-from modelplane.local.certificate_files import Pki
-from modelplane.local.control_plane import NODE
+from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.control_plane import NODE
 from support.node_agent import IMAGE, Agent, is_ready, is_running, pod, python, running, status_of, until
 from support.patience import PATIENCE_S
 

@@ -33,10 +33,12 @@ from modelplane.install.roles import Rule
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.local import applying, cluster_objects, lifecycle, setup
-from modelplane.local.certificate_files import Pki
+from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.processes import CONTROL_PLANE
+from modelplane.local.kubernetes import applying, cluster_objects
+from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.supervision import lifecycle
+from modelplane.local.supervision.processes import CONTROL_PLANE
 from modelplane.proxy import bootstrap
 from support.audit import Asked, asked, audited
 from support.fleets import ControlPlane

@@ -21,8 +21,8 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.device import CPU_DRIVER
-from modelplane.local import bootstrap, permissions
 from modelplane.local.home import Home
+from modelplane.local.kubernetes import bootstrap, permissions
 from support.fleets import Fleet
 
 pytestmark = pytest.mark.kubernetes

@@ -17,7 +17,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import applying, cluster_objects, permissions
+from modelplane.local.kubernetes import applying, cluster_objects, permissions
 from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane

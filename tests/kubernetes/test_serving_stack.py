@@ -21,7 +21,7 @@ from modelplane.controllers.helm.process import Program
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import cluster_objects, permissions
+from modelplane.local.kubernetes import cluster_objects, permissions
 from support import kinds
 from support.charts import Repository, pack
 from support.controllers import running_controllers

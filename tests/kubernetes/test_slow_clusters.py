@@ -21,8 +21,8 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import cluster_objects, permissions
-from modelplane.local.applying import until_established
+from modelplane.local.kubernetes import cluster_objects, permissions
+from modelplane.local.kubernetes.applying import until_established
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S

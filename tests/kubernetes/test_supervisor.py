@@ -15,10 +15,11 @@ from modelplane.controllers import fleet_resources
 from modelplane.host.errors import LocalError
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.local import lifecycle, locks, process_status, records, setup
+from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.processes import CONTROL_PLANE, LEADER, STANDBY
-from modelplane.local.records import State
+from modelplane.local.supervision import lifecycle, locks, process_status, records
+from modelplane.local.supervision.processes import CONTROL_PLANE, LEADER, STANDBY
+from modelplane.local.supervision.records import State
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes

@@ -10,7 +10,8 @@ from contextlib import closing
 
 import pytest
 
-from modelplane.local import locks, settings
+from modelplane.local import settings
+from modelplane.local.supervision import locks
 from support.fleets import Fleet
 from support.patience import PATIENCE_S
 

@@ -22,8 +22,8 @@ import pytest
 import yaml
 
 from modelplane.kube.resources import Object
-from modelplane.local import lifecycle, process_status
 from modelplane.local.home import Home
+from modelplane.local.supervision import lifecycle, process_status
 from support.fleets import Fleet
 from support.load import Load
 from support.patience import PATIENCE_S

@@ -10,8 +10,9 @@ import time
 
 import pytest
 
-from modelplane.local import lifecycle, locks, process_status, processes, setup
+from modelplane.local import setup
 from modelplane.local.home import Home
+from modelplane.local.supervision import lifecycle, locks, process_status, processes
 from support.fleets import PROCESSES
 from support.patience import PATIENCE_S
 

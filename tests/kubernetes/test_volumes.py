@@ -19,7 +19,7 @@ from modelplane.kube.resources import Object
 from modelplane.kubelet.runtime.processes import Process
 from modelplane.kubelet.runtime.shim import TIMESTAMP_WIDTH, identity
 from modelplane.kubelet.volumes import storage_class, volumes
-from modelplane.local import permissions
+from modelplane.local.kubernetes import permissions
 from support import ordinary_user
 from support.files import holding
 from support.fleets import ControlPlane

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.local import processes, spawn
 from modelplane.local.home import Home
-from modelplane.local.ports import Ports
-from modelplane.local.processes import CONTROL_PLANE, Process
-from modelplane.local.readiness import Lived
+from modelplane.local.kubernetes.ports import Ports
 from modelplane.local.settings import Settings
+from modelplane.local.supervision import processes, spawn
+from modelplane.local.supervision.processes import CONTROL_PLANE, Process
+from modelplane.local.supervision.readiness import Lived
 
 
 def test_a_program_of_the_control_plane_gets_none_of_them(

@@ -14,7 +14,7 @@ from modelplane.install import inference_cluster
 from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.local.applying import until_established
+from modelplane.local.kubernetes.applying import until_established
 from support.attacked import eventually
 from support.fleets import ControlPlane
 from support.service_accounts import kubeconfig

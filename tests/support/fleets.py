@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.local import binary, lifecycle, setup
+from modelplane.local import setup
+from modelplane.local.builds import binary
 from modelplane.local.home import Home
-from modelplane.local.processes import CONTROL_PLANE
+from modelplane.local.supervision import lifecycle
+from modelplane.local.supervision.processes import CONTROL_PLANE
 from support.patience import PATIENCE_S
 
 PROCESSES = (

@@ -17,7 +17,7 @@ from modelplane.gateway.envoy import access_log, rewrite
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.table import Front, Listener
 from modelplane.host.private_files import write_private
-from modelplane.local import gateway_module
+from modelplane.local.builds import gateway_module
 from modelplane.proxy import admin
 from support.envoys import Gateway, free_ports, running_envoy
 from support.patience import PATIENCE_S

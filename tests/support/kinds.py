@@ -10,7 +10,7 @@ from modelplane.controllers.fleet_resources import resource_for
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import applying
+from modelplane.local.kubernetes import applying
 from support.patience import PATIENCE_S
 
 

@@ -8,12 +8,14 @@ import sys
 
 from modelplane.host.errors import LocalError
 from modelplane.host.private_files import write_private
-from modelplane.local import disk_room, kubeconfig, locks, pki, ports, settings
-from modelplane.local.control_plane import HEALTH_PATHS, ControlPlane, control_planes
+from modelplane.local import disk_room, settings
 from modelplane.local.home import Home
-from modelplane.local.kubeconfig import Access
-from modelplane.local.processes import LEADER
+from modelplane.local.kubernetes import kubeconfig, pki, ports
+from modelplane.local.kubernetes.control_plane import HEALTH_PATHS, ControlPlane, control_planes
+from modelplane.local.kubernetes.kubeconfig import Access
 from modelplane.local.settings import AS_BEFORE, Choice, Settings
+from modelplane.local.supervision import locks
+from modelplane.local.supervision.processes import LEADER
 
 
 def make_home(home: Home) -> None:

@@ -8,8 +8,9 @@ from click.testing import CliRunner
 from modelplane.cli.main import main
 from modelplane.gateway.envoy.file_names import WITH_MODULE
 from modelplane.host.errors import LocalError
-from modelplane.local import disk_room, process_status, settings
-from modelplane.local.process_status import ProcessStatus
+from modelplane.local import disk_room, settings
+from modelplane.local.supervision import process_status
+from modelplane.local.supervision.process_status import ProcessStatus
 from modelplane.proxy import admin
 from modelplane.proxy.module import BOOTSTRAP
 
@@ -129,8 +130,8 @@ def test_what_counting_does_not_need_is_not_imported(home):
     )
     script = (
         "import sys, json\nfrom modelplane.cli.main import main\n"
-        "from modelplane.local import process_status\n"
-        "from modelplane.local.process_status import ProcessStatus\n"
+        "from modelplane.local.supervision import process_status\n"
+        "from modelplane.local.supervision.process_status import ProcessStatus\n"
         "names = ('control-plane', 'envoy')\n"
         "running = tuple(ProcessStatus(name, 'Running', 7, 0.0, 0, 0, '') for name in names)\n"
         "process_status.of = lambda _home: running\n"

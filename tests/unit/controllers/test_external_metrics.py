@@ -17,8 +17,8 @@ import pytest
 
 from modelplane.autoscaling.external_metrics import Answer
 from modelplane.controllers.metrics import external_metrics
-from modelplane.local import pki
-from modelplane.local.certificate_files import Pki
+from modelplane.local.kubernetes import pki
+from modelplane.local.kubernetes.certificate_files import Pki
 from support.patience import PATIENCE_S
 
 SERVING, CLIENT = "metrics", "front-proxy"

@@ -21,9 +21,9 @@ from hyperframe.frame import GoAwayFrame
 from modelplane.kube import http2, multiplexed
 from modelplane.kube.http2 import BODY_STARTED, HEADERS_STARTED
 from modelplane.kube.multiplexed import Multiplexed
-from modelplane.local import pki
-from modelplane.local.certificate_files import Pki
-from modelplane.local.pki import Identity
+from modelplane.local.kubernetes import pki
+from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.pki import Identity
 
 SERVER = Identity("server", "server", (), ("127.0.0.1", "localhost"))
 

@@ -1,8 +1,8 @@
 import pytest
 
 from modelplane.host.errors import LocalError
-from modelplane.local import binary
-from modelplane.local.go_toolchain import find_or_install, needed_version, version
+from modelplane.local.builds import binary
+from modelplane.local.builds.go_toolchain import find_or_install, needed_version, version
 
 
 def fake_go(path, says):

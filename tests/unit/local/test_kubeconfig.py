@@ -2,8 +2,8 @@ import base64
 
 import yaml
 
-from modelplane.local.certificate_files import Pki
-from modelplane.local.kubeconfig import Access, ensure, kubeconfig
+from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.kubeconfig import Access, ensure, kubeconfig
 
 
 def encoded(text):

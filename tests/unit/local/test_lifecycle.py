@@ -10,13 +10,13 @@ from click.testing import CliRunner
 from modelplane.cli.main import main
 from modelplane.host import folders
 from modelplane.host.errors import LocalError
-from modelplane.local import lifecycle, locks
 from modelplane.local.home import Home
+from modelplane.local.supervision import lifecycle, locks
 
 _HAS_ITS_TURN = """
 import sys, time
 from pathlib import Path
-from modelplane.local import lifecycle
+from modelplane.local.supervision import lifecycle
 from modelplane.local.home import Home
 with lifecycle.turn(Home(Path(sys.argv[1]))):
     print("turn", flush=True)

@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from modelplane.local import locks
+from modelplane.local.supervision import locks
 
 # Takes the lock, then becomes another program, as the supervisor's children do.
 _HOLD = """
 import os, sys
 from pathlib import Path
-from modelplane.local import locks
+from modelplane.local.supervision import locks
 taken = locks.take(Path(sys.argv[1]))
 if taken is not None:
     os.set_inheritable(taken, True)

@@ -3,9 +3,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
-from modelplane.local import pki
-from modelplane.local.certificate_files import Pki
-from modelplane.local.pki import Identity, ensure, identities
+from modelplane.local.kubernetes import pki
+from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.pki import Identity, ensure, identities
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 CLIENT = Identity("client", "someone", ("some-group",))

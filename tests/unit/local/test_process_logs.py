@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from modelplane.local.process_logs import lines, written_at
+from modelplane.local.supervision.process_logs import lines, written_at
 
 TOKYO = timezone(timedelta(hours=9))
 NOW = datetime(2027, 1, 1, 0, 30, tzinfo=TOKYO)

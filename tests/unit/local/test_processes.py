@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from modelplane.local.home import Home
-from modelplane.local.ports import OWNERS, Ports
-from modelplane.local.processes import CONTROL_PLANE, STANDBY, api_servers, supervisor_argv, table
+from modelplane.local.kubernetes.ports import OWNERS, Ports
 from modelplane.local.settings import Settings
+from modelplane.local.supervision.processes import CONTROL_PLANE, STANDBY, api_servers, supervisor_argv, table
 
 HOME = Home(Path("/home/of/fleet"))
 BINARY = Path("/binary")

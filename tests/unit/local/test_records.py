@@ -2,9 +2,9 @@ import errno
 
 import pytest
 
-from modelplane.local import records
 from modelplane.local.home import Home
-from modelplane.local.records import Record, State
+from modelplane.local.supervision import records
+from modelplane.local.supervision.records import Record, State
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from modelplane.local import spawn
 from modelplane.local.home import Home
-from modelplane.local.processes import Process
-from modelplane.local.readiness import Lived
+from modelplane.local.supervision import spawn
+from modelplane.local.supervision.processes import Process
+from modelplane.local.supervision.readiness import Lived
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def _require_none(options: Mapping[str, object]) -> None:
 def _show_process(
     home: Home, name: str, tail: int | None, since_s: int | None, *, follow: bool, previous: bool
 ) -> None:
-    from modelplane.local import process_logs
+    from modelplane.local.supervision import process_logs
 
     names = _process_names(home)
     if name not in names:
@@ -131,7 +131,7 @@ def _show_process(
 
 
 def _process_names(home: Home) -> list[str]:
-    from modelplane.local import process_status
+    from modelplane.local.supervision import process_status
 
     return [each.name for each in process_status.of(home)]
 

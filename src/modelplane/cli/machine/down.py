@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from modelplane.cli.options import home_option
-from modelplane.local import lifecycle
 from modelplane.local.home import home_directory
+from modelplane.local.supervision import lifecycle
 
 
 @click.command()

@@ -5,8 +5,8 @@ The check reads one file and one lock, and imports nothing heavy: every
 """
 
 from modelplane.cli.errors import UserError
-from modelplane.local import locks
 from modelplane.local.home import Home
+from modelplane.local.supervision import locks
 
 
 def require_fleet(home: Home) -> None:

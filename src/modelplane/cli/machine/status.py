@@ -14,7 +14,7 @@ from modelplane.cli.machine.running import require_fleet
 from modelplane.cli.options import home_option
 from modelplane.cli.tables import show
 from modelplane.local.home import Home, home_directory
-from modelplane.local.process_status import ProcessStatus
+from modelplane.local.supervision.process_status import ProcessStatus
 
 
 @click.command()
@@ -32,7 +32,8 @@ def status(home: Path | None, output: str) -> None:
 
     The exit status is 1 if a process that should run does not, or the fleet has another problem.
     """
-    from modelplane.local import disk_room, lifecycle, process_status, settings
+    from modelplane.local import disk_room, settings
+    from modelplane.local.supervision import lifecycle, process_status
 
     place = home_directory(home)
     require_fleet(place)

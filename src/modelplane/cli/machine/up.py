@@ -20,21 +20,14 @@ from modelplane.controllers.fleet_resources import known
 from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError, Unreachable
-from modelplane.local import (
-    binary,
-    bootstrap,
-    gateway_module,
-    lifecycle,
-    processes,
-    records,
-    served,
-    settings,
-    setup,
-)
+from modelplane.local import served, settings, setup
+from modelplane.local.builds import binary, gateway_module
 from modelplane.local.home import Home, home_directory
+from modelplane.local.kubernetes import bootstrap
 from modelplane.local.next_steps import next_steps
-from modelplane.local.records import Record
 from modelplane.local.settings import Choice, Settings
+from modelplane.local.supervision import lifecycle, processes, records
+from modelplane.local.supervision.records import Record
 
 _LOADING_S = 60.0
 _AGAIN_S = 1.0

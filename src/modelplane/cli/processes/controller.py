@@ -185,7 +185,7 @@ def _helm(folder: Path | None) -> "Program":
 
     from modelplane.controllers.helm.process import Program
     from modelplane.host.errors import LocalError
-    from modelplane.local import binary
+    from modelplane.local.builds import binary
 
     try:
         built = binary.find()
@@ -200,7 +200,7 @@ def _helm(folder: Path | None) -> "Program":
 def _without_module() -> str:
     """Return why the gateway's pods have no module, as far as their image, which is also this one, tells."""
     from modelplane.host.errors import LocalError
-    from modelplane.local import gateway_module
+    from modelplane.local.builds import gateway_module
 
     try:
         found = gateway_module.find()

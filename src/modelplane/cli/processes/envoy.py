@@ -26,7 +26,7 @@ def envoy(directory: Path, address: str, port: int | None, memory_bytes: int, ch
     from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
     from modelplane.gateway.table import Front, Listener
     from modelplane.host.addresses import is_loopback
-    from modelplane.local import gateway_module
+    from modelplane.local.builds import gateway_module
     from modelplane.proxy import admin, bootstrap, module
     from modelplane.proxy.interface import FLEET_LISTENER
     from modelplane.proxy.usage_files import USAGE_LOG

@@ -13,7 +13,8 @@ from modelplane.local.home import Home
 @click.option("--process", "only", multiple=True, metavar="NAME", help="Only these processes.")
 def supervise(home: Path, binary: Path, only: tuple[str, ...]) -> None:
     """Supervise the fleet of a home, or stand by while another supervisor does."""
-    from modelplane.local import processes, settings, supervisor
+    from modelplane.local import settings
+    from modelplane.local.supervision import processes, supervisor
 
     place = Home(home)
     chosen = settings.load(place)

@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from modelplane.host import certificate_authority
 from modelplane.host.private_files import write_private
-from modelplane.local.certificate_files import AUTHORITY, Pki
+from modelplane.local.kubernetes.certificate_files import AUTHORITY, Pki
 
 _LIFETIME = timedelta(days=1825)
 _RENEW_BEFORE = timedelta(days=30)

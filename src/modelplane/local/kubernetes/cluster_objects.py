@@ -15,8 +15,8 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.device import DiscoveredDevice
 from modelplane.kubelet.volumes import storage_class
-from modelplane.local import permissions, workload_policy
-from modelplane.local.applying import apply_in_order, apply_together, until_established
+from modelplane.local.kubernetes import permissions, workload_policy
+from modelplane.local.kubernetes.applying import apply_in_order, apply_together, until_established
 
 # The one in C is ten times as fast, and not in every build of the library.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from modelplane.host.private_files import write_private
-from modelplane.local.certificate_files import Pki
+from modelplane.local.kubernetes.certificate_files import Pki
 
 
 @dataclass(frozen=True, slots=True)

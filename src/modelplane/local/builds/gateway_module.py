@@ -13,8 +13,8 @@ from pathlib import Path
 
 import modelplane
 from modelplane.host.errors import LocalError
-from modelplane.local import build_cache
-from modelplane.local.build import Progress, Report
+from modelplane.local.builds import build_cache
+from modelplane.local.builds.build import Progress, Report
 
 ENVIRONMENT_VARIABLE = "MODELPLANE_GATEWAY_MODULE"
 """Environment variable with the path of a library built elsewhere, which is used as is."""

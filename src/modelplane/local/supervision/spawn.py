@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from modelplane.host import descriptors
-from modelplane.local import locks
 from modelplane.local.home import Home
-from modelplane.local.processes import Process
+from modelplane.local.supervision import locks
+from modelplane.local.supervision.processes import Process
 
 _LOG_BYTES = 10 * 1024 * 1024
 _HANDLED = (signal.SIGTERM, signal.SIGINT)

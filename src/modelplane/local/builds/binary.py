@@ -10,8 +10,8 @@ from pathlib import Path
 
 import modelplane
 from modelplane.host.errors import LocalError
-from modelplane.local import build, build_cache, go_toolchain
-from modelplane.local.build import Progress, Report
+from modelplane.local.builds import build, build_cache, go_toolchain
+from modelplane.local.builds.build import Progress, Report
 
 ENVIRONMENT_VARIABLE = "MODELPLANE_KUBERNETES_BINARY"
 """Environment variable with the path of a binary built elsewhere, which is used as is."""

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.local import lifecycle, locks, processes, records, settings
+from modelplane.local import settings
 from modelplane.local.home import Home
-from modelplane.local.processes import LEADER
-from modelplane.local.records import State
+from modelplane.local.supervision import lifecycle, locks, processes, records
+from modelplane.local.supervision.processes import LEADER
+from modelplane.local.supervision.records import State
 
 _ALIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
 

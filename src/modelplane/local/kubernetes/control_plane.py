@@ -15,9 +15,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.local.certificate_files import Pki
 from modelplane.local.home import Home
-from modelplane.local.ports import Ports
+from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.ports import Ports
 from modelplane.local.settings import Settings
 
 NODE = "local"

@@ -15,11 +15,13 @@ from pathlib import Path
 
 from modelplane.host import descriptors, folders
 from modelplane.host.errors import LocalError
-from modelplane.local import locks, ports, records, settings
+from modelplane.local import settings
 from modelplane.local.home import Home
-from modelplane.local.processes import LEADER, STANDBY, supervisor_argv, table
-from modelplane.local.records import Record, State
-from modelplane.local.supervisor import Supervisor
+from modelplane.local.kubernetes import ports
+from modelplane.local.supervision import locks, records
+from modelplane.local.supervision.processes import LEADER, STANDBY, supervisor_argv, table
+from modelplane.local.supervision.records import Record, State
+from modelplane.local.supervision.supervisor import Supervisor
 
 _START_S = 10.0
 _POLL_S = 0.05

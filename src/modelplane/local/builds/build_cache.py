@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from modelplane.host.errors import LocalError
-from modelplane.local.build import Progress, Report
+from modelplane.local.builds.build import Progress, Report
 
 
 def folder() -> Path:

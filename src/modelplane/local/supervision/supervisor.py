@@ -18,10 +18,11 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from modelplane.local import back_off, locks, ports, records, spawn
 from modelplane.local.home import Home
-from modelplane.local.processes import LEADER, STANDBY, Process
-from modelplane.local.records import Record, State
+from modelplane.local.kubernetes import ports
+from modelplane.local.supervision import back_off, locks, records, spawn
+from modelplane.local.supervision.processes import LEADER, STANDBY, Process
+from modelplane.local.supervision.records import Record, State
 
 _PROBE_EVERY_S = 0.05
 _ALIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from modelplane.host.errors import LocalError
-from modelplane.local import go_toolchain
+from modelplane.local.builds import go_toolchain
 
 VERSION = "v1.35.4"
 """The Kubernetes that ``kubernetes/go.mod`` requires, which the binary reports as its own."""

@@ -28,12 +28,12 @@ from modelplane.kube.resources import Object, Resource
 from modelplane.kubelet.devices.device import CPU_DRIVER, DiscoveredDevice
 from modelplane.kubelet.devices.discovery import Share, discover
 from modelplane.kubelet.volumes.storage_class import STORAGE_CLASS
-from modelplane.local import cluster_objects, permissions
-from modelplane.local.applying import all_of, apply_in_order, apply_together, until_established
-from modelplane.local.control_plane import ControlPlane, clusters, control_planes
 from modelplane.local.home import Home
-from modelplane.local.processes import POOL
+from modelplane.local.kubernetes import cluster_objects, permissions
+from modelplane.local.kubernetes.applying import all_of, apply_in_order, apply_together, until_established
+from modelplane.local.kubernetes.control_plane import ControlPlane, clusters, control_planes
 from modelplane.local.settings import Settings
+from modelplane.local.supervision.processes import POOL
 
 _READY_S = 60.0
 

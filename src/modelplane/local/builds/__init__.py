@@ -1,0 +1,1 @@
+"""Programs that are found on this machine, or built for it."""

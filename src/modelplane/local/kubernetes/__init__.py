@@ -1,0 +1,1 @@
+"""Control planes of this machine: their programs, identities and first objects."""

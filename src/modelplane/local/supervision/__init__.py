@@ -1,0 +1,1 @@
+"""Supervision: the processes of a fleet, started, watched and recorded."""
