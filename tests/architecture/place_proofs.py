@@ -22,7 +22,7 @@ from modelplane.controllers.clusters.watches import child_kinds
 from modelplane.controllers.manager import Manager
 from modelplane.crossplane.package.clouds import CLOUDS
 from modelplane.install import inference_cluster
-from modelplane.install.permissions import on_control_plane
+from modelplane.install.permissions.identity_permissions import on_control_plane
 from modelplane.kubelet.engines.launchers import CannotLaunch, check
 from support.replicas import composed, engine, member, replica
 

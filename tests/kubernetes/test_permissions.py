@@ -24,12 +24,13 @@ from modelplane.compose.readiness import condition_of, is_true
 from modelplane.compose.workload_kinds import OF_STACKS, Place, rows
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import of_row
-from modelplane.install import gateway_permissions, inference_cluster, permissions
+from modelplane.install import inference_cluster
 from modelplane.install.identity import CONTROLLER, GATEWAY
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
-from modelplane.install.permissions import INFERENCE_CLUSTER
-from modelplane.install.roles import Rule
+from modelplane.install.permissions import gateway_permissions, identity_permissions
+from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
+from modelplane.install.permissions.roles import Rule
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
@@ -352,7 +353,7 @@ def _object(api_version: str, kind: str, name: str, namespace: str = "") -> Obje
 def test_nothing_that_was_asked_for_is_refused(everything_asked: tuple[Asked, ...]) -> None:
     refused = {each for each in everything_asked if each.code == 403}
     # The access to copies is given back with the last of them, while a list of others may be on its way.
-    copied = {plural for rule in permissions.copies() for plural in rule.resources}
+    copied = {plural for rule in identity_permissions.copies() for plural in rule.resources}
     given_back = {
         each
         for each in refused
@@ -365,16 +366,16 @@ def test_nothing_that_was_asked_for_is_refused(everything_asked: tuple[Asked, ..
 
 EVERYWHERE = "everywhere"
 GRANTED = [
-    *((CONTROLLER, EVERYWHERE, rule) for rule in permissions.on_control_plane()),
-    *((CONTROLLER, TEAM, rule) for rule in permissions.TEAMS),
-    *((CONTROLLER, SYSTEM_NAMESPACE, rule) for rule in permissions.SYSTEM),
+    *((CONTROLLER, EVERYWHERE, rule) for rule in identity_permissions.on_control_plane()),
+    *((CONTROLLER, TEAM, rule) for rule in identity_permissions.TEAMS),
+    *((CONTROLLER, SYSTEM_NAMESPACE, rule) for rule in identity_permissions.SYSTEM),
     *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in gateway_permissions.COMPANION),
     *((GATEWAY, GATEWAY_NAMESPACE, rule) for rule in gateway_permissions.COMPANION_PRIVATE),
     *((CONTROLLER, GATEWAY_NAMESPACE, rule) for rule in gateway_permissions.PUBLISHER),
-    *((INFERENCE_CLUSTER, EVERYWHERE, rule) for rule in permissions.on_cluster()),
-    *((INFERENCE_CLUSTER, SYSTEM_NAMESPACE, rule) for rule in permissions.OWN_TOKEN),
-    (INFERENCE_CLUSTER, EVERYWHERE, permissions.BIND_COPIES),
-    *((INFERENCE_CLUSTER, TEAM, rule) for rule in permissions.copies()),
+    *((INFERENCE_CLUSTER, EVERYWHERE, rule) for rule in identity_permissions.on_cluster()),
+    *((INFERENCE_CLUSTER, SYSTEM_NAMESPACE, rule) for rule in identity_permissions.OWN_TOKEN),
+    (INFERENCE_CLUSTER, EVERYWHERE, identity_permissions.BIND_COPIES),
+    *((INFERENCE_CLUSTER, TEAM, rule) for rule in identity_permissions.copies()),
 ]
 """Who may do what, and in which namespace that was to be seen."""
 

@@ -15,8 +15,14 @@ import yaml
 
 from modelplane.controllers import fleet_resources
 from modelplane.install import inference_cluster
-from modelplane.install.permissions import BIND_COPIES, INFERENCE_CLUSTER, OWN_TOKEN, copies, on_cluster
-from modelplane.install.roles import Role, account
+from modelplane.install.permissions.identity_permissions import (
+    BIND_COPIES,
+    INFERENCE_CLUSTER,
+    OWN_TOKEN,
+    copies,
+    on_cluster,
+)
+from modelplane.install.permissions.roles import Role, account
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object

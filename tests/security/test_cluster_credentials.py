@@ -21,7 +21,7 @@ from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.clusters.tokens.credentials import Credentials
 from modelplane.controllers.runnable import run_all
 from modelplane.install import inference_cluster
-from modelplane.install.permissions import INFERENCE_CLUSTER
+from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

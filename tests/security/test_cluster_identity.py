@@ -20,8 +20,9 @@ from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER
 from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS, policies
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.copy_access import CopyAccess
-from modelplane.install import admission, inference_cluster
-from modelplane.install.permissions import INFERENCE_CLUSTER
+from modelplane.install import inference_cluster
+from modelplane.install.admission import policies as admission
+from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from support.attacked import eventually

@@ -7,7 +7,7 @@ from modelplane.backup.archive import Damaged, Reader, Reference
 from modelplane.backup.contents import Content, contents
 from modelplane.backup.objects import Entry, Identity, entry_of, is_restored
 from modelplane.backup.planning import Plan
-from modelplane.install.refusals import Refused
+from modelplane.install.steps.refusals import Refused
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import key_of

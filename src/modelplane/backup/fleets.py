@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.kinds import COMPOSED
-from modelplane.install.refusals import Refused
+from modelplane.install.steps.refusals import Refused
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object

@@ -11,8 +11,8 @@ from typing import Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.controllers.election.leader import LEASE, STANDARD
-from modelplane.install.refusals import Refused
-from modelplane.install.waiting import Report
+from modelplane.install.steps.refusals import Refused
+from modelplane.install.steps.waiting import Report
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object

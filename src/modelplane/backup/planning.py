@@ -10,7 +10,7 @@ from modelplane.backup.ordering import Group, groups
 from modelplane.backup.references import CONFIG_MAP, SECRET, can_exist
 from modelplane.backup.sealing import Seal
 from modelplane.cel.value_types.semver import SemverError, parse
-from modelplane.install.refusals import Refused
+from modelplane.install.steps.refusals import Refused
 
 _KINDS = (SECRET, CONFIG_MAP)
 

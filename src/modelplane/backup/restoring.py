@@ -25,8 +25,8 @@ from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.children.ownership import contains
 from modelplane.install.definitions import definitions
-from modelplane.install.refusals import Refused
-from modelplane.install.waiting import Deadline, Report
+from modelplane.install.steps.refusals import Refused
+from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import NAMESPACES, Object, Resource

@@ -19,8 +19,8 @@ from modelplane.backup.fleets import installed
 from modelplane.backup.references import SECRET, Named, named_by
 from modelplane.backup.sealing import Seal, new_salt
 from modelplane.compose.cluster.cluster_namespace import is_ours
-from modelplane.install.refusals import Refused
-from modelplane.install.waiting import Report
+from modelplane.install.steps.refusals import Refused
+from modelplane.install.steps.waiting import Report
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import key_of

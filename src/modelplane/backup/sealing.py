@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from modelplane.install.refusals import Refused
+from modelplane.install.steps.refusals import Refused
 
 if TYPE_CHECKING:
     from modelplane.backup.archive import Reference

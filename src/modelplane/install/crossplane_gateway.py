@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from modelplane.api.meta import GATEWAY_NAMESPACE, GROUP, SYSTEM_NAMESPACE
 from modelplane.compose.gateway import envoy_pods
-from modelplane.install import controller, gateway, gateway_permissions, network, pods
+from modelplane.install import controller, gateway, network, pods
 from modelplane.install.identity import CONTROLLER, GATEWAY, PART_OF, labels, namespace
 from modelplane.install.options import Options
-from modelplane.install.roles import Role, Rule, account
+from modelplane.install.permissions import gateway_permissions
+from modelplane.install.permissions.roles import Role, Rule, account
 from modelplane.kube.resources import Object
 
 PUBLISHER: Final = "modelplane-gateway-controller"

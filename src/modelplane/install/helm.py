@@ -16,10 +16,11 @@ import yaml
 from modelplane import __version__
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.definition_owner import GUIDE
-from modelplane.install import controller, gateway, monitoring, network, permissions, pods
+from modelplane.install import controller, gateway, monitoring, network, pods
 from modelplane.install.definitions import definitions
 from modelplane.install.identity import CONTROLLER, GATEWAY, namespace
 from modelplane.install.options import Options, ServiceType
+from modelplane.install.permissions import identity_permissions
 from modelplane.kube.resources import Object
 
 _DEFAULTS = Options()
@@ -199,9 +200,9 @@ _CHECKS = """\
 
 def _permissions() -> str:
     """Return the roles: objects that models name are read in all namespaces, or in the listed ones."""
-    everywhere = permissions.installed(())
-    there = [each for each in permissions.installed(("<<. | quote>>",)) if each not in everywhere]
-    elsewhere = [each for each in everywhere if each not in permissions.installed(("any",))]
+    everywhere = identity_permissions.installed(())
+    there = [each for each in identity_permissions.installed(("<<. | quote>>",)) if each not in everywhere]
+    elsewhere = [each for each in everywhere if each not in identity_permissions.installed(("any",))]
     always = [each for each in everywhere if each not in elsewhere]
     return "".join(
         (

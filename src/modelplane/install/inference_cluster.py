@@ -7,10 +7,10 @@ of the control plane.
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose import copy_access
 from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
-from modelplane.install.admission import LABELS, policies
+from modelplane.install.admission.policies import LABELS, policies
 from modelplane.install.identity import namespace
 from modelplane.install.options import CREDENTIAL_LIFETIME
-from modelplane.install.permissions import (
+from modelplane.install.permissions.identity_permissions import (
     BIND_COPIES,
     INFERENCE_CLUSTER,
     OWN_TOKEN,
@@ -18,7 +18,7 @@ from modelplane.install.permissions import (
     for_crossplane,
     on_cluster,
 )
-from modelplane.install.roles import RBAC, Role, account
+from modelplane.install.permissions.roles import RBAC, Role, account
 from modelplane.kube.resources import Object
 
 

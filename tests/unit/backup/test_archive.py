@@ -11,7 +11,7 @@ import pytest
 
 from modelplane.backup import planning
 from modelplane.backup.archive import FORMAT, MOST_BYTES, NAME, Damaged, Header, Reference, opened, written
-from modelplane.install.refusals import Refused
+from modelplane.install.steps.refusals import Refused
 
 HEADER = Header(
     name=NAME, format=FORMAT, modelplane="0.6.0", time="2026-01-01T00:00:00Z", resource_version="7"

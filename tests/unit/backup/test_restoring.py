@@ -16,8 +16,8 @@ from modelplane.backup.objects import Entry
 from modelplane.backup.restoring import Restored, Restorer
 from modelplane.backup.saving import Saver
 from modelplane.controllers.election.leader import LEASE
-from modelplane.install.refusals import Refused
-from modelplane.install.waiting import Deadline
+from modelplane.install.steps.refusals import Refused
+from modelplane.install.steps.waiting import Deadline
 from modelplane.kube import errors
 from support.stored_fleet import item
 from support.storing_server import StoringServer

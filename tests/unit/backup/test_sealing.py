@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.backup.archive import Reference
 from modelplane.backup.sealing import Seal, new_salt, passphrase_of
-from modelplane.install.refusals import Refused
+from modelplane.install.steps.refusals import Refused
 
 PASSPHRASE = b"correct horse battery staple"
 ONE = Reference(kind="Secret", namespace="ml", name="one")

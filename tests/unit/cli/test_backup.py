@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from modelplane.cli.main import main
 from modelplane.compose.kinds import COMPOSED
-from modelplane.install import connection
+from modelplane.install.steps import connection
 from modelplane.local.home import Home
 from support.storing_server import StoringServer
 

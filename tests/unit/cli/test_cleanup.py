@@ -7,8 +7,8 @@ import pytest
 from modelplane.cli.inference_clusters import ClusterUnreachable
 from modelplane.cli.operate.leftovers import OBJECTS, Cleaner
 from modelplane.crossplane.function.companions import provider_config_name
-from modelplane.install.refusals import Refused
-from modelplane.install.waiting import Deadline, NotInTime
+from modelplane.install.steps.refusals import Refused
+from modelplane.install.steps.waiting import Deadline, NotInTime
 from modelplane.kube import errors
 from modelplane.kube.client import ObjectList
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from modelplane.api import labels
 from modelplane.cli.main import main
 from modelplane.cli.operate import cordons
-from modelplane.install import connection
+from modelplane.install.steps import connection
 from modelplane.kube.list_watch import ObjectList
 from support.manifests import CLASS, DEPLOYMENT, cluster
 from support.output_schemas import parsed

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from modelplane.checkpoints.checkpoint import Checkpoint
 from modelplane.cli.main import main
 from modelplane.cli.models import deploy, model_argument
-from modelplane.install import connection
+from modelplane.install.steps import connection
 from modelplane.kube.errors import Conflict, NotFound
 from modelplane.kube.list_watch import ObjectList
 from modelplane.offline.plan.fleet import assemble

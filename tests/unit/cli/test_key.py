@@ -15,7 +15,7 @@ from modelplane.api.model_key import KeyHash
 from modelplane.api.rejected import Rejected
 from modelplane.cli.main import main
 from modelplane.cli.models.new_keys import hashed, is_valid, new_key, rotated
-from modelplane.install import connection
+from modelplane.install.steps import connection
 from modelplane.kube.errors import Conflict
 from modelplane.kube.list_watch import ObjectList
 

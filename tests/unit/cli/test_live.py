@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.live import Live, why
-from modelplane.install import connection
+from modelplane.install.steps import connection
 from modelplane.kube import errors
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from modelplane.api import labels
 from modelplane.cli.main import main
-from modelplane.install import connection
+from modelplane.install.steps import connection
 from modelplane.kube import timestamps
 from modelplane.kube.errors import Conflict
 from modelplane.kube.list_watch import ObjectList

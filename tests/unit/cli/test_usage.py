@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from modelplane.cli.live import Live
 from modelplane.cli.main import main
-from modelplane.install import connection
+from modelplane.install.steps import connection
 from modelplane.kube.errors import Forbidden, NotFound
 from modelplane.kube.list_watch import ObjectList
 from modelplane.local.home import Home

@@ -1,10 +1,10 @@
 import pytest
 
 from modelplane import __version__
-from modelplane.install.applying import left_behind
-from modelplane.install.found import Found
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
+from modelplane.install.steps.applying import left_behind
+from modelplane.install.steps.found import Found
 
 WANTED = manifests(Options())
 

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.install.availability import problem
+from modelplane.install.steps.availability import problem
 
 
 def deployment(updated=2, available=2, total=None, seen=1, conditions=()):

@@ -2,8 +2,8 @@ import pytest
 
 from modelplane import __version__
 from modelplane.install.definitions import definitions
-from modelplane.install.found import Found
-from modelplane.install.refusals import of_another_tool, of_install, of_objects
+from modelplane.install.steps.found import Found
+from modelplane.install.steps.refusals import of_another_tool, of_install, of_objects
 
 
 def deployment(version=__version__, manager="modelplane", name="modelplane-controller"):

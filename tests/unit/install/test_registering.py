@@ -14,12 +14,12 @@ import yaml
 from modelplane.api import labels
 from modelplane.catalogue.files import catalogue
 from modelplane.controllers import fleet_resources
-from modelplane.install.refusals import Refused
 from modelplane.install.registration.credentials import Address
 from modelplane.install.registration.observed import Node, Observed, Published
 from modelplane.install.registration.proposal import Choices, Proposal, propose
 from modelplane.install.registration.registering import Registration, Sides
-from modelplane.install.waiting import Deadline, NotInTime
+from modelplane.install.steps.refusals import Refused
+from modelplane.install.steps.waiting import Deadline, NotInTime
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError
 from support.tokens import token

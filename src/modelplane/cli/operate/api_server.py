@@ -12,7 +12,7 @@ import click
 from modelplane.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from modelplane.install.waiting import Deadline, Report
+    from modelplane.install.steps.waiting import Deadline, Report
     from modelplane.kube.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,9 +61,9 @@ def work(server: Server, do: "Callable[[Client, Report, Deadline], Awaitable[Non
     """Do something on an API server, with a line for each step; raise its errors as ``UserError``."""
     import asyncio
 
-    from modelplane.install.connection import NoCluster, connect
-    from modelplane.install.refusals import Refused
-    from modelplane.install.waiting import Deadline, NotInTime
+    from modelplane.install.steps.connection import NoCluster, connect
+    from modelplane.install.steps.refusals import Refused
+    from modelplane.install.steps.waiting import Deadline, NotInTime
     from modelplane.kube.errors import KubernetesError
 
     begun = time.monotonic()

@@ -8,7 +8,7 @@ from modelplane.cli.errors import FAILED
 from modelplane.cli.operate.api_server import Server, api_server_options, work
 
 if TYPE_CHECKING:
-    from modelplane.install.waiting import Deadline, Report
+    from modelplane.install.steps.waiting import Deadline, Report
     from modelplane.kube.client import Client
 
 

@@ -15,7 +15,7 @@ from modelplane.cli.operate.credential_lifetime import credential_lifetime_optio
 if TYPE_CHECKING:
     from modelplane.install.registration.credentials import Address
     from modelplane.install.registration.proposal import Choices, Proposal
-    from modelplane.install.waiting import Deadline, Report
+    from modelplane.install.steps.waiting import Deadline, Report
     from modelplane.kube.client import Client
 
 

@@ -127,7 +127,7 @@ async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
     """Wait for the end of a drain, with a line for each step; return what is left in the end."""
     from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
     from modelplane.compose.readiness import condition_of, observed_generation
-    from modelplane.install.waiting import Deadline, NotInTime
+    from modelplane.install.steps.waiting import Deadline, NotInTime
 
     name, generation = tainted["metadata"]["name"], tainted["metadata"]["generation"]
     told = ""

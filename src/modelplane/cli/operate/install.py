@@ -13,7 +13,7 @@ from modelplane.cli.operate.image_digests import pinned
 
 if TYPE_CHECKING:
     from modelplane.install.options import Options
-    from modelplane.install.waiting import Deadline, Report
+    from modelplane.install.steps.waiting import Deadline, Report
     from modelplane.kube.client import Client
     from modelplane.kube.resources import Object
 
@@ -140,7 +140,7 @@ def install(
         options = _options(**chosen)
 
         async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
-            from modelplane.install.applying import Installer
+            from modelplane.install.steps.applying import Installer
 
             installer = Installer(client, report, deadline, dry_run=dry_run == "server")
             await installer.install(options, upgrade=upgrade, check=_problems)

@@ -21,8 +21,8 @@ from modelplane.controllers.fleet_resources import resource_of
 from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.companions import provider_config_name
 from modelplane.crossplane.function.economy import PROVIDERS_FINALIZER
-from modelplane.install.refusals import Refused
-from modelplane.install.waiting import Deadline
+from modelplane.install.steps.refusals import Refused
+from modelplane.install.steps.waiting import Deadline
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource

@@ -40,8 +40,8 @@ def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_
     from modelplane.backup.restoring import Restorer
     from modelplane.backup.sealing import passphrase_of
     from modelplane.cli.tables import printable
-    from modelplane.install.refusals import Refused
-    from modelplane.install.waiting import Deadline, NotInTime
+    from modelplane.install.steps.refusals import Refused
+    from modelplane.install.steps.waiting import Deadline, NotInTime
 
     if live.local_home() is not None:
         raise UserError(_LOCAL)

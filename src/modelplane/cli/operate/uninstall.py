@@ -7,7 +7,7 @@ import click
 from modelplane.cli.operate.api_server import Server, api_server_options, work
 
 if TYPE_CHECKING:
-    from modelplane.install.waiting import Deadline, Report
+    from modelplane.install.steps.waiting import Deadline, Report
     from modelplane.kube.client import Client
 
 
@@ -25,7 +25,7 @@ def uninstall(*, delete_models: bool, server: Server) -> None:
     """
 
     async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
-        from modelplane.install.removing import Uninstaller
+        from modelplane.install.steps.removing import Uninstaller
 
         await Uninstaller(client, report, deadline).uninstall(delete_models=delete_models)
 

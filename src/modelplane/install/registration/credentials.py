@@ -15,7 +15,7 @@ import yaml
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.cluster.cluster_kubeconfig import subject_of
-from modelplane.install.refusals import Refused
+from modelplane.install.steps.refusals import Refused
 from modelplane.kube import errors, kubeconfig_secret
 from modelplane.kube.client import Client
 from modelplane.kube.resources import NAMESPACES, Object

@@ -7,9 +7,15 @@ from modelplane.api.listing import listing, number_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose import copy_access
 from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
-from modelplane.install.permissions import BIND_COPIES, INFERENCE_CLUSTER, OWN_TOKEN, copies, on_cluster
+from modelplane.install.permissions.identity_permissions import (
+    BIND_COPIES,
+    INFERENCE_CLUSTER,
+    OWN_TOKEN,
+    copies,
+    on_cluster,
+)
+from modelplane.install.permissions.roles import Rule
 from modelplane.install.registration.proposal import Proposal, secret
-from modelplane.install.roles import Rule
 from modelplane.kube.resources import Object
 
 

@@ -18,9 +18,7 @@ from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers import fleet_resources
-from modelplane.install.outcomes import OUTCOMES, apply
-from modelplane.install.permissions import INFERENCE_CLUSTER
-from modelplane.install.refusals import Refused
+from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.install.registration.credentials import (
     KEY,
     Address,
@@ -30,7 +28,9 @@ from modelplane.install.registration.credentials import (
     stored,
 )
 from modelplane.install.registration.proposal import Proposal, gained, kept, secret
-from modelplane.install.waiting import Deadline, Report
+from modelplane.install.steps.outcomes import OUTCOMES, apply
+from modelplane.install.steps.refusals import Refused
+from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.kubeconfig_secret import token_of

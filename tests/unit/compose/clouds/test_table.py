@@ -19,7 +19,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import ROWS, Place
 from modelplane.compose.workload_readiness import Finished
 from modelplane.crossplane.package.clouds import CLOUDS
-from modelplane.install.permissions import on_control_plane
+from modelplane.install.permissions.identity_permissions import on_control_plane
 
 PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "clouds.md").read_text(encoding="utf-8")
 every_cloud = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.source)

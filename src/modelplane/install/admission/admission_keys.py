@@ -10,8 +10,8 @@ from typing import Final
 from modelplane.api import labels
 from modelplane.api.fields.pods.pod_keys import ACCEPTED_KEYS, ACCEPTED_PREFIXES
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.install.admission_forms import Validation, literal
-from modelplane.install.admission_pods import TEMPLATES
+from modelplane.install.admission.admission_forms import Validation, literal
+from modelplane.install.admission.admission_pods import TEMPLATES
 from modelplane.kube.resources import Object
 
 ALLOWED_KEYS: Final = "allow.modelplane.ai/keys"

@@ -5,7 +5,7 @@ from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP
 from modelplane.api.model_key import ModelKey
 from modelplane.compose.kinds import COMPOSED
 from modelplane.install.identity import labels
-from modelplane.install.roles import RBAC, Role, Rule
+from modelplane.install.permissions.roles import RBAC, Role, Rule
 from modelplane.kube.resources import Object
 
 _READ = ("get", "list", "watch")

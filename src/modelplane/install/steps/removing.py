@@ -16,12 +16,12 @@ from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.election.leader import LEASE
 from modelplane.controllers.fleet_resources import resource_of
-from modelplane.install import refusals
 from modelplane.install.crossplane_gateway import PUBLISHER
-from modelplane.install.found import PARTS, Found, look, metadata_of
 from modelplane.install.identity import CONTROLLER, INSTALLATION, PART_OF
-from modelplane.install.refusals import Refused
-from modelplane.install.waiting import Deadline, Report
+from modelplane.install.steps import refusals
+from modelplane.install.steps.found import PARTS, Found, look, metadata_of
+from modelplane.install.steps.refusals import Refused
+from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import key_of

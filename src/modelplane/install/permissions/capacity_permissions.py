@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from modelplane.install.roles import Rule
+from modelplane.install.permissions.roles import Rule
 
 _WHY = (
     "What new replicas may use of the declared capacity: nodes that are ready, devices that are published "

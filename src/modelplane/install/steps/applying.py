@@ -14,14 +14,14 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.fleet_resources import resource_of, resource_of_kind
-from modelplane.install import availability, refusals
-from modelplane.install.found import Found, identity, look
 from modelplane.install.identity import VERSION
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
-from modelplane.install.outcomes import OUTCOMES, apply
-from modelplane.install.refusals import Check, Refused
-from modelplane.install.waiting import Deadline, Report
+from modelplane.install.steps import availability, refusals
+from modelplane.install.steps.found import Found, identity, look
+from modelplane.install.steps.outcomes import OUTCOMES, apply
+from modelplane.install.steps.refusals import Check, Refused
+from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import key_of

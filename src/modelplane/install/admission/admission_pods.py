@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from modelplane.install.admission_fields import CONTAINER, POD
-from modelplane.install.admission_forms import Validation, fields
+from modelplane.install.admission.admission_fields import CONTAINER, POD
+from modelplane.install.admission.admission_forms import Validation, fields
 
 _VOLUMES = ("configMap", "emptyDir", "persistentVolumeClaim")
 """Kinds of volumes of the pods that Modelplane composes."""

@@ -10,8 +10,8 @@ from modelplane.api.listing import listing
 from modelplane.cel.value_types.semver import SemverError, parse
 from modelplane.compose.definition_owner import owned_by_other
 from modelplane.install.definitions import definitions
-from modelplane.install.found import Found
 from modelplane.install.identity import MANAGER
+from modelplane.install.steps.found import Found
 from modelplane.kube.resources import Object
 
 _MOST_PROBLEMS = 10

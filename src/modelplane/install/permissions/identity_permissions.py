@@ -16,9 +16,9 @@ from modelplane.compose.cluster.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.replica.backends.endpoint_picker import EXTENSIONS
 from modelplane.compose.workload_kinds import Place
-from modelplane.install import capacity_permissions, gateway_permissions, people_permissions
 from modelplane.install.identity import CONTROLLER, labels
-from modelplane.install.roles import RBAC, Role, Rule, account
+from modelplane.install.permissions import capacity_permissions, gateway_permissions, people_permissions
+from modelplane.install.permissions.roles import RBAC, Role, Rule, account
 from modelplane.kube.resources import Object
 
 _ESCALATION = "RBAC escalation prevention: the grantor must hold the permission"

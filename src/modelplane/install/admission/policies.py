@@ -21,12 +21,12 @@ from modelplane.compose.serving_stack.mutual_tls import POLICY
 from modelplane.compose.serving_stack.table import CRITICAL_PODS
 from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS
 from modelplane.compose.workload_kinds import NIC_CLUSTER_POLICY, Place
-from modelplane.install.admission_fields import CARDS, GATEWAYS, ROOTS, SPECS, STORAGE_CLASS
-from modelplane.install.admission_forms import ANY, Form, Validation, fields, literal
-from modelplane.install.admission_keys import KEY_VARIABLES, KEYS, PARAMETER, PARAMETER_KIND
-from modelplane.install.admission_pods import PODS, TEMPLATES
+from modelplane.install.admission.admission_fields import CARDS, GATEWAYS, ROOTS, SPECS, STORAGE_CLASS
+from modelplane.install.admission.admission_forms import ANY, Form, Validation, fields, literal
+from modelplane.install.admission.admission_keys import KEY_VARIABLES, KEYS, PARAMETER, PARAMETER_KIND
+from modelplane.install.admission.admission_pods import PODS, TEMPLATES
 from modelplane.install.identity import MANAGED_BY, MANAGER, PART_OF
-from modelplane.install.permissions import INFERENCE_CLUSTER
+from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube.resources import Object
 
 _API = "admissionregistration.k8s.io/v1"

@@ -1,0 +1,1 @@
+"""Permissions of each identity (Kubernetes RBAC)."""
