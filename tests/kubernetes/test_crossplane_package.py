@@ -25,9 +25,9 @@ from modelplane.controllers import fleet_resources
 from modelplane.crossplane.package.addresses import Registry
 from modelplane.crossplane.package.building import build
 from modelplane.crossplane.package.contents import configuration, function
+from modelplane.crossplane.package.images.reading import stored_image
 from modelplane.crossplane.package.installation import installation
 from modelplane.crossplane.package.prerequisites import prerequisites
-from modelplane.crossplane.package.reading import stored_image
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object, Resource

@@ -1,9 +1,9 @@
 """A small image in place of a Python with everything, for packages of tests."""
 
 from modelplane.crossplane.package.addresses import Version
-from modelplane.crossplane.package.blobs import Blobs
-from modelplane.crossplane.package.entries import File
-from modelplane.crossplane.package.oci import Image, Platform
+from modelplane.crossplane.package.images.blobs import Blobs
+from modelplane.crossplane.package.images.entries import File
+from modelplane.crossplane.package.images.oci import Image, Platform
 
 VERSION = Version("1.2.3")
 

@@ -18,7 +18,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "commands.md").read_t
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     """Run a command of the group, with a small runtime in place of this Python."""
-    monkeypatch.setattr("modelplane.crossplane.package.runtime.from_this_python", small_runtime)
+    monkeypatch.setattr("modelplane.crossplane.package.python.runtime.from_this_python", small_runtime)
     monkeypatch.chdir(tmp_path)
     return lambda *arguments: CliRunner().invoke(main, ["package", *arguments])
 

@@ -14,9 +14,9 @@ from modelplane.cli.files import output_option
 from modelplane.cli.options import ListedArgument
 
 if TYPE_CHECKING:
-    from modelplane.crossplane.package.accounts import Account
-    from modelplane.crossplane.package.inspection import Inspection
-    from modelplane.crossplane.package.oci import Descriptor
+    from modelplane.crossplane.package.images.inspection import Inspection
+    from modelplane.crossplane.package.images.oci import Descriptor
+    from modelplane.crossplane.package.registry.accounts import Account
 
 _FILE = click.Path(exists=True, path_type=Path)
 
@@ -77,7 +77,7 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
     from modelplane.crossplane.package.addresses import Registry, Version
     from modelplane.crossplane.package.errors import PackageError
     from modelplane.crossplane.package.metadata import PackageKind
-    from modelplane.crossplane.package.runtime import from_this_python
+    from modelplane.crossplane.package.python.runtime import from_this_python
 
     try:
         version = Version.parse(version_text)
@@ -102,8 +102,8 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
 @output_option("text", "Lines to read, or a JSON document.")
 def inspect(file: Path, output: str) -> None:
     """Verify every digest in the package FILE, and print its contents."""
-    from modelplane.crossplane.package import inspection
     from modelplane.crossplane.package.errors import PackageError
+    from modelplane.crossplane.package.images import inspection
 
     try:
         found = inspection.inspect(file)
@@ -129,9 +129,9 @@ def push(
     By default the tag is the one in the FILE. The account is the one that `docker login` or `podman login`
     stored. A registry on this machine (localhost, 127.0.0.1) is reached by HTTP, every other one by HTTPS.
     """
-    from modelplane.crossplane.package import accounts, publishing, repository
     from modelplane.crossplane.package.addresses import Target
     from modelplane.crossplane.package.errors import PackageError
+    from modelplane.crossplane.package.registry import accounts, publishing, repository
 
     if bool(username) != password_stdin:
         raise click.UsageError("--username and --password-stdin go together")
@@ -150,7 +150,7 @@ def push(
 
 
 def _given(username: str) -> "Account":
-    from modelplane.crossplane.package.accounts import Account
+    from modelplane.crossplane.package.registry.accounts import Account
 
     password = sys.stdin.read().removesuffix("\n").removesuffix("\r")
     if not password:

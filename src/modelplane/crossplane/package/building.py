@@ -9,15 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from modelplane.crossplane.package import archive
 from modelplane.crossplane.package.addresses import Registry, Version
-from modelplane.crossplane.package.blobs import Blobs
 from modelplane.crossplane.package.contents import Contents
 from modelplane.crossplane.package.documents import stream
-from modelplane.crossplane.package.entries import File
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.metadata import PackageKind
-from modelplane.crossplane.package.oci import (
+from modelplane.crossplane.package.images import archive
+from modelplane.crossplane.package.images.blobs import Blobs
+from modelplane.crossplane.package.images.entries import File
+from modelplane.crossplane.package.images.oci import (
     TITLE,
     VERSION,
     XPKG,
@@ -28,8 +27,9 @@ from modelplane.crossplane.package.oci import (
     Platform,
     xpkg_label,
 )
-from modelplane.crossplane.package.reading import stored_image
-from modelplane.crossplane.package.runtime import COMMAND, PORT, from_this_python
+from modelplane.crossplane.package.images.reading import stored_image
+from modelplane.crossplane.package.metadata import PackageKind
+from modelplane.crossplane.package.python.runtime import COMMAND, PORT, from_this_python
 
 PACKAGE_FILE = "package.yaml"
 SUFFIX = ".xpkg"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import modelplane
-from modelplane.crossplane.package import distributions
 from modelplane.crossplane.package.errors import PackageError
+from modelplane.crossplane.package.python import distributions
 
 
 @pytest.fixture

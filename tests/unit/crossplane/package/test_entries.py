@@ -1,7 +1,7 @@
 import io
 import tarfile
 
-from modelplane.crossplane.package.entries import ANYONE_MAY_WRITE, File, Folder, arranged, write_tar
+from modelplane.crossplane.package.images.entries import ANYONE_MAY_WRITE, File, Folder, arranged, write_tar
 
 
 def _written(*entries):

@@ -7,7 +7,7 @@ import tarfile
 import pytest
 
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.inspection import inspect
+from modelplane.crossplane.package.images.inspection import inspect
 from modelplane.crossplane.package.metadata import Dependency, PackageKind
 
 

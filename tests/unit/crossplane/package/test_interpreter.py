@@ -2,8 +2,8 @@ import sys
 
 import pytest
 
-from modelplane.crossplane.package import interpreter
 from modelplane.crossplane.package.errors import PackageError
+from modelplane.crossplane.package.python import interpreter
 
 
 def test_the_running_python_is_found_from_within_a_virtual_environment():

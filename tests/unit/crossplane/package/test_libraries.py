@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.crossplane.package import interpreter
-from modelplane.crossplane.package.entries import File
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.libraries import libraries
+from modelplane.crossplane.package.images.entries import File
+from modelplane.crossplane.package.python import interpreter
+from modelplane.crossplane.package.python.libraries import libraries
 
 
 @pytest.fixture

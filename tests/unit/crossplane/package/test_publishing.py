@@ -10,18 +10,18 @@ from typing import Any
 import httpx2
 import pytest
 
-from modelplane.crossplane.package import accounts
-from modelplane.crossplane.package.accounts import Account
 from modelplane.crossplane.package.addresses import Registry, Target
-from modelplane.crossplane.package.blobs import Blobs
 from modelplane.crossplane.package.building import build
-from modelplane.crossplane.package.connection import DELAYS_S, Connection
 from modelplane.crossplane.package.contents import function
-from modelplane.crossplane.package.entries import File
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.oci import Image, Platform
-from modelplane.crossplane.package.publishing import Pushed, push
-from modelplane.crossplane.package.repository import Repository
+from modelplane.crossplane.package.images.blobs import Blobs
+from modelplane.crossplane.package.images.entries import File
+from modelplane.crossplane.package.images.oci import Image, Platform
+from modelplane.crossplane.package.registry import accounts
+from modelplane.crossplane.package.registry.accounts import Account
+from modelplane.crossplane.package.registry.connection import DELAYS_S, Connection
+from modelplane.crossplane.package.registry.publishing import Pushed, push
+from modelplane.crossplane.package.registry.repository import Repository
 from support import registry as loopback
 from support.certificates import authority, server_context
 from support.packages import VERSION

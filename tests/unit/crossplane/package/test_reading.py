@@ -8,8 +8,8 @@ import tarfile
 import pytest
 
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.oci import this_platform
-from modelplane.crossplane.package.reading import stored_image
+from modelplane.crossplane.package.images.oci import this_platform
+from modelplane.crossplane.package.images.reading import stored_image
 
 
 def _refusal(path):

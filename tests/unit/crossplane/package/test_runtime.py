@@ -3,9 +3,9 @@ import tarfile
 
 import pytest
 
-from modelplane.crossplane.package import distributions, interpreter, runtime
-from modelplane.crossplane.package.blobs import Blobs
-from modelplane.crossplane.package.oci import this_platform
+from modelplane.crossplane.package.images.blobs import Blobs
+from modelplane.crossplane.package.images.oci import this_platform
+from modelplane.crossplane.package.python import distributions, interpreter, runtime
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from modelplane.crossplane.package.entries import File
 from modelplane.crossplane.package.errors import PackageError
+from modelplane.crossplane.package.images.entries import File
 
 _ELF = b"\x7fELF"
 _AT_ONCE = 100

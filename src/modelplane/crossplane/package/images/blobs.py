@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from modelplane.crossplane.package.entries import Entry, arranged, write_tar
-from modelplane.crossplane.package.oci import Descriptor, Layer, MediaType
+from modelplane.crossplane.package.images.entries import Entry, arranged, write_tar
+from modelplane.crossplane.package.images.oci import Descriptor, Layer, MediaType
 
 CHUNK = 1 << 20
 _LEVEL = 6

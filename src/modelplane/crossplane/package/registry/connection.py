@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from modelplane.crossplane.package.accounts import DOCKER_HUB, Account
 from modelplane.crossplane.package.addresses import Target
 from modelplane.crossplane.package.errors import PackageError
+from modelplane.crossplane.package.registry.accounts import DOCKER_HUB, Account
 
 DELAYS_S = (1.0, 2.0, 4.0, 8.0)
 """Pauses before the second and each later try."""

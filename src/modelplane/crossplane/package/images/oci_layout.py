@@ -4,10 +4,10 @@ import io
 import re
 from typing import Any
 
-from modelplane.crossplane.package.archive import BLOBS, INDEX
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.files import Files, damaged, parsed, read, well_formed
-from modelplane.crossplane.package.oci import (
+from modelplane.crossplane.package.images.archive import BLOBS, INDEX
+from modelplane.crossplane.package.images.files import Files, damaged, parsed, read, well_formed
+from modelplane.crossplane.package.images.oci import (
     LAYERS,
     REF_NAME,
     Descriptor,
@@ -18,7 +18,7 @@ from modelplane.crossplane.package.oci import (
     Platform,
     this_platform,
 )
-from modelplane.crossplane.package.stored_image import StoredImage, check
+from modelplane.crossplane.package.images.stored_image import StoredImage, check
 
 _DEEPEST = 4
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")

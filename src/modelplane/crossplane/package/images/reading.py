@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from modelplane.crossplane.package.archive import DOCKER_MANIFEST, OCI_LAYOUT
-from modelplane.crossplane.package.docker_archive import read_archive
-from modelplane.crossplane.package.files import no_package, opened
-from modelplane.crossplane.package.oci_layout import read_layout
-from modelplane.crossplane.package.stored_image import StoredImage
+from modelplane.crossplane.package.images.archive import DOCKER_MANIFEST, OCI_LAYOUT
+from modelplane.crossplane.package.images.docker_archive import read_archive
+from modelplane.crossplane.package.images.files import no_package, opened
+from modelplane.crossplane.package.images.oci_layout import read_layout
+from modelplane.crossplane.package.images.stored_image import StoredImage
 
 _FORMS = {OCI_LAYOUT: read_layout, DOCKER_MANIFEST: read_archive}
 """The reader of each format, by the file that identifies it; the first match counts."""

@@ -8,11 +8,11 @@ import ssl
 from itertools import chain
 from pathlib import Path
 
-from modelplane.crossplane.package import distributions, interpreter
-from modelplane.crossplane.package.blobs import Blobs
-from modelplane.crossplane.package.entries import ANYONE_MAY_WRITE, Entry, File, Folder
-from modelplane.crossplane.package.libraries import libraries
-from modelplane.crossplane.package.oci import Image, Json, this_platform
+from modelplane.crossplane.package.images.blobs import Blobs
+from modelplane.crossplane.package.images.entries import ANYONE_MAY_WRITE, Entry, File, Folder
+from modelplane.crossplane.package.images.oci import Image, Json, this_platform
+from modelplane.crossplane.package.python import distributions, interpreter
+from modelplane.crossplane.package.python.libraries import libraries
 
 PREFIX = "usr/local"
 LIBRARIES = f"{PREFIX}/lib"

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, cast
 
-from modelplane.crossplane.package.blobs import CHUNK
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.files import Files, damaged, required
-from modelplane.crossplane.package.oci import Descriptor, Image, MediaType
+from modelplane.crossplane.package.images.blobs import CHUNK
+from modelplane.crossplane.package.images.files import Files, damaged, required
+from modelplane.crossplane.package.images.oci import Descriptor, Image, MediaType
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ import yaml
 
 from modelplane.crossplane.package.building import PACKAGE_FILE
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.files import Files, damaged, well_formed
+from modelplane.crossplane.package.images.files import Files, damaged, well_formed
+from modelplane.crossplane.package.images.oci import VERSION, XPKG, XPKG_BASE, Descriptor, Json
+from modelplane.crossplane.package.images.reading import stored_image
+from modelplane.crossplane.package.images.stored_image import StoredImage
 from modelplane.crossplane.package.metadata import API_VERSION, Dependency, PackageKind
-from modelplane.crossplane.package.oci import VERSION, XPKG, XPKG_BASE, Descriptor, Json
-from modelplane.crossplane.package.reading import stored_image
-from modelplane.crossplane.package.stored_image import StoredImage
 
 _LARGEST = 200 << 20
 """Size limit of ``package.yaml`` in Crossplane."""

@@ -1,11 +1,11 @@
 """Docker archives: ``manifest.json`` names the files of a config and of layers."""
 
-from modelplane.crossplane.package.archive import DOCKER_MANIFEST
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.files import Files, parsed, read, required, well_formed
-from modelplane.crossplane.package.oci import XPKG, Descriptor, Json, MediaType, xpkg_label
-from modelplane.crossplane.package.oci_layout import image_of
-from modelplane.crossplane.package.stored_image import StoredImage, measured
+from modelplane.crossplane.package.images.archive import DOCKER_MANIFEST
+from modelplane.crossplane.package.images.files import Files, parsed, read, required, well_formed
+from modelplane.crossplane.package.images.oci import XPKG, Descriptor, Json, MediaType, xpkg_label
+from modelplane.crossplane.package.images.oci_layout import image_of
+from modelplane.crossplane.package.images.stored_image import StoredImage, measured
 
 _MAGIC = {b"\x1f\x8b": MediaType.TAR_GZIP, b"\x28\xb5": MediaType.TAR_ZSTD}
 

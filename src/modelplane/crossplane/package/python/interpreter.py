@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.crossplane.package.entries import File
 from modelplane.crossplane.package.errors import PackageError
+from modelplane.crossplane.package.images.entries import File
 
 _LEFT_OUT = frozenset(
     {

@@ -8,9 +8,9 @@ labels of the config (``AnnotateLayers`` in its ``internal/xpkg/layers.go``), so
 
 from pathlib import Path
 
-from modelplane.crossplane.package.blobs import Blobs, canonical_json
-from modelplane.crossplane.package.entries import Entry, File, arranged, write_tar
-from modelplane.crossplane.package.oci import REF_NAME, Descriptor, Image, Json, MediaType
+from modelplane.crossplane.package.images.blobs import Blobs, canonical_json
+from modelplane.crossplane.package.images.entries import Entry, File, arranged, write_tar
+from modelplane.crossplane.package.images.oci import REF_NAME, Descriptor, Image, Json, MediaType
 
 BLOBS = "blobs/sha256"
 OCI_LAYOUT = "oci-layout"

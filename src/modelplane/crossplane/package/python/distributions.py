@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from packaging.requirements import Requirement
 
 import modelplane
-from modelplane.crossplane.package.entries import File
 from modelplane.crossplane.package.errors import PackageError
+from modelplane.crossplane.package.images.entries import File
 
 NAME = "modelplane"
 EXTRA = "function"

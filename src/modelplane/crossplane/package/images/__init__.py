@@ -1,0 +1,1 @@
+"""Container images: made, stored, read and verified."""

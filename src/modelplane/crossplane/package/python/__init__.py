@@ -1,0 +1,1 @@
+"""The running Python as files of an image."""

@@ -1,0 +1,1 @@
+"""A registry: accounts, requests and pushes."""
