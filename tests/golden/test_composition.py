@@ -14,8 +14,6 @@ import yaml
 
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.schema.decode import convert, decode_as
-from modelplane.autoscaling import state as autoscaling
-from modelplane.canary.state import Observed
 from modelplane.compose.composition import (
     Blocked,
     Composition,
@@ -26,7 +24,9 @@ from modelplane.compose.composition import (
     Unknown,
 )
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.failover import Standing, State, Watched
+from modelplane.deciders.autoscaling import state as autoscaling
+from modelplane.deciders.canary.state import Observed
+from modelplane.deciders.cluster_health import Standing, State, Watched
 from modelplane.gateway.mutual_tls import Link
 from modelplane.gateway.tokens import read as read_keys
 from modelplane.install import crossplane_gateway

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from modelplane.api import labels
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.canary.decision import Decision, Limits, Outcome, decide
-from modelplane.canary.evidence import Answers, Evidence, Sample
-from modelplane.canary.state import Observed
 from modelplane.compose.deployment.rollout.rollout import revision
+from modelplane.deciders.canary.decision import Decision, Limits, Outcome, decide
+from modelplane.deciders.canary.evidence import Answers, Evidence, Sample
+from modelplane.deciders.canary.state import Observed
 from support.manifests import CLASS, cluster
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 from support.seeds import drawn

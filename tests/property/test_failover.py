@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from modelplane.compose.deployment.failover import seen
-from modelplane.failover import (
+from modelplane.deciders.cluster_health import (
     ClusterSeen,
     Evidence,
     Memory,

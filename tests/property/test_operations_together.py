@@ -18,7 +18,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.deployment.rollout.rollout import limits
-from modelplane.failover import (
+from modelplane.deciders.cluster_health import (
     ClusterSeen,
     Evidence,
     Memory,

@@ -8,12 +8,12 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.canary.decision import Decision, Outcome
-from modelplane.canary.state import UNDECIDED, Observed
 from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.readiness import holds
+from modelplane.deciders.canary.decision import Decision, Outcome
+from modelplane.deciders.canary.state import UNDECIDED, Observed
 from modelplane.offline.plan.fleet import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 

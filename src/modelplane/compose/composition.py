@@ -22,9 +22,9 @@ from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
 
 if TYPE_CHECKING:
-    from modelplane.autoscaling.state import State
-    from modelplane.canary.state import Observed
-    from modelplane.failover import Watched
+    from modelplane.deciders.autoscaling.state import State
+    from modelplane.deciders.canary.state import Observed
+    from modelplane.deciders.cluster_health import Watched
     from modelplane.gateway.endpoint_share import EndpointShare
     from modelplane.gateway.mutual_tls import Link
     from modelplane.gateway.table import Route

@@ -9,10 +9,10 @@ from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.listing import number_of
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.autoscaling.state import Inert, State
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement
 from modelplane.compose.conditions import Condition, false, last_said, true
 from modelplane.compose.readiness import condition_of
+from modelplane.deciders.autoscaling.state import Inert, State
 
 _DEPLOYMENT = "deployment"
 _LEFT_TO_OTHERS = (Inert.OTHER_AUTOSCALER, Inert.OTHER_WRITER)

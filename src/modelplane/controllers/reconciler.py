@@ -39,7 +39,7 @@ from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import Writer
-from modelplane.failover import Watched
+from modelplane.deciders.cluster_health import Watched
 from modelplane.gateway.endpoint_share import EndpointShare
 from modelplane.gateway.mutual_tls import Link
 from modelplane.kube.client import Client

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from modelplane.autoscaling.evidence import Sample
-from modelplane.autoscaling.external_metrics import answer
+from modelplane.deciders.autoscaling.evidence import Sample
+from modelplane.deciders.autoscaling.external_metrics import answer
 
 ROOT = "/apis/external.metrics.k8s.io/v1beta1"
 NOW = "2026-11-24T10:00:00Z"

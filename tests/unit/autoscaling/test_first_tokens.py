@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
-from modelplane.autoscaling import first_tokens
+from modelplane.deciders.autoscaling import first_tokens
 from modelplane.telemetry import metric_definitions
 
 MODULE = Path(__file__).parents[3] / "gateway-module" / "src" / "endpoint.rs"

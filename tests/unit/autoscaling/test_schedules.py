@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from modelplane.autoscaling.schedules import Bounds, Invalid, Schedule, bounds
+from modelplane.deciders.autoscaling.schedules import Bounds, Invalid, Schedule, bounds
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR = 3600

@@ -9,9 +9,9 @@ from modelplane.api import labels
 from modelplane.api.fields.deployment.canary import CanaryPhase
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.canary.decision import Decision, Outcome
-from modelplane.canary.state import UNDECIDED, Observed
 from modelplane.compose.deployment.rollout.rollout import revision
+from modelplane.deciders.canary.decision import Decision, Outcome
+from modelplane.deciders.canary.state import UNDECIDED, Observed
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 
 STEPS = [{"weight": 5, "durationSeconds": 60}, {"weight": 50, "durationSeconds": 60}]

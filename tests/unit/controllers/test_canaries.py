@@ -6,10 +6,10 @@ from typing import Any
 
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.canary.decision import Decision, Outcome
-from modelplane.canary.state import UNDECIDED, Observed
 from modelplane.controllers.deciders.canaries import Canaries
 from modelplane.controllers.interests import OwnerKey
+from modelplane.deciders.canary.decision import Decision, Outcome
+from modelplane.deciders.canary.state import UNDECIDED, Observed
 from modelplane.gateway.usage.load import Load, Reading
 
 START = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.autoscaling.external_metrics import Answer
 from modelplane.controllers.metrics import external_metrics
+from modelplane.deciders.autoscaling.external_metrics import Answer
 from modelplane.local.kubernetes import pki
 from modelplane.local.kubernetes.certificate_files import Pki
 from support.patience import PATIENCE_S

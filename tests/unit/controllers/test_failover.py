@@ -14,7 +14,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.controllers.clusters.data_path import DataPath, gateway_addresses
 from modelplane.controllers.deciders.failover import Failover
 from modelplane.controllers.interests import OwnerKey
-from modelplane.failover import Evidence, State, Watched, Witness
+from modelplane.deciders.cluster_health import Evidence, State, Watched, Witness
 from modelplane.kube import errors
 from support.telemetry import cluster, deployment, item, ready
 

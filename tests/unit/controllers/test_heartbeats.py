@@ -10,7 +10,7 @@ import pytest
 
 from modelplane.controllers.clusters.heartbeat import renew
 from modelplane.controllers.clusters.heartbeats import Heartbeats
-from modelplane.failover import Evidence
+from modelplane.deciders.cluster_health import Evidence
 from modelplane.kube.client import Client
 
 pytestmark = pytest.mark.virtual_time

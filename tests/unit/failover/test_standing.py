@@ -2,9 +2,9 @@
 
 import pytest
 
-from modelplane.failover import Evidence, Standing, State, Witness, Witnesses
-from modelplane.failover.evidence import finding
-from modelplane.failover.standing import advance
+from modelplane.deciders.cluster_health import Evidence, Standing, State, Witness, Witnesses
+from modelplane.deciders.cluster_health.evidence import finding
+from modelplane.deciders.cluster_health.standing import advance
 
 G, B, U = Evidence.GOOD, Evidence.BAD, Evidence.UNKNOWN
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from modelplane.failover import (
+from modelplane.deciders.cluster_health import (
     ClusterSeen,
     Evidence,
     Memory,
@@ -16,8 +16,8 @@ from modelplane.failover import (
     Witnesses,
     step,
 )
-from modelplane.failover.breaker import Located, paused
-from modelplane.failover.pacing import Pace
+from modelplane.deciders.cluster_health.breaker import Located, paused
+from modelplane.deciders.cluster_health.pacing import Pace
 
 UP = Witnesses(Witness(Evidence.GOOD), Witness(Evidence.GOOD))
 DOWN = Witnesses(Witness(Evidence.BAD, "no API"), Witness(Evidence.BAD, "no answers"))

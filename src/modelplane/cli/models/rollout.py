@@ -46,8 +46,8 @@ def status(*, name: str, namespace: str, live: Live) -> None:
     The exit status is 2 until it is complete.
     """
     from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
-    from modelplane.canary.state import COUNTS_EVERY_S
     from modelplane.compose.readiness import condition_of, observed_generation
+    from modelplane.deciders.canary.state import COUNTS_EVERY_S
 
     async def do(client: "Client") -> "Object":
         return await _find(client, name, namespace)

@@ -19,7 +19,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import condition_of
-from modelplane.failover import State, Watched
+from modelplane.deciders.cluster_health import State, Watched
 
 _DOUBTED = (InferenceClusterReason.SUSPECT, InferenceClusterReason.ISOLATED, InferenceClusterReason.LOST)
 

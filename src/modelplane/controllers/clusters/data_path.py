@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from modelplane.api.meta import Object
-from modelplane.failover import Evidence, Witness
+from modelplane.deciders.cluster_health import Evidence, Witness
 
 Address: TypeAlias = tuple[str, int]
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
-from modelplane.failover import Evidence, Witness
+from modelplane.deciders.cluster_health import Evidence, Witness
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

@@ -13,12 +13,6 @@ from typing import NamedTuple
 
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import kind_name
-from modelplane.autoscaling import first_tokens
-from modelplane.autoscaling.decision import Decision, decide
-from modelplane.autoscaling.evidence import MEAN_S, Evidence, Sample
-from modelplane.autoscaling.schedules import Bounds, Invalid
-from modelplane.autoscaling.settings import Settings
-from modelplane.autoscaling.state import Counts, Inert, State
 from modelplane.compose.conditions import true
 from modelplane.compose.deployment import standby
 from modelplane.compose.readable import readable
@@ -29,6 +23,12 @@ from modelplane.controllers.events import Recorder
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
+from modelplane.deciders.autoscaling import first_tokens
+from modelplane.deciders.autoscaling.decision import Decision, decide
+from modelplane.deciders.autoscaling.evidence import MEAN_S, Evidence, Sample
+from modelplane.deciders.autoscaling.schedules import Bounds, Invalid
+from modelplane.deciders.autoscaling.settings import Settings
+from modelplane.deciders.autoscaling.state import Counts, Inert, State
 from modelplane.gateway.usage.load import Load
 from modelplane.kube import errors, timestamps
 from modelplane.kube.client import Client

@@ -7,9 +7,9 @@ from modelplane.api import labels
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.autoscaling import first_tokens
-from modelplane.autoscaling.evidence import Sample
 from modelplane.compose.service.selecting_services import SelectingServices, TooMany
+from modelplane.deciders.autoscaling import first_tokens
+from modelplane.deciders.autoscaling.evidence import Sample
 from modelplane.gateway.usage.load import Load
 from modelplane.kube.informer import Informer
 

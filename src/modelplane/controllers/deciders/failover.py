@@ -1,7 +1,7 @@
 """Failover: watches clusters while any deployment asks for it, and wakes the owners that are concerned.
 
-`modelplane.failover` decides; its memory is kept here and nowhere else. Without a deployment with
-`spec.failover` no cluster is tried, and no object is written.
+`modelplane.deciders.cluster_health` decides; its memory is kept here and nowhere else. Without a deployment
+with `spec.failover` no cluster is tried, and no object is written.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from modelplane.controllers.clusters.data_path import Address, DataPath
 from modelplane.controllers.clusters.heartbeats import Heartbeats
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
-from modelplane.failover import (
+from modelplane.deciders.cluster_health import (
     ClusterSeen,
     Evidence,
     Memory,

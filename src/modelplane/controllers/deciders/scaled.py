@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from modelplane.api.conditions.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
-from modelplane.autoscaling.evidence import Evidence
-from modelplane.autoscaling.state import Counts, Inert, State
 from modelplane.controllers.deciders.scheduled_bounds import ScheduledBounds
+from modelplane.deciders.autoscaling.evidence import Evidence
+from modelplane.deciders.autoscaling.state import Counts, Inert, State
 from modelplane.kube import timestamps
 
 CONTEST_S = 600.0

@@ -5,7 +5,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from modelplane.api.inference_autoscaler import InferenceAutoscaler, InferenceAutoscalerSpec
-from modelplane.autoscaling.schedules import Bounds, Invalid, Schedule, bounds
+from modelplane.deciders.autoscaling.schedules import Bounds, Invalid, Schedule, bounds
 
 
 class ScheduledBounds:

@@ -21,12 +21,12 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.autoscaling import external_metrics
-from modelplane.autoscaling.evidence import Sample
 from modelplane.compose.service.selecting_services import SelectingServices, TooMany
 from modelplane.controllers.deciders.deployment_load import DeploymentLoad
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.runnable import Runnable, run_all
+from modelplane.deciders.autoscaling import external_metrics
+from modelplane.deciders.autoscaling.evidence import Sample
 from modelplane.gateway.usage.load import Load
 from modelplane.kube import errors, timestamps
 from modelplane.kube.client import Client

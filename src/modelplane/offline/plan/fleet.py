@@ -27,7 +27,6 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.namespaces import reserved
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.canary.state import UNDECIDED
 from modelplane.cel import SelectorError
 from modelplane.compose import workload_kinds
 from modelplane.compose.cluster import inference_cluster
@@ -37,6 +36,7 @@ from modelplane.compose.deployment import failover, fleet, model_deployment
 from modelplane.compose.deployment.standby import standby
 from modelplane.compose.quota import device_quota, priorities
 from modelplane.compose.readiness import is_true
+from modelplane.deciders.canary.state import UNDECIDED
 from modelplane.offline.files.edits import edits
 from modelplane.offline.files.identities import identified, versioned
 from modelplane.offline.files.store import Store

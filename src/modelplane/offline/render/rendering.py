@@ -11,11 +11,11 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.canary.state import UNDECIDED
 from modelplane.compose import status as status_of
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.deployment import failover
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.deciders.canary.state import UNDECIDED
 from modelplane.offline.files.diagnostics import ObjectName, choice
 from modelplane.offline.files.identities import identified
 from modelplane.offline.files.originals import assumed_original, is_assumed_original

@@ -17,10 +17,10 @@ from modelplane.api.fields.deployment.canary import CanaryPhase, CanarySettings,
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.canary.decision import Decision, Outcome
-from modelplane.canary.state import Observed
 from modelplane.compose.composition import Request
 from modelplane.compose.deployment.rollout.rollout import is_updating, revision, serves
+from modelplane.deciders.canary.decision import Decision, Outcome
+from modelplane.deciders.canary.state import Observed
 
 _LONGEST = 1024
 """Characters of a message in the status."""

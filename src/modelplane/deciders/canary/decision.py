@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import msgspec
 
-from modelplane.canary.evidence import Answers, Evidence
+from modelplane.deciders.canary.evidence import Answers, Evidence
 
 
 class Outcome(StrEnum):

@@ -10,9 +10,9 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from modelplane.api.listing import number_of
-from modelplane.autoscaling import first_tokens
-from modelplane.autoscaling.evidence import BURST_S, MEAN_S, Evidence
-from modelplane.autoscaling.settings import Settings
+from modelplane.deciders.autoscaling import first_tokens
+from modelplane.deciders.autoscaling.evidence import BURST_S, MEAN_S, Evidence
+from modelplane.deciders.autoscaling.settings import Settings
 
 TOLERANCE = 0.1
 """Part by which the load may differ from the target before the number changes."""

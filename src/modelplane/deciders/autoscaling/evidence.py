@@ -6,7 +6,7 @@ seconds of a monotonic clock. A gap begins anew: nothing is known of what happen
 
 from dataclasses import dataclass, field, replace
 
-from modelplane.autoscaling import first_tokens
+from modelplane.deciders.autoscaling import first_tokens
 
 MEAN_S = 60.0
 """Seconds over which load is averaged."""

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from modelplane.autoscaling.evidence import Sample
+from modelplane.deciders.autoscaling.evidence import Sample
 
 GROUP_VERSION = "external.metrics.k8s.io/v1beta1"
 LABEL = "deployment"

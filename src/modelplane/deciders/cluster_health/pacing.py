@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from modelplane.failover.evidence import State
-from modelplane.failover.standing import Standing
+from modelplane.deciders.cluster_health.evidence import State
+from modelplane.deciders.cluster_health.standing import Standing
 
 PER_MINUTE: Final = 10
 """Replicas that may begin to be replaced within a minute."""

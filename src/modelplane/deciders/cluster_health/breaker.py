@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from modelplane.failover.evidence import State
-from modelplane.failover.standing import Standing
+from modelplane.deciders.cluster_health.evidence import State
+from modelplane.deciders.cluster_health.standing import Standing
 
 _ANSWERS = (State.REACHABLE, State.RETURNING)
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.canary.decision import Decision, Outcome
+from modelplane.deciders.canary.decision import Decision, Outcome
 
 COUNTS_EVERY_S: Final = 30.0
 """Least time between two statuses that differ in counts only."""

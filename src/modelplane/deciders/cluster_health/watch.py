@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.failover.breaker import Located, paused
-from modelplane.failover.evidence import State, Witnesses
-from modelplane.failover.pacing import Move, Pace
-from modelplane.failover.standing import Standing, advance
+from modelplane.deciders.cluster_health.breaker import Located, paused
+from modelplane.deciders.cluster_health.evidence import State, Witnesses
+from modelplane.deciders.cluster_health.pacing import Move, Pace
+from modelplane.deciders.cluster_health.standing import Standing, advance
 
 STALL_S: Final = 30.0
 

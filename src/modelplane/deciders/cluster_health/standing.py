@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.failover.evidence import Evidence, State, Witnesses, finding
+from modelplane.deciders.cluster_health.evidence import Evidence, State, Witnesses, finding
 
 TRUSTED_AFTER_S: Final = 120.0
 LONGEST_S: Final = 1800.0

@@ -4,10 +4,10 @@
 starts with an empty memory watches every cluster anew.
 """
 
-from modelplane.failover.evidence import Evidence, State, Witness, Witnesses
-from modelplane.failover.pacing import Move
-from modelplane.failover.standing import Standing
-from modelplane.failover.watch import ClusterSeen, Memory, Observation, Watched, step
+from modelplane.deciders.cluster_health.evidence import Evidence, State, Witness, Witnesses
+from modelplane.deciders.cluster_health.pacing import Move
+from modelplane.deciders.cluster_health.standing import Standing
+from modelplane.deciders.cluster_health.watch import ClusterSeen, Memory, Observation, Watched, step
 
 __all__ = [
     "ClusterSeen",
