@@ -21,9 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from modelplane.deciders.autoscaling.autoscaler_settings import Settings
 from modelplane.deciders.autoscaling.decision import decide
 from modelplane.deciders.autoscaling.evidence import Evidence, Sample
-from modelplane.deciders.autoscaling.settings import Settings
 
 TICK_S = 1.0
 TOKENS_PER_S = 40.0

@@ -65,8 +65,8 @@ from modelplane.kube.resources import Object, Resource
 from modelplane.local import setup
 from modelplane.local.builds import binary
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import cluster_objects, permissions
-from modelplane.local.kubernetes.applying import all_of, apply_in_order, until_established
+from modelplane.local.kubernetes import cluster_objects, machine_permissions
+from modelplane.local.kubernetes.bulk_apply import all_of, apply_in_order, until_established
 from modelplane.local.kubernetes.certificate_files import Pki
 from modelplane.local.kubernetes.control_plane import ControlPlane
 
@@ -309,7 +309,7 @@ async def control_plane(folder: Path) -> AsyncIterator[tuple[Home, Client, dict[
             kinds = [crd(kind) for kind in COMPOSED] + cluster_objects.gateway_api()
             await apply_all(client, kinds)
             await until_established(client, [kind["metadata"]["name"] for kind in kinds])
-            await apply_in_order(client, permissions.manifests())
+            await apply_in_order(client, machine_permissions.manifests())
             yield home, client, {"etcd": etcd, "kube-apiserver": server}
 
 

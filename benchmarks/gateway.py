@@ -31,14 +31,14 @@ from typing import Any, cast
 import litellm_proxy
 
 from modelplane.gateway.envoy.access_log import access_log
+from modelplane.gateway.envoy.envoy_files import files
 from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
-from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.module_files.models import ModelFile
-from modelplane.gateway.table import Backend, Front, Listener, Route, Table
+from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 from modelplane.local.builds import gateway_module
-from modelplane.proxy import bootstrap
+from modelplane.proxy import envoy_bootstrap
 from modelplane.proxy.files import write
 
 CONNECTIONS = 16
@@ -198,7 +198,7 @@ def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> d
 
 @contextmanager
 def envoy(directory: Path, library: Path, *wrapper: str) -> Iterator[int]:
-    program, *_ = bootstrap.argv(directory)
+    program, *_ = envoy_bootstrap.argv(directory)
     options = ("--config-path", "bootstrap.json", "--concurrency", "1", "--disable-hot-restart")
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -365,7 +365,7 @@ def running(*wrapper: str) -> Iterator[tuple[dict[str, int], int, int]]:
             (measured / path).write_text(json.dumps(entries))
         (measured / "models.json").write_text(json.dumps({"services": [{"name": "ml/qwen"}]}))
         write(measured, front(library, ports, (first, second)))
-        bootstrap.prepare(measured, ())
+        envoy_bootstrap.prepare(measured, ())
         with envoy(behind, library), envoy(measured, library, *wrapper) as pid:
             asyncio.run(ready([first, second, *rest]))
             yield ports, pid, first

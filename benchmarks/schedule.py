@@ -31,9 +31,9 @@ import msgspec
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request
-from modelplane.compose.deployment import fleet as snapshots
+from modelplane.compose.deployment import fleet_snapshot as snapshots
 from modelplane.compose.deployment import model_deployment
-from modelplane.compose.quota.quotas import quota
+from modelplane.compose.quota.scheduler_quotas import quota
 from modelplane.scheduler import Fleet, PlacementPolicy, schedule
 
 CLASSES = 50

@@ -32,14 +32,14 @@ import h2.connection
 import h2.events
 import msgspec
 
+from modelplane.gateway.envoy.envoy_files import files
 from modelplane.gateway.envoy.file_names import WITH_MODULE
-from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
 from modelplane.gateway.module_files.models import ModelFile, ServiceEntry
-from modelplane.gateway.table import Backend, Front, Listener, Route, Table
+from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 from modelplane.local.builds import gateway_module
-from modelplane.proxy import admin, bootstrap, module
+from modelplane.proxy import admin, envoy_bootstrap, module
 from modelplane.proxy.usage_files import USAGE_LOG
 
 STREAMS = {"HTTP/1.1": 5_000, "HTTP/2": 10_000}
@@ -290,7 +290,7 @@ def prepare(directory: Path, listener: Listener, library: Path, *, is_bare: bool
     for name, text in content.items():
         (directory / name).parent.mkdir(mode=0o700, exist_ok=True)
         (directory / name).write_text(text)
-    if problem := bootstrap.prepare(directory, (listener,), memory_bytes=MEMORY_BYTES, library=library):
+    if problem := envoy_bootstrap.prepare(directory, (listener,), memory_bytes=MEMORY_BYTES, library=library):
         raise RuntimeError(problem)
     path = directory / "bootstrap.json"
     configuration = json.loads(path.read_text())
@@ -304,7 +304,7 @@ def prepare(directory: Path, listener: Listener, library: Path, *, is_bare: bool
 def envoy(directory: Path) -> Iterator[int]:
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
-            bootstrap.argv(directory),
+            envoy_bootstrap.argv(directory),
             cwd=directory,
             env=os.environ | module.environment(directory),
             stdout=log,

@@ -3,8 +3,8 @@
 
 from collections.abc import Iterator
 
+from modelplane.catalogue.catalogue_files import read
 from modelplane.catalogue.entries import Cards, Figure
-from modelplane.catalogue.files import read
 
 
 def card_rows(origin: str) -> str:

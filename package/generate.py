@@ -20,7 +20,7 @@ from reference_pages import conditions_page, kind_page
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import crd
 from modelplane.crossplane.package import installation, prerequisites
-from modelplane.crossplane.package.project import project
+from modelplane.crossplane.package.package_folders import project
 from modelplane.install.helm import chart
 from modelplane.offline.files.yaml_output import as_yaml
 

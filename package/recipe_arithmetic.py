@@ -28,10 +28,10 @@ from modelplane.offline.lint.shape_check import Flags
 from modelplane.sizing.architecture import LayerKind, architecture
 from modelplane.sizing.hardware import Node, node
 from modelplane.sizing.kv_cache import token_bytes
+from modelplane.sizing.loaded_weights import weights
 from modelplane.sizing.memory import GIB, UTILIZATION, Batch, Load, Model, batch, memory
 from modelplane.sizing.precision import PRECISIONS
 from modelplane.sizing.splits import TENSOR_SIZES, Split, best_split, rejections
-from modelplane.sizing.weights import weights
 from support.checkpoint_shapes import CHECKPOINTS
 from support.recipe_checkpoints import RECIPE_CHECKPOINTS
 

@@ -5,7 +5,7 @@ import functools
 from collections.abc import Iterator
 from typing import Final
 
-from modelplane.catalogue.files import catalogue
+from modelplane.catalogue.catalogue_files import catalogue
 from modelplane.catalogue.inference_classes import inference_class
 from modelplane.sizing.hardware import Node, Served, node, served
 from modelplane.sizing.memory import Load, Model

@@ -23,8 +23,8 @@ import locks
 from wheel_hook import MODULE, PROGRAM
 
 from modelplane import __version__
-from modelplane.crossplane.package import building, contents
-from modelplane.crossplane.package.addresses import Registry, Version
+from modelplane.crossplane.package import building, package_contents
+from modelplane.crossplane.package.package_addresses import Registry, Version
 from modelplane.host.errors import LocalError
 from modelplane.local.builds.build import Progress, Report
 
@@ -99,7 +99,7 @@ def distribution(target: str, directory: Path, scratch: Path, carried: dict[str,
 def _packages(directory: Path, _scratch: Path, left_out: list[str]) -> Iterator[Path]:
     """Build the packages of Crossplane, which are OCI image layouts."""
     registry, version = Registry(), Version.parse(__version__)
-    for each in contents.packages(registry, version):
+    for each in package_contents.packages(registry, version):
         built = building.build(each, registry, version, directory)
         yield _said(built.path, built.digest)
     here = os.uname().machine

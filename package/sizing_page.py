@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from modelplane.sizing.architecture import LayerKind, architecture
 from modelplane.sizing.kv_cache import BLOCK, token_bytes
+from modelplane.sizing.loaded_weights import weights
 from modelplane.sizing.memory import GIB, Load, Model, batch, memory
 from modelplane.sizing.precision import PRECISIONS
 from modelplane.sizing.splits import TENSOR_SIZES, Split, best_split, rejections
-from modelplane.sizing.weights import weights
 from support.checkpoint_shapes import CHECKPOINTS
 
 GB: Final = 10**9

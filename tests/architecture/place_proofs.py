@@ -21,7 +21,7 @@ from modelplane.compose.readiness import is_ready
 from modelplane.controllers.clusters.watches import child_kinds
 from modelplane.controllers.manager import Manager
 from modelplane.crossplane.package.clouds import CLOUDS
-from modelplane.install import inference_cluster
+from modelplane.install import cluster_requirements
 from modelplane.install.permissions.identity_permissions import on_control_plane
 from modelplane.kubelet.engines.launchers import CannotLaunch, check
 from support.replicas import composed, engine, member, replica
@@ -38,7 +38,7 @@ def kind() -> None:
         "metadata": {"name": "engines", "namespace": "ml-team"},
     }
     child = Desired("autoscaler", autoscaler, is_ready, "east")
-    rules = [rule for each in inference_cluster.manifests() for rule in each.get("rules", ())]
+    rules = [rule for each in cluster_requirements.manifests() for rule in each.get("rules", ())]
     assert "horizontalpodautoscalers" in {resource.plural for resource in child_kinds()}
     assert "horizontalpodautoscalers" in {plural for rule in rules for plural in rule["resources"]}
     assert child.ready(autoscaler)

@@ -58,7 +58,7 @@ CAPABLE = {row.kind for row in workload_kinds.ROWS.values() if row.capability}
 ALSO = {
     "compose/workload_kinds.py",
     "compose/replica/backends/gang.py",
-    "compose/replica/backends/routes.py",
+    "compose/replica/backends/replica_routes.py",
     "gateway/gateway_api/inference_pools.py",
     "kube/resources.py",
     "scheduler/filters/capabilities.py",

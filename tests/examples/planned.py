@@ -14,8 +14,8 @@ from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline.files.identities import identified
 from modelplane.offline.files.originals import assumed_original
-from modelplane.offline.plan import fleet
-from modelplane.offline.plan.fleet import Files
+from modelplane.offline.plan import fleet_of_files
+from modelplane.offline.plan.fleet_of_files import Files
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -75,7 +75,7 @@ class Applied:
 
 def applied(steps: Iterable[Iterable[str]]) -> Applied:
     """Apply files step by step; each step places every deployment, in the order in which they came."""
-    state = fleet.assemble(())
+    state = fleet_of_files.assemble(())
     objects: dict[tuple[str, str], Object] = {}
     placements: dict[str, scheduler.Placement] = {}
     for step in steps:
@@ -91,11 +91,11 @@ def applied(steps: Iterable[Iterable[str]]) -> Applied:
         for each in found:
             if each["kind"] == "PriorityClass":
                 state.store.add(each)
-        fleet.assume_ready(state.store)
+        fleet_of_files.assume_ready(state.store)
         deployments = [each for (kind, _), each in objects.items() if kind == "ModelDeployment"]
         placements = {}
         for each in deployments:
-            placed = fleet.place(state, each)
+            placed = fleet_of_files.place(state, each)
             state, placements[each["metadata"]["name"]] = placed.files, placed.placement
     return Applied(state, tuple(objects.values()), placements)
 

@@ -30,7 +30,7 @@ from modelplane.deciders.cluster_health import Standing, State, Watched
 from modelplane.gateway.mutual_tls import Link
 from modelplane.gateway.tokens import read as read_keys
 from modelplane.install import crossplane_gateway
-from modelplane.install.options import Options
+from modelplane.install.installation_options import Options
 
 FOLDER = Path(__file__).parent / "composition"
 CASES = sorted(FOLDER.glob("*/*/input.yaml"))

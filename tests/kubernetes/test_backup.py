@@ -23,9 +23,9 @@ from modelplane.host import addresses
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices.discovery import Share, discover
+from modelplane.kubelet.devices.device_discovery import Share, discover
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import bootstrap, cluster_objects, permissions
+from modelplane.local.kubernetes import bootstrap, cluster_objects, machine_permissions
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
 from modelplane.proxy import files as envoy_files
@@ -157,7 +157,7 @@ class Drill:
     async def permit(self) -> None:
         """Install the controllers' permissions."""
         async with self.client() as client:
-            for manifest in permissions.of_the_fleet():
+            for manifest in machine_permissions.of_the_fleet():
                 await client.apply(manifest)
 
     async def register(self) -> None:

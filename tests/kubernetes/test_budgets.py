@@ -14,9 +14,9 @@ from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.cli.models.new_keys import hashed as new_hash
 from modelplane.cli.models.new_keys import new_key, wire
-from modelplane.controllers.gateway.budgets import Budgets
+from modelplane.controllers.gateway.budget_enforcement import Budgets
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
-from modelplane.gateway.table import Backend
+from modelplane.gateway.route_table import Backend
 from modelplane.host.private_files import write_private
 from modelplane.proxy import files as envoy_files
 from modelplane.proxy.directory import GatewayDirectory

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.install.identity import namespace
+from modelplane.install.installation_names import namespace
+from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.install.options import Options
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes

@@ -13,7 +13,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.pods import pods
 from modelplane.kubelet.volumes import storage_class, volumes
-from modelplane.local.kubernetes import permissions
+from modelplane.local.kubernetes import machine_permissions
 from support.fleets import ControlPlane
 from support.node_agent import Agent, is_running, pod, python, until
 
@@ -33,7 +33,7 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 @pytest.fixture
 async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
     started = Agent(control_plane.home, control_plane.binary, client)
-    for manifest in (*permissions.of_a_cluster(), *storage_class.manifests()):
+    for manifest in (*machine_permissions.of_a_cluster(), *storage_class.manifests()):
         await client.apply(manifest)
     await started.start()
     try:

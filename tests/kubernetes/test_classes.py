@@ -9,11 +9,11 @@ from click.testing import CliRunner, Result
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.kinds import kind_of
 from modelplane.api.schema.crd import crd
-from modelplane.catalogue.files import catalogue
+from modelplane.catalogue.catalogue_files import catalogue
 from modelplane.cli.main import main
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.applying import until_established
+from modelplane.local.kubernetes.bulk_apply import until_established
 from support.fleets import ControlPlane
 
 pytestmark = pytest.mark.kubernetes

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.kubelet.devices import discovery
-from modelplane.kubelet.devices.device import mebibytes
+from modelplane.kubelet.devices import device_discovery
+from modelplane.kubelet.devices.local_device import mebibytes
 from modelplane.local.home import Home
 from modelplane.local.supervision import process_status
 from support.fleets import Fleet
@@ -50,7 +50,7 @@ def test_the_clusters_divide_the_machine(two: Fleet) -> None:
         for each in CLUSTERS
     ]
     memory = [each[0]["spec"]["devices"][0]["capacity"]["memory"]["value"] for each in slices]
-    assert memory == [mebibytes(discovery.memory_bytes() // 2)] * 2
+    assert memory == [mebibytes(device_discovery.memory_bytes() // 2)] * 2
 
 
 def test_the_administrator_of_one_cluster_is_nobody_on_another(two: Fleet, tmp_path: Path) -> None:

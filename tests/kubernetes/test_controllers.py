@@ -20,12 +20,12 @@ from modelplane.api.schema.crd import crd
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import finalizer, fleet_resources
 from modelplane.controllers.children import ownership
-from modelplane.controllers.clusters import connections, health
+from modelplane.controllers.clusters import connections, copies_health
 from modelplane.controllers.writer import delete
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import applying, cluster_objects, permissions
+from modelplane.local.kubernetes import bulk_apply, cluster_objects, machine_permissions
 from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
@@ -234,8 +234,8 @@ async def bench(
     kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api()
     for manifest in kinds:
         await client.apply(manifest)
-    await applying.until_established(client, [kind["metadata"]["name"] for kind in kinds])
-    for manifest in [*permissions.manifests(), *_fleet(control_plane.home.controller_kubeconfig)]:
+    await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    for manifest in [*machine_permissions.manifests(), *_fleet(control_plane.home.controller_kubeconfig)]:
         await client.apply(manifest)
     namespace = f"team-{abs(hash(request.node.name)) % 10**8}"
     await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
@@ -460,7 +460,7 @@ async def test_without_its_kubeconfig_a_deleted_cluster_is_given_up_after_its_ti
     control_plane: ControlPlane, bench: Bench, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Controllers that restart without the Secret know nothing of the cluster, whose engine runs on."""
-    for module in (connections, finalizer, health):
+    for module in (connections, finalizer, copies_health):
         monkeypatch.setattr(module, "LOST_S", GRACE_S)
     client, namespace = bench.client, bench.namespace
     async with controllers(control_plane):

@@ -21,10 +21,10 @@ from modelplane.api.meta import GROUP
 from modelplane.controllers import fleet_resources
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
-from modelplane.gateway import state
+from modelplane.gateway import configuration_state
 from modelplane.install import crossplane_gateway
-from modelplane.install.identity import GATEWAY
-from modelplane.install.options import Options
+from modelplane.install.installation_names import GATEWAY
+from modelplane.install.installation_options import Options
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -101,8 +101,8 @@ async def reported(client: Client, **expected: object) -> None:
     """Wait until the state of the configuration is reported so."""
 
     async def said() -> bool:
-        found = await client.get(resources.CONFIG_MAPS, state.NAME, SYSTEM)
-        known = state.read(found) if found else None
+        found = await client.get(resources.CONFIG_MAPS, configuration_state.NAME, SYSTEM)
+        known = configuration_state.read(found) if found else None
         return known is not None and all(getattr(known, name) == value for name, value in expected.items())
 
     await eventually(said)

@@ -16,7 +16,7 @@ import pytest
 from modelplane.api import labels
 from modelplane.compose.workload_kinds import OF_STACKS, Place, rows
 from modelplane.controllers import fleet_resources
-from modelplane.install import inference_cluster as documented
+from modelplane.install import cluster_requirements as documented
 from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube.client import Client
 from support.crossplane.api import ApiError

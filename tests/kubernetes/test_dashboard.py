@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from modelplane.compose.conditions import Condition
-from modelplane.controllers.events import Recorder
+from modelplane.controllers.condition_events import Recorder
 from modelplane.dashboard.snapshot import EVENT
 from modelplane.dashboard.timeline import timeline
 from modelplane.dashboard.watched import Watched

@@ -16,7 +16,7 @@ from modelplane.cli.live import Live
 from modelplane.cli.models.deploy_apply import apply_all
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.applying import until_established
+from modelplane.local.kubernetes.bulk_apply import until_established
 from support.deployed_models import fleet, pool, proposed, wanted
 from support.fleets import ControlPlane
 

@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 import pytest
 
-from modelplane.gateway.table import Backend, EndpointPicker, Route
-from modelplane.kubelet.engines.llm_d import messages
+from modelplane.gateway.route_table import Backend, EndpointPicker, Route
+from modelplane.kubelet.engines.llm_d import ext_proc_messages
 from modelplane.kubelet.engines.llm_d.choice import Choice
 from modelplane.kubelet.engines.llm_d.endpoint_picker import answers
 from modelplane.kubelet.pods import grpc_check
@@ -33,11 +33,17 @@ async def picker(choice: Choice | None) -> AsyncIterator[int]:
             yield answer(asked)
 
     handler: Any = grpc.stream_stream_rpc_method_handler(
-        process, messages.ProcessingRequest.FromString, messages.ProcessingResponse.SerializeToString
+        process,
+        ext_proc_messages.ProcessingRequest.FromString,
+        ext_proc_messages.ProcessingResponse.SerializeToString,
     )
     server = grpc.aio.server()
     server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(messages.SERVICE, {messages.METHOD: handler}),)
+        (
+            grpc.method_handlers_generic_handler(
+                ext_proc_messages.SERVICE, {ext_proc_messages.METHOD: handler}
+            ),
+        )
     )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

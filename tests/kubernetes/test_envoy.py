@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from modelplane.gateway.envoy.envoy_routes import routes_file
 from modelplane.gateway.envoy.file_names import CLUSTERS
-from modelplane.gateway.envoy.routes import routes_file
-from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.route_table import Backend, Route
 from modelplane.host.private_files import write_private
 from modelplane.proxy import admin, module
 from support.certificates import server_context

@@ -19,14 +19,14 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.crd import crd
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.metrics import external_metrics
+from modelplane.controllers.metrics import external_metrics_server
 from modelplane.gateway.usage.load import Load, Reading
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import applying, pki
+from modelplane.local.kubernetes import bulk_apply, pki
 from modelplane.local.kubernetes.certificate_files import Pki
 from support.fleets import ControlPlane, control_plane_of
 from support.patience import PATIENCE_S
@@ -200,8 +200,8 @@ async def discovered(client: Client, manifest: Object) -> Resource | None:
 async def keda(client: Client) -> Object:
     """Return the ScaledObject of the page as the API server has it, with KEDA's own definition."""
     [definition] = [each for each in definitions("keda") if each["spec"]["names"]["kind"] == "ScaledObject"]
-    await applying.apply_together(client, [definition])
-    await applying.until_established(client, [definition["metadata"]["name"]])
+    await bulk_apply.apply_together(client, [definition])
+    await bulk_apply.until_established(client, [definition["metadata"]["name"]])
     shown = shown_scaled_object()
     async with asyncio.timeout(PATIENCE_S):
         while not (resource := await discovered(client, shown)):
@@ -214,8 +214,8 @@ async def keda(client: Client) -> Object:
 
 
 async def test_the_controller_scales_by_counts_and_not_without(plane: ControlPlane, client: Client) -> None:
-    await applying.apply_together(client, [crd(kind) for kind in KINDS])
-    await applying.until_established(client, [kind.definition for kind in KINDS])
+    await bulk_apply.apply_together(client, [crd(kind) for kind in KINDS])
+    await bulk_apply.until_established(client, [kind.definition for kind in KINDS])
     endpoint = _object(
         OURS,
         "ModelEndpoint",
@@ -228,12 +228,12 @@ async def test_the_controller_scales_by_counts_and_not_without(plane: ControlPla
     status = {"replicas": {"total": 1, "ready": 1}, "selector": "modelplane.ai/deployment=qwen"}
     await client.apply(_object(OURS, "ModelDeployment", "qwen", status=status), subresource="status")
     counts = Counts()
-    metrics = external_metrics.ExternalMetrics(client, counts)
+    metrics = external_metrics_server.ExternalMetrics(client, counts)
     files = Pki(plane.home.pki)
-    context = external_metrics.context(files.certificate(SERVING), files.key(SERVING), files.authority)
+    context = external_metrics_server.context(files.certificate(SERVING), files.key(SERVING), files.authority)
     names = frozenset({"front-proxy-client"})
     reading = asyncio.create_task(metrics.serve())
-    with external_metrics.Server(("127.0.0.1", 0), context, metrics, names) as server:
+    with external_metrics_server.Server(("127.0.0.1", 0), context, metrics, names) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             service, registered = registration(files.authority.read_bytes(), server.server_address[1])

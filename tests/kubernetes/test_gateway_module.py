@@ -24,12 +24,12 @@ import pytest
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.cli.models.new_keys import hashed as new_hash
 from modelplane.cli.models.new_keys import new_key, wire
-from modelplane.gateway.envoy.files import files
+from modelplane.gateway.envoy.envoy_files import files
 from modelplane.gateway.module_files.keys import KeyTable, key_table
-from modelplane.gateway.table import Backend, Listener, Route, Table
+from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.host.private_files import write_private
 from modelplane.local.builds import gateway_module
-from modelplane.proxy import bootstrap
+from modelplane.proxy import envoy_bootstrap
 from support.envoys import LOCAL, Gateway, engines, free_ports, raw_get, service
 from support.gateway_module import (
     Model,
@@ -481,7 +481,7 @@ def validated(directory: Path, module: Module) -> tuple[int, str]:
     # The allowed destinations are files of their own.
     manager["http_filters"][-1]["typed_config"]["upstream_http_filters"][:-2] = []
     (directory / "static.json").write_text(json.dumps({"static_resources": {"listeners": [resource]}}))
-    envoy, *_ = bootstrap.argv(directory)
+    envoy, *_ = envoy_bootstrap.argv(directory)
     done = subprocess.run(
         [envoy, "--mode", "validate", "--config-path", "static.json", "--log-level", "info"],
         cwd=directory,
@@ -515,7 +515,7 @@ def test_the_functions_of_the_abi_are_those_of_this_envoy(module_library: Path) 
     declared = (gateway_module.SOURCES / "src" / "abi.rs").read_text()
     names = set(re.findall(r"\benvoy_dynamic_module_(?:callback|on)_\w+", declared))
     assert len(names) > 40
-    with Path(bootstrap.argv(Path())[0]).open("rb") as file:
+    with Path(envoy_bootstrap.argv(Path())[0]).open("rb") as file:
         envoy = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         lacking = {name for name in names if envoy.find(name.encode()) < 0}
     assert lacking == set()

@@ -15,13 +15,13 @@ from modelplane.api.inference_gateway import DEFAULT_NAME, TLSVersion
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
-from modelplane.gateway.envoy.certificates.tls import certificate_file
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.table import Listener, Route, Table
+from modelplane.gateway.envoy.certificates.listener_tls import certificate_file
+from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.route_table import Listener, Route, Table
 from modelplane.gateway.tls import Certificate, Tls
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes import cluster_objects, permissions
+from modelplane.local.kubernetes import cluster_objects, machine_permissions
 from modelplane.proxy import admin, usage_files
 from modelplane.proxy import files as envoy_files
 from modelplane.proxy.directory import GatewayDirectory
@@ -277,7 +277,7 @@ class Fleet:
 @pytest.fixture
 async def fleet(client: Client, secured: Secured) -> AsyncIterator[Fleet]:
     await kinds.install(client, cluster_objects.gateway_api())
-    for manifest in permissions.manifests():
+    for manifest in machine_permissions.manifests():
         await client.apply(manifest)
     yield Fleet(client, secured)
     for resource, name, namespace in (

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from modelplane.gateway.envoy.filters import rate_limits
+from modelplane.gateway.envoy.filters import rate_limit_filter
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
 from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
-from modelplane.gateway.table import Backend, Front
+from modelplane.gateway.route_table import Backend, Front
 from support import rate_limit_service
 from support.envoys import Gateway, running_envoy, service
 from support.gateway_module import Model, running_model
@@ -114,7 +114,7 @@ async def ask(gateway: Gateway, name: str, of: str = "qwen") -> tuple[int, Any, 
 
 async def charged(gateway: Gateway, name: str) -> tuple[int, Any, Any]:
     """Ask, and wait until the tokens of the answer are taken, which the client does not wait for."""
-    calls = f"cluster.{rate_limits.CLUSTER}.upstream_rq_completed"
+    calls = f"cluster.{rate_limit_filter.CLUSTER}.upstream_rq_completed"
     before = gateway.stat(calls)
     answer = await ask(gateway, name)
     async with asyncio.timeout(PATIENCE_S):
@@ -181,7 +181,7 @@ async def test_all_keys_of_a_namespace_count_together(gateways: list[Gateway]) -
 
 
 async def test_requests_of_other_keys_do_not_reach_the_service(gateways: list[Gateway]) -> None:
-    asked = f"cluster.{rate_limits.CLUSTER}.upstream_rq_total"
+    asked = f"cluster.{rate_limit_filter.CLUSTER}.upstream_rq_total"
     before = [gateway.stat(asked) for gateway in gateways]
     assert {(await ask(gateways[0], "local"))[0] for _ in range(20)} == {200}
     assert [gateway.stat(asked) for gateway in gateways] == before

@@ -20,8 +20,8 @@ from modelplane.compose.readiness import condition_of, is_ready, is_true
 from modelplane.controllers.helm import process
 from modelplane.controllers.helm.host import Host
 from modelplane.controllers.helm.process import HelmFailed, Program
-from modelplane.controllers.helm.releases import Releases, place_of
-from modelplane.install import inference_cluster
+from modelplane.controllers.helm.release_control import Releases, place_of
+from modelplane.install import cluster_requirements
 from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import kubeconfig_secret, resources
 from modelplane.kube.client import Client
@@ -310,7 +310,7 @@ async def test_a_release_of_others_is_left_alone(bench: Bench) -> None:
 async def test_the_identity_that_serves_cannot_install_a_chart_and_the_one_that_installs_can(
     bench: Bench, tmp_path: Path
 ) -> None:
-    for manifest in inference_cluster.manifests(installer=True):
+    for manifest in cluster_requirements.manifests(installer=True):
         await bench.client.apply(manifest)
     for account in (INFERENCE_CLUSTER, INSTALLER):
         content = kubeconfig(bench.plane, account, tmp_path / account).read_bytes()

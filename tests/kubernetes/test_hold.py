@@ -14,7 +14,7 @@ import pytest
 from modelplane.gateway.module_files.models import ModelFile
 from modelplane.gateway.module_files.models import ServiceEntry as NamedService
 from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
-from modelplane.gateway.table import Backend, Front, Route
+from modelplane.gateway.route_table import Backend, Front, Route
 from support.envoys import Gateway, raw_get, running_envoy
 from support.gateway_module import Model, counters, running_model
 from support.patience import PATIENCE_S

@@ -21,18 +21,18 @@ import yaml
 from modelplane import __version__
 from modelplane.compose.kinds import COMPOSED
 from modelplane.controllers import fleet_resources
-from modelplane.gateway.envoy.files import files
+from modelplane.gateway.envoy.envoy_files import files
 from modelplane.gateway.gateway_api.http_routes import workload_routes
-from modelplane.gateway.table import Listener, Table
+from modelplane.gateway.route_table import Listener, Table
 from modelplane.host import addresses
-from modelplane.install.identity import CONTROLLER, GATEWAY
-from modelplane.install.inference_cluster import instructions
+from modelplane.install.cluster_requirements import instructions
+from modelplane.install.installation_names import CONTROLLER, GATEWAY
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.kubelet.devices.discovery import discover
+from modelplane.kubelet.devices.device_discovery import discover
 from modelplane.local import settings, setup
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import applying, bootstrap, cluster_objects
+from modelplane.local.kubernetes import bootstrap, bulk_apply, cluster_objects
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
 from modelplane.proxy import files as envoy_files
@@ -139,7 +139,7 @@ async def _platform(cluster: Shell) -> None:
         kinds = cluster_objects.gateway_api()
         for kind in kinds:
             await client.apply(kind)
-        await applying.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+        await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
         own = (*cluster_objects.device_classes(devices), *cluster_objects.gateway(local.workload_gateway))
         for manifest in own:
             await client.apply(manifest)

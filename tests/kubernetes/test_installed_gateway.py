@@ -19,11 +19,11 @@ from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.helm.process import Program
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load
-from modelplane.install import inference_cluster
+from modelplane.install import cluster_requirements
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import cluster_objects, permissions
+from modelplane.local.kubernetes import cluster_objects, machine_permissions
 from modelplane.proxy.interface import GatewayAddress
 from support import kinds
 from support.charts import Repository, pack
@@ -227,7 +227,10 @@ async def test_traefik_is_installed_serves_and_is_removed_in_order(
     caplog.set_level(logging.INFO, "modelplane.controllers.helm.cluster_releases")
     async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
         await kinds.install(client)
-        for manifest in (*permissions.of_the_fleet(), *inference_cluster.manifests(installer=True)):
+        for manifest in (
+            *machine_permissions.of_the_fleet(),
+            *cluster_requirements.manifests(installer=True),
+        ):
             await client.apply(manifest)
         traefik = {
             "version": "41.3.0",

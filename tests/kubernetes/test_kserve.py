@@ -13,7 +13,7 @@ from modelplane.compose.readiness import is_true
 from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes import applying, cluster_objects, permissions
+from modelplane.local.kubernetes import bulk_apply, cluster_objects, machine_permissions
 from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
@@ -69,9 +69,9 @@ async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[KS
     kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api() + definitions("kserve")
     for manifest in kinds:
         await client.apply(manifest)
-    await applying.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
     kubeconfig = control_plane.home.controller_kubeconfig.read_bytes()
-    for manifest in [*permissions.manifests(), *fleet_of(kubeconfig, "KServe")]:
+    for manifest in [*machine_permissions.manifests(), *fleet_of(kubeconfig, "KServe")]:
         await client.apply(manifest)
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
     kserve = KServe(client, TEAM)

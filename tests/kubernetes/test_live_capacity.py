@@ -18,13 +18,13 @@ from modelplane.api.schema.decode import convert
 from modelplane.compose.cluster.capacity import capacity_status
 from modelplane.compose.cluster.capacity.capacity_facts import facts_of
 from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, observe
-from modelplane.compose.deployment import fleet
+from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import cluster_objects, permissions
+from modelplane.local.kubernetes import cluster_objects, machine_permissions
 from modelplane.scheduler import Cluster as PlacementCluster
 from modelplane.scheduler import (
     Deployment,
@@ -132,7 +132,7 @@ def let_in(pool, sizes):
     for number, size in enumerate(sizes):
         member = Member(requests=(DeviceRequest("gpu", size, (SELECTOR,)),))
         wanted = Deployment("team", f"d{number}", f"uid-{number}", 1, (Engine("main", 1, (member,)),))
-        cluster = PlacementCluster("here", gateway_address="192.0.2.1", pools=(fleet.pool(pool),))
+        cluster = PlacementCluster("here", gateway_address="192.0.2.1", pools=(fleet_snapshot.pool(pool),))
         for each in schedule(Fleet((cluster,), tuple(replicas)), wanted).assignments:
             replicas.append(
                 Replica("team", f"d{number}", wanted.uid, wanted.name, "here", each.index, each.engines)
@@ -330,7 +330,7 @@ async def a_device_of_a_replica_becomes_unhealthy(client, world):
 async def test_the_controllers_publish_what_they_observe_and_say_what_they_may_not_read(client, plane):
     await kinds.install(client, cluster_objects.gateway_api())
     async with Nodes(client, "watched", 1) as world:
-        for manifest in [*permissions.manifests(), *manifests_of(plane, world.pool, 1)]:
+        for manifest in [*machine_permissions.manifests(), *manifests_of(plane, world.pool, 1)]:
             await client.apply(manifest)
         async with running_controllers(plane):
             await says(client, "True", 'pool "watched": 8 gpu declared, 8 usable')

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.controllers.events import CONTROLLER
+from modelplane.controllers.condition_events import CONTROLLER
 from modelplane.kube import events, timestamps
 from modelplane.kube.client import Client as KubernetesClient
 from support.fleets import Fleet

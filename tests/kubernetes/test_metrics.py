@@ -21,7 +21,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import applying, cluster_objects, permissions
+from modelplane.local.kubernetes import bulk_apply, cluster_objects, machine_permissions
 from support.collector import Collector, attributes, collecting
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
@@ -144,8 +144,12 @@ async def controller(
     kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api()
     for manifest in kinds:
         await client.apply(manifest)
-    await applying.until_established(client, [kind["metadata"]["name"] for kind in kinds])
-    for manifest in [*permissions.manifests(), *_fleet(control_plane.home.controller_kubeconfig), DEPLOYMENT]:
+    await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    for manifest in [
+        *machine_permissions.manifests(),
+        *_fleet(control_plane.home.controller_kubeconfig),
+        DEPLOYMENT,
+    ]:
         await client.apply(manifest)
     await client.patch(
         resources.GATEWAYS,

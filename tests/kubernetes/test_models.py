@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from modelplane.api.inference_gateway import ModelAlias
-from modelplane.gateway.table import Route
+from modelplane.gateway.route_table import Route
 from support.envoys import Gateway
 from support.one_url import CREATED, front, gateway_of, keys
 from support.openai_server import SAID, WORDS, OpenAIServer, running_server

@@ -20,8 +20,8 @@ from modelplane.host import addresses
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices.discovery import discover
-from modelplane.kubelet.runtime.processes import Process
+from modelplane.kubelet.devices.device_discovery import discover
+from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.local.kubernetes.certificate_files import Pki
 from modelplane.local.kubernetes.control_plane import NODE
 from support.node_agent import IMAGE, Agent, is_ready, is_running, pod, python, running, status_of, until

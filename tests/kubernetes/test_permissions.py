@@ -24,10 +24,10 @@ from modelplane.compose.readiness import condition_of, is_true
 from modelplane.compose.workload_kinds import OF_STACKS, Place, rows
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import of_row
-from modelplane.install import inference_cluster
-from modelplane.install.identity import CONTROLLER, GATEWAY
+from modelplane.install import cluster_requirements
+from modelplane.install.installation_names import CONTROLLER, GATEWAY
+from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.install.options import Options
 from modelplane.install.permissions import gateway_permissions, identity_permissions
 from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.install.permissions.roles import Rule
@@ -36,11 +36,11 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import applying, cluster_objects
+from modelplane.local.kubernetes import bulk_apply, cluster_objects
 from modelplane.local.kubernetes.certificate_files import Pki
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
-from modelplane.proxy import bootstrap
+from modelplane.proxy import envoy_bootstrap
 from support.audit import Asked, asked, audited
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
@@ -108,13 +108,13 @@ async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
             for origin in ("gateway-api-inference-extension", "kserve", "lws")
             for each in definitions(origin)
         ]
-        for manifest in [*foreign, *inference_cluster.manifests()]:
+        for manifest in [*foreign, *cluster_requirements.manifests()]:
             await cluster.apply(manifest)
-        await applying.until_established(cluster, [each["metadata"]["name"] for each in foreign])
+        await bulk_apply.until_established(cluster, [each["metadata"]["name"] for each in foreign])
         await _gateway(cluster)
         with ExitStack() as stack:
             files = folder / "envoy"
-            bootstrap.prepare(files, ())
+            envoy_bootstrap.prepare(files, ())
             _start(stack, fleet, folder, "gateway", GATEWAY, f"--dir={files}", "--drain-seconds=0")
             async with _kubelet(cluster):
                 token = await _endless_token(gpu, cluster)

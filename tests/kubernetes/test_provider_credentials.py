@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
-from modelplane.gateway.table import Backend, CredentialReference, Front
+from modelplane.gateway.route_table import Backend, CredentialReference, Front
 from modelplane.proxy import admin
 from support.envoys import Gateway, running_envoy, service
 from support.gateway_module import Model, running_model

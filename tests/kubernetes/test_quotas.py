@@ -15,7 +15,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import applying, cluster_objects, permissions
+from modelplane.local.kubernetes import bulk_apply, cluster_objects, machine_permissions
 from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
@@ -143,8 +143,8 @@ async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[Be
     kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api()
     for manifest in kinds:
         await client.apply(manifest)
-    await applying.until_established(client, [kind["metadata"]["name"] for kind in kinds])
-    for manifest in [*permissions.manifests(), *_fleet(control_plane)]:
+    await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    for manifest in [*machine_permissions.manifests(), *_fleet(control_plane)]:
         await client.apply(manifest)
     proxy = GatewayDirectory(control_plane.home.envoy, "127.0.0.1:8080", lambda _directory, _files: False)
     async with running_controllers(control_plane, proxy):

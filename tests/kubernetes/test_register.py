@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from modelplane.controllers import fleet_resources
-from modelplane.install import inference_cluster
+from modelplane.install import cluster_requirements
 from modelplane.install.permissions.identity_permissions import (
     BIND_COPIES,
     INFERENCE_CLUSTER,
@@ -26,9 +26,9 @@ from modelplane.install.permissions.roles import Role, account
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices.device import CPU_DRIVER
+from modelplane.kubelet.devices.local_device import CPU_DRIVER
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import bootstrap, permissions
+from modelplane.local.kubernetes import bootstrap, machine_permissions
 from support.fleets import Fleet
 
 pytestmark = pytest.mark.kubernetes
@@ -71,7 +71,7 @@ async def _prepare(fleet: Fleet) -> None:
     """Do what a cluster's gateway and the driver of its GPUs do."""
     async with Client.from_kubeconfig(str(fleet.kubeconfig), context=CLUSTER) as client:
         # This machine's Envoy is the gateway of the cluster, and reports by the fleet's identity there.
-        rules = permissions.OWN_GATEWAY
+        rules = machine_permissions.OWN_GATEWAY
         for manifest in Role("ClusterRole", "own-gateway", rules, {}).bound_to(account(INFERENCE_CLUSTER)):
             await client.apply(manifest)
         address = {"status": {"addresses": [{"type": "IPAddress", "value": "127.0.0.1"}]}}
@@ -170,7 +170,7 @@ def test_a_dry_run_shows_every_object_and_permission_and_writes_nothing(fleet: F
     printed = _register(fleet)
     assert _state(fleet) == before
     shown = [each for each in yaml.safe_load_all(printed) if each]
-    assert shown[:-6] == inference_cluster.manifests()
+    assert shown[:-6] == cluster_requirements.manifests()
     assert [(each["kind"], each["metadata"]["name"]) for each in shown[-6:]] == [
         ("Node", "gpu-a"),
         ("Node", "gpu-b"),

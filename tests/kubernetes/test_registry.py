@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.crossplane.package.addresses import Registry
 from modelplane.crossplane.package.building import build
-from modelplane.crossplane.package.contents import function
 from modelplane.crossplane.package.images.inspection import inspect
+from modelplane.crossplane.package.package_addresses import Registry
+from modelplane.crossplane.package.package_contents import function
 from modelplane.local.builds import build_cache
 from support.packages import VERSION, small_runtime
 

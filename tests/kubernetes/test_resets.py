@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.route_table import Backend, Route
 from support.envoys import Gateway, engines, free_ports, service
 
 pytestmark = pytest.mark.kubernetes

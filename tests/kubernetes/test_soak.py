@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from modelplane.gateway.module_files.keys import KeyFile
-from modelplane.gateway.table import Front
+from modelplane.gateway.route_table import Front
 from modelplane.proxy import admin
 from modelplane.proxy.usage_files import USAGE_LOG, Rotation
 from support.envoys import Gateway, running_envoy

@@ -17,9 +17,9 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.supervision import lifecycle, locks, process_status, records
+from modelplane.local.supervision import lifecycle, locks, process_records, process_status
+from modelplane.local.supervision.process_records import State
 from modelplane.local.supervision.processes import CONTROL_PLANE, LEADER, STANDBY
-from modelplane.local.supervision.records import State
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
@@ -43,7 +43,7 @@ def until(condition, seconds=PATIENCE_S):
 
 
 def running(home, name, not_pid=None):
-    record = records.read(home.record(name))
+    record = process_records.read(home.record(name))
     return record is not None and record.state is State.RUNNING and pid(home, name) == record.pid != not_pid
 
 
@@ -95,7 +95,7 @@ def test_a_killed_process_is_running_again_within_seconds_and_the_others_never_s
     assert {each: after[each] for each in NAMES if each != name} == {
         each: before[each] for each in NAMES if each != name
     }
-    assert records.read(home.record(name)).last_exit == "killed by SIGKILL"
+    assert process_records.read(home.record(name)).last_exit == "killed by SIGKILL"
 
 
 def test_a_killed_leader_is_replaced_by_the_standby_and_nothing_else_is_touched(home):
@@ -104,7 +104,7 @@ def test_a_killed_leader_is_replaced_by_the_standby_and_nothing_else_is_touched(
     until(lambda: pid(home, LEADER) == before[STANDBY])
     until(lambda: running(home, STANDBY, not_pid=before[STANDBY]))
     assert pids(home, CONTROL_PLANE) == {name: before[name] for name in CONTROL_PLANE}
-    assert records.read(home.record(LEADER)).restarts == 1
+    assert process_records.read(home.record(LEADER)).restarts == 1
 
 
 def test_what_an_earlier_leader_started_is_started_again_by_the_next(home):

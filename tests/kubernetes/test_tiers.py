@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from modelplane.gateway.envoy.priority_groups import ASKED, TOLD
-from modelplane.gateway.table import Backend
+from modelplane.gateway.route_table import Backend
 from support.envoys import Gateway, engines, free_ports, running_envoy, service
 from support.gateway_module import Model, Module, gateway_with, running_model
 

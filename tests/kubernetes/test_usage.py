@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
-from modelplane.gateway.table import Backend, Front, Route
-from modelplane.gateway.usage.usage import UsageRecord, record_of
+from modelplane.gateway.route_table import Backend, Front, Route
+from modelplane.gateway.usage.usage_sums import UsageRecord, record_of
 from modelplane.proxy import envoy_metrics, usage_files
 from modelplane.proxy.usage_files import USAGE_LOG, Rotation
 from modelplane.telemetry import metric_definitions

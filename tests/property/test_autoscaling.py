@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
+from modelplane.deciders.autoscaling.autoscaler_settings import Settings
 from modelplane.deciders.autoscaling.decision import Outcome, decide
 from modelplane.deciders.autoscaling.evidence import Evidence, Sample
-from modelplane.deciders.autoscaling.settings import Settings
 
 TICK_S = 2.0
 LATE = BOUNDS_S.index(5.0)

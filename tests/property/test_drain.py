@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from modelplane.api.fields.cluster.drain import Cordon
+from modelplane.api.fields.cluster.drain_settings import Cordon
 from modelplane.scheduler import (
     Cluster,
     Deployment,

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from modelplane.compose.deployment.failover import seen
+from modelplane.compose.deployment.lost_replicas import seen
 from modelplane.deciders.cluster_health import (
     ClusterSeen,
     Evidence,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.gateway.usage.ledger import Ledger
-from modelplane.gateway.usage.usage import record_of
+from modelplane.gateway.usage.usage_sums import record_of
 from modelplane.proxy import ledger_file, usage_files
 from modelplane.proxy.ledger_file import LEDGER, LedgerFile
 from modelplane.proxy.usage_files import USAGE_LOG, Rotation

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.api.fields.cluster.mutual_tls import MutualTLSPhase
+from modelplane.api.fields.cluster.mutual_tls_settings import MutualTLSPhase
 from modelplane.gateway.mutual_tls import Protocol, Rollout, Seen, accepted, step, used
 
 DRAIN = timedelta(minutes=10)

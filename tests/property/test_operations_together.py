@@ -17,7 +17,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
-from modelplane.compose.deployment.rollout.rollout import limits
+from modelplane.compose.deployment.rollout.rollout_order import limits
 from modelplane.deciders.cluster_health import (
     ClusterSeen,
     Evidence,
@@ -29,7 +29,7 @@ from modelplane.deciders.cluster_health import (
     Witnesses,
     step,
 )
-from modelplane.offline.plan.fleet import assemble
+from modelplane.offline.plan.fleet_of_files import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 from support.seeds import drawn
 

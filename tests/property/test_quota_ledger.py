@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from modelplane.api.fields.pods.engines import Role
 from modelplane.scheduler import Accounting, Cluster, Deployment, Device, Fleet, Limit, Pool, Quota, Replica
-from modelplane.scheduler.capacity.ledger import Ledger
-from modelplane.scheduler.filters.devices import demand
+from modelplane.scheduler.capacity.capacity_ledger import Ledger
+from modelplane.scheduler.filters.device_requests import demand
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.preemption.reservation import Reservation
 from modelplane.scheduler.quotas.quota_ledger import QuotaLedger, Standing

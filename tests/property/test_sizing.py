@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.sizing.architecture import architecture
+from modelplane.sizing.loaded_weights import weights
 from modelplane.sizing.memory import BATCHES, Load, Model, memory
 from modelplane.sizing.splits import Split, rejections, stages
-from modelplane.sizing.weights import weights
 from support.checkpoint_shapes import CHECKPOINTS
 
 NAMES = (

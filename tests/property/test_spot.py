@@ -13,10 +13,10 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.fields.deployment.spot_settings import SpotFallback
-from modelplane.compose.cluster.eviction_notices import BLOCKED
-from modelplane.compose.deployment.fleet import evicted_before
+from modelplane.compose.cluster.noticed_nodes import BLOCKED
+from modelplane.compose.deployment.fleet_snapshot import evicted_before
 from modelplane.scheduler import (
     Cluster,
     Deployment,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from modelplane.offline.files.scalars import NotFinite, resolve
 from modelplane.offline.files.tree import Document, documents
 from modelplane.offline.files.yaml_output import as_yaml
-from modelplane.offline.plan.fleet import Unplannable, assemble
+from modelplane.offline.plan.fleet_of_files import Unplannable, assemble
 from modelplane.offline.plan.placements import plan
 from modelplane.offline.render.rendering import NotRendered, render
 from support.manifests import CLASS, DEPLOYMENT, cluster, loaded, validated

@@ -14,13 +14,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose import guards, status
+from modelplane.compose import guards, owner_status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
-from modelplane.compose.deployment.rollout.rollout import is_draining
+from modelplane.compose.deployment.rollout.rollout_order import is_draining
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers.interests import Interests, OwnerKey
-from modelplane.offline.plan.fleet import assemble, plain
+from modelplane.offline.plan.fleet_of_files import assemble, plain
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded
 
 Item = dict[str, Any]
@@ -150,7 +150,7 @@ class World:
         self.waiting |= {OwnerKey(each.kind, each.namespace, each.name): None for each in composition.wakes}
         _, request, composition = self.composed(key)
         said = self.said(key, request, composition)
-        if not status.same(self.objects[key].get("status", {}), said):
+        if not owner_status.same(self.objects[key].get("status", {}), said):
             self.put({**self.objects[key], "status": said})
         if composition.again_in_s is not None:
             self.timers[key] = self.now + dt.timedelta(seconds=composition.again_in_s)
@@ -159,8 +159,8 @@ class World:
         """Return the status that a composition leads to."""
         metadata, before = self.objects[key]["metadata"], self.objects[key].get("status", {})
         known = before.get("conditions", ())
-        ready = status.ready(composition, request.observed, known)
-        conditions = status.with_times(
+        ready = owner_status.ready(composition, request.observed, known)
+        conditions = owner_status.with_times(
             (*composition.conditions, ready), known, metadata["generation"], self.time
         )
         told: Item = plain({**composition.status, "conditions": conditions})
@@ -256,7 +256,11 @@ class World:
             _, request, composition = self.composed(key)
             assert {each.key for each in composition.children} == request.observed.keys(), key
             said = self.said(key, request, composition)
-            assert status.same(self.objects[key]["status"], said), (key, self.objects[key]["status"], said)
+            assert owner_status.same(self.objects[key]["status"], said), (
+                key,
+                self.objects[key]["status"],
+                said,
+            )
 
     def happen(self) -> None:
         """Let one thing happen."""

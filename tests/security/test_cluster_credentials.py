@@ -15,12 +15,12 @@ from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
 from modelplane.compose.composition import Credential
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
-from modelplane.controllers.clusters.tokens.credentials import Credentials
+from modelplane.controllers.clusters.tokens.token_renewal import Credentials
 from modelplane.controllers.runnable import run_all
-from modelplane.install import inference_cluster
+from modelplane.install import cluster_requirements
 from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
@@ -91,7 +91,7 @@ class Registered:
 @pytest.fixture
 async def registered(own_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Registered]:
     async with attacked(own_control_plane) as fleet:
-        for manifest in inference_cluster.manifests():
+        for manifest in cluster_requirements.manifests():
             await fleet.client.apply(manifest)
         found = Registered(fleet, tmp_path)
         arguments = ("create", "token", INFERENCE_CLUSTER, "-n", SYSTEM, "--duration=10m")
@@ -174,7 +174,7 @@ async def test_the_installers_token_is_renewed_with_itself_and_only_the_installe
     registered: Registered, tmp_path: Path
 ) -> None:
     fleet = registered.fleet
-    for manifest in inference_cluster.manifests(installer=True):
+    for manifest in cluster_requirements.manifests(installer=True):
         await fleet.client.apply(manifest)
     path = tmp_path / "installer"
     token = kubectl(fleet.control_plane, "create", "token", INSTALLER, "-n", SYSTEM, "--duration=10m").strip()

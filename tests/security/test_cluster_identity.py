@@ -16,11 +16,11 @@ from modelplane.api.meta import GATEWAY_NAME
 from modelplane.compose import copy_access
 from modelplane.compose.cluster.cluster_namespace import MADE
 from modelplane.compose.serving_stack import nic_policy
-from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER
+from modelplane.compose.serving_stack.cluster_gateway import ANSWER, CONTROLLER
 from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS, policies
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.clusters.copy_access import CopyAccess
-from modelplane.install import inference_cluster
+from modelplane.controllers.clusters.copy_namespaces import CopyAccess
+from modelplane.install import cluster_requirements
 from modelplane.install.admission import policies as admission
 from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
@@ -229,7 +229,7 @@ async def administrator(own_control_plane: ControlPlane) -> AsyncIterator[Client
     async with Client.from_kubeconfig(
         str(own_control_plane.kubeconfig), known=fleet_resources.known
     ) as client:
-        for manifest in inference_cluster.manifests():
+        for manifest in cluster_requirements.manifests():
             await client.apply(manifest)
         for name, own in ((TEAM, OURS), (OTHERS, {})):
             await client.apply(NAMESPACE | {"metadata": {"name": name, "labels": own}})
@@ -574,7 +574,7 @@ def test_every_kind_that_is_written_is_limited() -> None:
     }
     written = {
         (group, plural)
-        for role in inference_cluster.manifests()
+        for role in cluster_requirements.manifests()
         for rule in role.get("rules", ())
         # A rule that names its objects is a limit itself.
         if {"create", "patch", "delete"} & {*rule["verbs"]} and "resourceNames" not in rule

@@ -11,7 +11,7 @@ from modelplane.local.kubernetes.ports import Ports
 from modelplane.local.settings import Settings
 from modelplane.local.supervision import processes, spawn
 from modelplane.local.supervision.processes import CONTROL_PLANE, Process
-from modelplane.local.supervision.readiness import Lived
+from modelplane.local.supervision.readiness_checks import Lived
 
 
 def test_a_program_of_the_control_plane_gets_none_of_them(

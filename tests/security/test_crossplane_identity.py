@@ -15,7 +15,7 @@ import pytest
 
 from modelplane.compose.cluster.cluster_namespace import MADE, OURS
 from modelplane.controllers import fleet_resources
-from modelplane.install import inference_cluster
+from modelplane.install import cluster_requirements
 from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -76,7 +76,7 @@ async def administrator(own_control_plane: ControlPlane) -> AsyncIterator[Client
         str(own_control_plane.kubeconfig), known=fleet_resources.known
     ) as client:
         for manifest in (
-            *inference_cluster.manifests(crossplane=True),
+            *cluster_requirements.manifests(crossplane=True),
             namespace(TEAM, labels=MADE),
             namespace(OTHERS),
             namespace(PROBED),
@@ -217,7 +217,7 @@ async def test_everything_that_the_identity_may_do_is_written_down(provider: Cli
 
 
 def test_every_kind_that_is_written_is_limited() -> None:
-    documents = inference_cluster.manifests(crossplane=True)
+    documents = cluster_requirements.manifests(crossplane=True)
     limited = {
         (group, plural, operation)
         for policy in documents

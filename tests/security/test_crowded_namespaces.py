@@ -15,9 +15,9 @@ import pytest
 from modelplane.api.meta import API_VERSION
 from modelplane.controllers.fleet_resources import MODEL_ENDPOINTS, MODEL_SERVICES
 from modelplane.controllers.gateway import endpoint_shares
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.envoy.routes import endpoint_counts
-from modelplane.gateway.table import Backend, Front, Listener, Route, Table
+from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_routes import endpoint_counts
+from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 from modelplane.host.private_files import write_private
 from modelplane.kube import resources
 from modelplane.proxy.directory import GatewayDirectory

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from modelplane.gateway.table import Backend
+from modelplane.gateway.route_table import Backend
 from support.envoys import Gateway, running_envoy, service
 from support.gateway_module import Model, running_model
 from support.raw_http import statuses

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.gateway.destinations import Destinations, networks
-from modelplane.gateway.table import Backend
+from modelplane.gateway.route_table import Backend
 from support.envoys import Engine, Gateway, engines, running_envoy, service
 from support.name_server import name_server
 from support.patience import PATIENCE_S

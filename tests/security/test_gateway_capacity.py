@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from modelplane.gateway.envoy.type_urls import RESOURCE_MONITORS
-from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.route_table import Backend, Route
 from modelplane.host.private_files import write_private
 from modelplane.proxy import limits, module
 from support.envoys import EVENTS, Engine, Gateway, engines, free_ports, running_envoy, service

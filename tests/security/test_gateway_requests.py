@@ -19,7 +19,7 @@ import pytest_asyncio
 
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
 from modelplane.gateway.module_files.models import ModelFile, ServiceEntry
-from modelplane.gateway.table import Backend, Front
+from modelplane.gateway.route_table import Backend, Front
 from support.envoys import Gateway, running_envoy, service
 from support.gateway_module import Model, running_model
 from support.patience import PATIENCE_S

@@ -10,8 +10,8 @@ import pytest
 
 from modelplane.gateway import tokens
 from modelplane.gateway.destinations import Destinations, networks
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.table import Backend, Front, Listener, Route, Table, Token
+from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table, Token
 from modelplane.gateway.tokens import HEADERS, GatewayKeys
 from support.envoys import Engine, Gateway, engines, running_envoy, service
 from support.name_server import name_server

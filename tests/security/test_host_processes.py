@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from modelplane.compose.added_images import HYDRATION
 from modelplane.compose.cache.cache_volume import MARKER
 from modelplane.compose.cache.hydration_program import PROGRAM
 from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
-from modelplane.compose.images import HYDRATION
 from modelplane.kubelet.engines import allowed, launchers
 from modelplane.kubelet.engines.allow_list import AllowList, Place
 from modelplane.kubelet.engines.launchers import CannotLaunch

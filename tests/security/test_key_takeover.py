@@ -14,7 +14,7 @@ from modelplane.api.inference_gateway import KeyGrant
 from modelplane.api.meta import API_VERSION
 from modelplane.api.model_key import ModelKey
 from modelplane.controllers.fleet_resources import INFERENCE_GATEWAYS, resource_of_kind
-from modelplane.gateway.envoy.filters.module import KEYS
+from modelplane.gateway.envoy.filters.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
 from modelplane.proxy.directory import GatewayDirectory
 from modelplane.proxy.files import write

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from modelplane.controllers import fleet_resources
+from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.install.options import Options
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from support.attacked import eventually

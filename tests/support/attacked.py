@@ -18,7 +18,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.local.kubernetes import applying, cluster_objects, permissions
+from modelplane.local.kubernetes import bulk_apply, cluster_objects, machine_permissions
 from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
@@ -125,9 +125,9 @@ async def attacked(
     async with _administrator(control_plane) as client, _administrator(place) as there:
         await _install(client, [crd(kind) for kind in KINDS])
         await _install(there, cluster_objects.gateway_api())
-        for manifest in [*permissions.of_the_fleet(), *_fleet(place.home.controller_kubeconfig)]:
+        for manifest in [*machine_permissions.of_the_fleet(), *_fleet(place.home.controller_kubeconfig)]:
             await client.apply(manifest)
-        for manifest in [*permissions.of_a_cluster(), *cluster_objects.gateway(8081)]:
+        for manifest in [*machine_permissions.of_a_cluster(), *cluster_objects.gateway(8081)]:
             await there.apply(manifest)
         yield Attacked(control_plane, client, there)
 
@@ -139,7 +139,7 @@ def _administrator(plane: ControlPlane) -> Client:
 async def _install(client: Client, kinds: list[Object]) -> None:
     for manifest in kinds:
         await client.apply(manifest)
-    await applying.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
 
 
 def _fleet(kubeconfig: Path) -> list[Object]:

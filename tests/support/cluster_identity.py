@@ -9,12 +9,12 @@ from typing import Any
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.clusters.copy_access import CopyAccess
-from modelplane.install import inference_cluster
+from modelplane.controllers.clusters.copy_namespaces import CopyAccess
+from modelplane.install import cluster_requirements
 from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.applying import until_established
+from modelplane.local.kubernetes.bulk_apply import until_established
 from support.attacked import eventually
 from support.fleets import ControlPlane
 from support.service_accounts import kubeconfig
@@ -34,7 +34,7 @@ async def prepare(administrator: Client, namespaces: Mapping[str, Mapping[str, s
     for name, labels in namespaces.items():
         metadata = {"name": name, "labels": dict(labels)}
         await administrator.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    for manifest in inference_cluster.manifests():
+    for manifest in cluster_requirements.manifests():
         await administrator.apply(manifest)
 
 

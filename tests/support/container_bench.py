@@ -12,18 +12,18 @@ import pytest
 
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.kubelet.events import Recorder
 from modelplane.kubelet.logs.log_files import Selection
 from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pod_events import Recorder
+from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods import narrowing
 from modelplane.kubelet.records import AgentDirectory, Attempt, ContainerDirectory, PodRecord
-from modelplane.kubelet.refusals import Refusal
-from modelplane.kubelet.runtime.choice import Runtimes
 from modelplane.kubelet.runtime.containers import pod_network
 from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntimes
 from modelplane.kubelet.runtime.containers.container_runtime import PodContainers
 from modelplane.kubelet.runtime.launch import NotYet
 from modelplane.kubelet.runtime.protocol import Runtime
+from modelplane.kubelet.runtime.runtime_choice import Runtimes
 from support.fake_docker import IMAGE, FakeDocker
 from support.patience import PATIENCE_S
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from modelplane.api.schema.decode import encode
-from modelplane.catalogue.files import catalogue
+from modelplane.catalogue.catalogue_files import catalogue
 from modelplane.catalogue.inference_classes import inference_class
 from modelplane.offline.files.yaml_output import as_yaml
 from modelplane.offline.models.engine_containers import Engine
 from modelplane.offline.models.model_manifests import Wanted, name_of
 from modelplane.offline.models.proposals import Proposed, propose
 from modelplane.sizing.architecture import architecture
+from modelplane.sizing.loaded_weights import weights
 from modelplane.sizing.memory import Load, Model
 from modelplane.sizing.precision import PRECISIONS
-from modelplane.sizing.weights import weights
 from support.checkpoint_shapes import CHECKPOINTS
 
 Object = dict[str, Any]

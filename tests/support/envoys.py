@@ -17,9 +17,9 @@ import aiohttp
 from aiohttp import web
 
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.table import Backend, Front, Listener, Route, Table
-from modelplane.proxy import admin, bootstrap, module
+from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
+from modelplane.proxy import admin, envoy_bootstrap, module
 from modelplane.proxy import files as envoy_files
 from support.certificates import authority
 from support.patience import PATIENCE_S
@@ -210,7 +210,7 @@ async def running_envoy(
         _prepare(directory, listener, configure, transform, **options)
         log = (directory / "log").open("wb")
         process = await asyncio.create_subprocess_exec(
-            *("sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *bootstrap.argv(directory)),
+            *("sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *envoy_bootstrap.argv(directory)),
             *arguments,
             cwd=directory,
             env=os.environ | module.environment(directory) | (environment or {}),
@@ -239,7 +239,7 @@ def _prepare(
     directory.mkdir(exist_ok=True)
     if transform is not unchanged:
         envoy_files.write(directory, transform(files(Table((listener,)))))
-    bootstrap.prepare(directory, (listener,), authority(directory), **options)
+    envoy_bootstrap.prepare(directory, (listener,), authority(directory), **options)
     path = directory / "bootstrap.json"
     configuration = json.loads(path.read_text())
     configure(configuration)

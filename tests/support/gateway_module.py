@@ -15,7 +15,7 @@ from aiohttp import web
 
 from modelplane.gateway.envoy import access_log, rewrite
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
-from modelplane.gateway.table import Front, Listener
+from modelplane.gateway.route_table import Front, Listener
 from modelplane.host.private_files import write_private
 from modelplane.local.builds import gateway_module
 from modelplane.proxy import admin

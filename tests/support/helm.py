@@ -3,7 +3,7 @@
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.helm.host import Host
 from modelplane.controllers.helm.process import Program
-from modelplane.controllers.helm.releases import Releases
+from modelplane.controllers.helm.release_control import Releases
 
 
 def no_releases(clusters: Clusters) -> Releases:

@@ -11,7 +11,7 @@ import yaml
 
 from golden.test_composition import CASES, FOLDER, compose
 from modelplane.api.kinds import KINDS
-from modelplane.compose import status
+from modelplane.compose import owner_status
 from modelplane.compose.composition import Blocked
 
 RECORD = Path(__file__).parents[1] / "golden" / "health.json"
@@ -47,10 +47,10 @@ def _name(path: Path) -> str:
 def with_status(owner: Object, composition: Any, observed: Mapping[str, Any]) -> Object:
     """Return an owner with the status of a composition, after its children were written."""
     before = owner.get("status", {}).get("conditions", ())
-    ready = status.ready(composition, observed, before)
+    ready = owner_status.ready(composition, observed, before)
     generation = owner["metadata"].get("generation", 1)
-    conditions = status.with_times(
-        (*composition.conditions, ready, status.synced("")), before, generation, NOW
+    conditions = owner_status.with_times(
+        (*composition.conditions, ready, owner_status.synced("")), before, generation, NOW
     )
     metadata = {**owner["metadata"], "generation": generation}
     status_ = {**composition.status, "observedGeneration": generation, "conditions": conditions}

@@ -8,7 +8,7 @@ from pathlib import Path
 from modelplane.api.inference_gateway import KeyGrant, ModelAlias
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
 from modelplane.gateway.module_files.models import ModelTable, model_table
-from modelplane.gateway.table import Front, Route
+from modelplane.gateway.route_table import Front, Route
 from support.envoys import Gateway, running_envoy
 
 CREATED = 1_790_000_000

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.route_table import Backend, Route
 from support.envoys import free_ports
 
 WORDS = ("The", " capital", " is", " Paris")

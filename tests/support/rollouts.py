@@ -8,13 +8,13 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose import status
+from modelplane.compose import owner_status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.readiness import holds
 from modelplane.deciders.canary.decision import Decision, Outcome
 from modelplane.deciders.canary.state import UNDECIDED, Observed
-from modelplane.offline.plan.fleet import assemble
+from modelplane.offline.plan.fleet_of_files import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
 GOOD, BETTER, BAD = "engine:1", "engine:2", "engine:bad"
@@ -103,7 +103,7 @@ class SteppedRollout:
         self.children = {each.key: self._written(each) for each in composition.children if self._stays(each)}
         assert all(each.key in before for each in composition.children if not isinstance(each, Desired))
         told = self.owner.get("status", {}).get("conditions", ())
-        conditions = status.with_times(composition.conditions, told, 1, TIME)
+        conditions = owner_status.with_times(composition.conditions, told, 1, TIME)
         self.owner["status"] = {**composition.status, "conditions": conditions}
         self.composition = composition
         return composition

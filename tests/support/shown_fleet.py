@@ -10,7 +10,7 @@ from typing import Any
 from modelplane.dashboard.pages import View
 from modelplane.dashboard.snapshot import EVENT, Snapshot
 from modelplane.dashboard.traffic import Traffic
-from modelplane.gateway.usage.usage import UsageRecord
+from modelplane.gateway.usage.usage_sums import UsageRecord
 
 API = "modelplane.ai/v1alpha1"
 Object = dict[str, Any]

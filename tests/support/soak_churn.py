@@ -11,10 +11,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modelplane.gateway.envoy.files import files
+from modelplane.gateway.envoy.envoy_files import files
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
 from modelplane.gateway.module_files.models import AliasEntry, ModelFile, ServiceEntry
-from modelplane.gateway.table import Backend, Front, Listener, Route, Table
+from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 from modelplane.gateway.tls import Certificate, Tls
 from modelplane.proxy import usage_files
 from support.certificates import server_pair

@@ -10,14 +10,14 @@ from typing import Any
 
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose import status
+from modelplane.compose import owner_status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.deployment import model_deployment
-from modelplane.compose.deployment.rollout.rollout import serves
+from modelplane.compose.deployment.rollout.rollout_order import serves
 from modelplane.compose.readiness import condition_of
 from modelplane.offline.files.sources import Source
 from modelplane.offline.files.store import load
-from modelplane.offline.plan.fleet import assemble
+from modelplane.offline.plan.fleet_of_files import assemble
 
 FP8, BF16, INT4 = "gemma-fp8", "gemma-bf16", "gemma-int4"
 HOPPER, AMPERE, ADA = "hopper", "ampere", "ada"
@@ -143,7 +143,9 @@ class SteppedVariants:
         item = self.deployments[name]
         told = item.get("status", {}).get("conditions", ())
         time = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        conditions = status.with_times(composition.conditions, told, item["metadata"]["generation"], time)
+        conditions = owner_status.with_times(
+            composition.conditions, told, item["metadata"]["generation"], time
+        )
         wanted = {**composition.status, "conditions": conditions}
         self.written += item.get("status") != wanted
         item["status"] = wanted

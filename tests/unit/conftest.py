@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.fleet_resources import known, resource_of
 from modelplane.kube.client import Client

@@ -15,7 +15,7 @@ from modelplane.api.clouds.cloud_rows import Cloud, clouds_where, traits
 from modelplane.api.clouds.cluster_origin import CacheStorage, ClusterOrigin, Source
 from modelplane.api.fields.cluster.device_prices import DevicePricing
 from modelplane.api.fields.cluster.devices import Device
-from modelplane.api.fields.cluster.drain import (
+from modelplane.api.fields.cluster.drain_settings import (
     CORDONS,
     Cordon,
     DrainSettings,
@@ -25,7 +25,7 @@ from modelplane.api.fields.cluster.drain import (
     strongest,
 )
 from modelplane.api.fields.cluster.eviction_notices import MAX_NOTICES, EvictionNotice
-from modelplane.api.fields.cluster.mutual_tls import GatewaySettings, MutualTLSStatus
+from modelplane.api.fields.cluster.mutual_tls_settings import GatewaySettings, MutualTLSStatus
 from modelplane.api.fields.cluster.node_pools import AKS_POOL_NAME, MAX_CLOUD_POOL_NODES, Accounting, NodePool
 from modelplane.api.fields.cluster.stack_components import COMPONENTS, ComponentSettings, ServingProfile
 from modelplane.api.fields.cluster.usable_capacity import CapacitySource, UsableCapacity

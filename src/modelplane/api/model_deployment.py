@@ -12,11 +12,11 @@ import msgspec
 
 from modelplane.api.device_quota import PriorityClassName
 from modelplane.api.fields.cluster.devices import NodeSelector
-from modelplane.api.fields.cluster.drain import TaintEffect
-from modelplane.api.fields.deployment.failover import FailoverSettings, FailoverStatus
-from modelplane.api.fields.deployment.placement import PlacementSettings
-from modelplane.api.fields.deployment.rollout import RolloutSettings, RolloutStatus
-from modelplane.api.fields.deployment.standby import StandbyFor, StandbyStatus
+from modelplane.api.fields.cluster.drain_settings import TaintEffect
+from modelplane.api.fields.deployment.failover_settings import FailoverSettings, FailoverStatus
+from modelplane.api.fields.deployment.placement_settings import PlacementSettings
+from modelplane.api.fields.deployment.rollout_settings import RolloutSettings, RolloutStatus
+from modelplane.api.fields.deployment.standby_settings import StandbyFor, StandbyStatus
 from modelplane.api.fields.pods.engines import (
     PHASE_RULES,
     RESERVED_PREFIX,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from modelplane.api.fields.cluster.mutual_tls import EndpointMutualTLS
+from modelplane.api.fields.cluster.mutual_tls_settings import EndpointMutualTLS
 from modelplane.api.fields.requests.regions import Region
 from modelplane.api.meta import Model, ObjectMeta, Status
 from modelplane.api.schema.fields import DNS_SUBDOMAIN, SECRET_KEY, SPACES, about

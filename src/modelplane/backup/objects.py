@@ -10,8 +10,8 @@ import msgspec
 from modelplane.api import labels
 from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN
 from modelplane.backup.archive import Damaged
-from modelplane.backup.claims import claims_of
 from modelplane.backup.contents import Content, content_of
+from modelplane.backup.rival_claims import claims_of
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.children.adoption import MOST, former_uids
 from modelplane.controllers.children.ownership import contains

@@ -6,8 +6,8 @@ from modelplane import __version__
 from modelplane.backup.archive import FORMAT, Damaged, Header, Reader, Reference
 from modelplane.backup.contents import secret_kinds
 from modelplane.backup.objects import Entry, Identity, entry_of
-from modelplane.backup.ordering import Group, groups
 from modelplane.backup.references import CONFIG_MAP, SECRET, can_exist
+from modelplane.backup.restore_order import Group, groups
 from modelplane.backup.sealing import Seal
 from modelplane.cel.value_types.semver import SemverError, parse
 from modelplane.install.steps.refusals import Refused

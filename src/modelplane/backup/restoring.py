@@ -16,8 +16,8 @@ from modelplane.backup import planning
 from modelplane.backup.archive import Reader
 from modelplane.backup.comparing import compare, item_of
 from modelplane.backup.contents import secret_kinds
+from modelplane.backup.fleet_hold import Hold
 from modelplane.backup.fleets import MANAGER, installed
-from modelplane.backup.hold import Hold
 from modelplane.backup.objects import Entry, is_restored, managers, manifest, owners_of, record
 from modelplane.backup.planning import Plan
 from modelplane.backup.references import CONFIG_MAP, SECRET

@@ -7,7 +7,16 @@ first selector is compiled.
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from modelplane.cel import checked, cost, environment, estimate, expansion, explanation, restrictions, source
+from modelplane.cel import (
+    checked,
+    environment,
+    estimate,
+    evaluation_cost,
+    expansion,
+    explanation,
+    restrictions,
+    source,
+)
 from modelplane.cel.bindings import Bindings
 from modelplane.cel.errors import EvaluationError, SelectorError, TooMuchWork
 from modelplane.cel.evaluate import Frame, Program, build
@@ -47,7 +56,7 @@ def compile_selector(expression: str) -> tuple[int, Run]:
         program = build(tree.root)
     except checked.Unsupported as error:
         raise SelectorError.at(expression, str(error), tree.offset(error.identity)) from error
-    if most > cost.LIMIT:
+    if most > evaluation_cost.LIMIT:
         raise SelectorError(expression, _expensive(most))
     return most, _run(program)
 
@@ -69,4 +78,4 @@ def _run(program: Program) -> Run:
 
 def _expensive(most: int) -> str:
     amount = f"{most:,} units" if most < estimate.UNBOUNDED // 100 else "more than can be told"
-    return f"it may cost {amount}, and Kubernetes allows {cost.LIMIT:,}"
+    return f"it may cost {amount}, and Kubernetes allows {evaluation_cost.LIMIT:,}"

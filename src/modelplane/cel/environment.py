@@ -20,7 +20,7 @@ from cel_expr_python.ext import ext_optional
 from modelplane.cel import functions, source
 from modelplane.cel.functions import operators
 from modelplane.cel.functions.overload import Overload
-from modelplane.cel.value_types.types import QUANTITY
+from modelplane.cel.value_types.type_names import QUANTITY
 
 DEVICE: Final = "device"
 ATTRIBUTES: Final = "device.attributes"

@@ -28,8 +28,8 @@ from modelplane.cel.checked import (
     Tree,
     Type,
 )
-from modelplane.cel.cost import LIST, MAP, PATTERN, TEXT
-from modelplane.cel.value_types.types import QUANTITY, SEMVER
+from modelplane.cel.evaluation_cost import LIST, MAP, PATTERN, TEXT
+from modelplane.cel.value_types.type_names import QUANTITY, SEMVER
 
 UNBOUNDED: Final = 2**64 - 1
 

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from modelplane.cel import checked, cost, environment, functions, source
+from modelplane.cel import checked, environment, functions, source
+from modelplane.cel import evaluation_cost as cost
 from modelplane.cel.bindings import Bindings, Domain, Domains
 from modelplane.cel.checked import Unsupported
 from modelplane.cel.errors import EvaluationError, TooMuchWork
@@ -26,7 +27,7 @@ from modelplane.cel.value_types.numbers import Unsigned
 from modelplane.cel.value_types.optional import Optional
 from modelplane.cel.value_types.quantity import Quantity
 from modelplane.cel.value_types.semver import Semver
-from modelplane.cel.value_types.types import Value
+from modelplane.cel.value_types.type_names import Value
 
 _WORK_OF_A_TURN: Final = 6
 _WORK_OF_A_CALL: Final = 12

@@ -9,7 +9,7 @@ from typing import Final
 from modelplane.cel import environment, restrictions
 from modelplane.cel.errors import SelectorError, nearest
 from modelplane.cel.functions import NAMES, unsupported
-from modelplane.cel.value_types.types import QUANTITY, SEMVER
+from modelplane.cel.value_types.type_names import QUANTITY, SEMVER
 
 _ISSUE: Final = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
 _STATUS: Final = re.compile("^[A-Z_]+: ")

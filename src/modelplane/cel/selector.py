@@ -11,7 +11,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from modelplane.api.listing import in_order
-from modelplane.cel import bindings, cost
+from modelplane.cel import bindings
+from modelplane.cel import evaluation_cost as cost
 from modelplane.cel.bindings import Bindings, ObservedValue
 from modelplane.cel.device import PublishedDevice
 from modelplane.cel.errors import EvaluationError, TooCostly, one_line

@@ -2,9 +2,9 @@
 
 from modelplane.checkpoints.checkpoint import Checkpoint
 from modelplane.sizing.architecture import architecture
+from modelplane.sizing.loaded_weights import weights
 from modelplane.sizing.memory import Model
 from modelplane.sizing.precision import PRECISIONS
-from modelplane.sizing.weights import weights
 
 
 def model_of(checkpoint: Checkpoint, quantization: str | None) -> Model:

@@ -68,7 +68,7 @@ class Live(msgspec.Struct, frozen=True):
 
     def client(self, manager: str = _MANAGER) -> "Client":
         """Return a client of the control plane that is meant; nothing is sent yet."""
-        from modelplane.install.steps.connection import NoCluster, connect
+        from modelplane.install.steps.api_server_choice import NoCluster, connect
 
         try:
             return connect(self.kubeconfig or self._of_this_machine(), self.context, manager)
@@ -77,7 +77,7 @@ class Live(msgspec.Struct, frozen=True):
 
     def local_home(self) -> Home | None:
         """Return the home of the local fleet that is meant, whether or not it runs; None for another one."""
-        from modelplane.install.steps.connection import users_own
+        from modelplane.install.steps.api_server_choice import users_own
 
         if self.context:
             return None
@@ -98,7 +98,7 @@ class Live(msgspec.Struct, frozen=True):
         if self.home is not None or os.environ.get(ENVIRONMENT_VARIABLE):
             require_running(place)
         elif not runs(place):
-            from modelplane.install.steps.connection import users_own
+            from modelplane.install.steps.api_server_choice import users_own
 
             if users_own().exists():
                 return None

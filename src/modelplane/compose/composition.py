@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from modelplane.deciders.cluster_health import Watched
     from modelplane.gateway.endpoint_share import EndpointShare
     from modelplane.gateway.mutual_tls import Link
-    from modelplane.gateway.table import Route
+    from modelplane.gateway.route_table import Route
     from modelplane.gateway.tokens import GatewayKeys
-    from modelplane.gateway.usage.budgets import KeyBudgets
-    from modelplane.gateway.usage.tier_budgets import TierBudgets
+    from modelplane.gateway.usage.spent_budgets import KeyBudgets
+    from modelplane.gateway.usage.spent_tiers import TierBudgets
 
 Readiness = Callable[[Object], bool]
 """Returns True if a child, as observed, is ready."""

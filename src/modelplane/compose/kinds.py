@@ -36,7 +36,7 @@ from modelplane.compose.key import model_key
 from modelplane.compose.quota import device_quota, priorities
 from modelplane.compose.replica import model_replica
 from modelplane.compose.service import model_service
-from modelplane.compose.serving_stack import flow as stack_flow
+from modelplane.compose.serving_stack import stack_flow
 from modelplane.compose.tenancy import admitted
 
 Find: TypeAlias = Callable[[Requirement], tuple[Object, ...] | Unknown]

@@ -30,30 +30,30 @@ from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.data_path import Address, gateway_addresses
 from modelplane.controllers.clusters.gateway_answers import GatewayAnswers
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
-from modelplane.controllers.clusters.tokens.credentials import LIFETIME_S, Credentials
-from modelplane.controllers.deciders.autoscaling import Autoscaling
-from modelplane.controllers.deciders.canaries import Canaries
-from modelplane.controllers.deciders.failover import Failover
+from modelplane.controllers.clusters.tokens.token_renewal import LIFETIME_S, Credentials
+from modelplane.controllers.deciders.autoscaling_loop import Autoscaling
+from modelplane.controllers.deciders.canary_loop import Canaries
+from modelplane.controllers.deciders.failover_loop import Failover
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.election.guarded import guarded
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.gateway.admission import Admission
-from modelplane.controllers.gateway.budgets import Budgets
-from modelplane.controllers.gateway.certificates import Certificates
+from modelplane.controllers.gateway.budget_enforcement import Budgets
+from modelplane.controllers.gateway.closed_tiers import Tiers
 from modelplane.controllers.gateway.gateway_certificates import Certificates as GatewayCertificates
 from modelplane.controllers.gateway.gateway_certificates import library as issuing_library
 from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
-from modelplane.controllers.gateway.gateway_keys import KeyRing
+from modelplane.controllers.gateway.gateway_key_secret import KeyRing
+from modelplane.controllers.gateway.key_admission import Admission
+from modelplane.controllers.gateway.listener_certificates import Certificates
 from modelplane.controllers.gateway.model_list import ModelList
-from modelplane.controllers.gateway.mutual_tls import MutualTls
+from modelplane.controllers.gateway.mutual_tls_rollout import MutualTls
 from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
-from modelplane.controllers.gateway.tiers import Tiers
 from modelplane.controllers.helm.host import Host
 from modelplane.controllers.helm.process import Program
-from modelplane.controllers.helm.releases import Releases
+from modelplane.controllers.helm.release_control import Releases
 from modelplane.controllers.interests import Interests, OwnerKey
-from modelplane.controllers.metrics.observed import Queue, State
-from modelplane.controllers.named import NamedObjects
+from modelplane.controllers.metrics.state_samples import Queue, State
+from modelplane.controllers.named_objects import NamedObjects
 from modelplane.controllers.process.open_files import allow_many
 from modelplane.controllers.process.python_gc import collect_seldom
 from modelplane.controllers.process.thread_turns import take_short_turns
@@ -62,7 +62,7 @@ from modelplane.controllers.reconciler import Reconciler
 from modelplane.controllers.runnable import Runnable, run_all
 from modelplane.controllers.workers import Workers
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.table import Front
+from modelplane.gateway.route_table import Front
 from modelplane.host.addresses import is_loopback
 from modelplane.kube import errors
 from modelplane.kube.client import Client

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from modelplane.controllers.back_off import delay_s
-from modelplane.controllers.turns import Turns
+from modelplane.controllers.fair_queue import Turns
 
 K = TypeVar("K", bound=Hashable)
 

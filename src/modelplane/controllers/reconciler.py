@@ -29,14 +29,14 @@ from modelplane.controllers.children import adoption
 from modelplane.controllers.children.child_index import ChildIndex
 from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.deciders.autoscaling import Autoscaling
-from modelplane.controllers.deciders.canaries import Canaries
+from modelplane.controllers.deciders.autoscaling_loop import Autoscaling
+from modelplane.controllers.deciders.canary_loop import Canaries
 from modelplane.controllers.finalizer import Finalizer
-from modelplane.controllers.gateway.budgets import Budgets
-from modelplane.controllers.gateway.routes import Composed
-from modelplane.controllers.helm.releases import Releases
+from modelplane.controllers.gateway.budget_enforcement import Budgets
+from modelplane.controllers.gateway.fleet_routes import Composed
+from modelplane.controllers.helm.release_control import Releases
 from modelplane.controllers.interests import Interests, OwnerKey
-from modelplane.controllers.named import NamedObjects
+from modelplane.controllers.named_objects import NamedObjects
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import Writer
 from modelplane.deciders.cluster_health import Watched

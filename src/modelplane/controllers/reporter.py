@@ -7,12 +7,12 @@ import msgspec
 
 from modelplane.api.conditions.reasons import ReadyReason
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose import guards, status
+from modelplane.compose import guards, owner_status
 from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import READY, SYNCED, Condition, false
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.controllers.condition_events import Recorder
 from modelplane.controllers.decisions import decisions
-from modelplane.controllers.events import Recorder
 from modelplane.kube import timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -34,12 +34,12 @@ class Reporter:
         """Write the status of a composition; ``problem`` says which children could not be written."""
         before = owner.get("status", {}).get("conditions", ())
         own = composition.conditions
-        conditions = (*own, status.ready(composition, observed, before), status.synced(problem))
+        conditions = (*own, owner_status.ready(composition, observed, before), owner_status.synced(problem))
         generation = owner["metadata"]["generation"]
-        wire = status.with_times(conditions, before, generation, timestamps.now())
+        wire = owner_status.with_times(conditions, before, generation, timestamps.now())
         # Events follow the status, so that a status that cannot be written repeats none.
         await self.apply(owner, {**composition.status, "observedGeneration": generation, "conditions": wire})
-        for condition in status.transitions(own, before):
+        for condition in owner_status.transitions(own, before):
             await self._recorder.record(owner, condition)
 
     async def recorded(self, owner: Object, composition: Composition) -> None:
@@ -55,7 +55,7 @@ class Reporter:
 
     async def blocked(self, owner: Object, cause: str) -> None:
         """Say why nothing was decided, and leave the rest of the status as it is."""
-        await self._replace(owner, SYNCED, status.synced(cause))
+        await self._replace(owner, SYNCED, owner_status.synced(cause))
 
     async def deleting(self, owner: Object, message: str) -> None:
         """Write what the owner's deletion waits for."""
@@ -65,13 +65,15 @@ class Reporter:
         known = owner.get("status") or _first(owner)
         before = known.get("conditions", ())
         others = [old for old in before if old["type"] != type_]
-        written = status.with_times([condition], before, owner["metadata"]["generation"], timestamps.now())
+        written = owner_status.with_times(
+            [condition], before, owner["metadata"]["generation"], timestamps.now()
+        )
         await self.apply(owner, {**known, "conditions": [*others, *written]})
 
     async def apply(self, owner: Object, wanted: Mapping[str, Any]) -> None:
         """Write a status, unless it is what the owner has; ``NotFound`` when the owner is gone."""
         known = owner.get("status", {})
-        if status.same(known, wanted) or status.same(_told(owner, known), _told(owner, wanted)):
+        if owner_status.same(known, wanted) or owner_status.same(_told(owner, known), _told(owner, wanted)):
             return
         metadata = {key: owner["metadata"][key] for key in ("name", "namespace") if key in owner["metadata"]}
         manifest = {

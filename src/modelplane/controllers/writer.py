@@ -22,10 +22,10 @@ from modelplane.controllers.children import adoption, ownership
 from modelplane.controllers.children.child_index import ChildIndex, Identity, identity
 from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.children.settled import Settled
-from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.fleet_resources import resource_of
-from modelplane.controllers.helm.releases import Releases, place_of
+from modelplane.controllers.helm.release_control import Releases, place_of
 from modelplane.controllers.reporter import Reporter
 from modelplane.kube import errors
 from modelplane.kube.client import Client

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
-from modelplane.api.fields.deployment.canary import CanaryPhase
+from modelplane.api.fields.deployment.canary_settings import CanaryPhase
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import InvalidObject, decode_as

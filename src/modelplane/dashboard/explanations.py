@@ -17,7 +17,7 @@ from modelplane.offline.files import store
 from modelplane.offline.files.edits import identity
 from modelplane.offline.files.sources import Source
 from modelplane.offline.plan import placement_tables, placements
-from modelplane.offline.plan.fleet import Files, Unplannable, assemble
+from modelplane.offline.plan.fleet_of_files import Files, Unplannable, assemble
 from modelplane.offline.plan.placements import Deployment
 
 _MOST_ROWS: Final = 20

@@ -15,7 +15,7 @@ from modelplane.dashboard.snapshot import Snapshot
 from modelplane.dashboard.traffic import Rates, Traffic
 from modelplane.dashboard.watched import Watched
 from modelplane.gateway.usage.costs import Tariff
-from modelplane.gateway.usage.usage import UsageRecord
+from modelplane.gateway.usage.usage_sums import UsageRecord
 
 _LOOK_EVERY_S: Final = 2.0
 

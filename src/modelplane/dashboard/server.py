@@ -16,8 +16,8 @@ from aiohttp import web
 
 from modelplane.dashboard.access import LOOPBACK, Access
 from modelplane.dashboard.explanations import MOST_BYTES
+from modelplane.dashboard.page_rendering import Page
 from modelplane.dashboard.pages import Pages, View
-from modelplane.dashboard.rendering import Page
 
 _PUSH_EVERY_S: Final = 1.0
 _BEAT_EVERY_S: Final = 5.0

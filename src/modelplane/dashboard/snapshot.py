@@ -17,11 +17,11 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.compose.conditions import READY
-from modelplane.compose.deployment import fleet, standby
+from modelplane.compose.deployment import fleet_snapshot, standby
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.replica import endpoint_manifests
-from modelplane.controllers.metrics import observed
+from modelplane.controllers.metrics import state_samples
 from modelplane.offline.explain.statuses import why_not_ready
 from modelplane.telemetry import metric_definitions
 
@@ -149,8 +149,8 @@ class Snapshot:
         """The devices by cluster and pool; empty while a replica cannot be read."""
         counted: defaultdict[tuple[str, str], dict[str, dict[str, int]]] = defaultdict(dict)
         needed = (kind_name(InferenceCluster), kind_name(ModelReplica))
-        state = observed.State(objects={kind: self.of(kind) for kind in needed})
-        for sample in observed.samples(state):
+        state = state_samples.State(objects={kind: self.of(kind) for kind in needed})
+        for sample in state_samples.samples(state):
             if sample.metric is metric_definitions.DEVICES:
                 cluster, pool, device, what = sample.labels
                 counted[cluster, pool].setdefault(device, {})[what] = int(sample.value)
@@ -225,7 +225,7 @@ def _urgency(row: Deployment | Service) -> tuple[bool, str, str]:
 
 @per_version
 def _pools(item: Mapping[str, Any]) -> tuple[tuple[str, int, bool], ...]:
-    return tuple((pool.name, pool.nodes, pool.spot) for pool in fleet.cluster(item).pools)
+    return tuple((pool.name, pool.nodes, pool.spot) for pool in fleet_snapshot.cluster(item).pools)
 
 
 def _cluster(item: Object, devices: Mapping[tuple[str, str], tuple[Devices, ...]], replicas: int) -> Cluster:
@@ -233,7 +233,7 @@ def _cluster(item: Object, devices: Mapping[tuple[str, str], tuple[Devices, ...]
     pools = tuple(
         Pool(pool, nodes, devices.get((name, pool), ()), spot) for pool, nodes, spot in _pools(item)
     )
-    return Cluster(name, fleet.cluster(item).region or "", readiness(item), pools, replicas)
+    return Cluster(name, fleet_snapshot.cluster(item).region or "", readiness(item), pools, replicas)
 
 
 def _deployment(item: Object) -> Deployment:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from modelplane.gateway.usage.costs import UNIT
-from modelplane.gateway.usage.usage import By, Usage, UsageRecord
+from modelplane.gateway.usage.usage_sums import By, Usage, UsageRecord
 
 WINDOW: Final = timedelta(minutes=5)
 

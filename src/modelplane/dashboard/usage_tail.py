@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from modelplane.gateway.usage.usage import MOST_LINE_BYTES, UsageRecord, record_of
+from modelplane.gateway.usage.usage_sums import MOST_LINE_BYTES, UsageRecord, record_of
 from modelplane.proxy.usage_files import USAGE_LOG
 
 _FIRST_BYTES = 16 << 20

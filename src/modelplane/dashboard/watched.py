@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.events import CONTROLLER
+from modelplane.controllers.condition_events import CONTROLLER
 from modelplane.dashboard.snapshot import EVENT, Snapshot
 from modelplane.kube import resources
 from modelplane.kube.client import Client

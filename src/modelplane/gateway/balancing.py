@@ -11,7 +11,7 @@ import msgspec
 
 from modelplane.api.model_service import BalancingPolicy, EndpointEntry, ModelService
 from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
-from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.route_table import Backend, Route
 
 
 @dataclass(frozen=True, slots=True)

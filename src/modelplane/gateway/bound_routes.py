@@ -10,7 +10,7 @@ from dataclasses import replace
 import msgspec
 
 from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
-from modelplane.gateway.table import Listener, Route
+from modelplane.gateway.route_table import Listener, Route
 
 
 def is_needed(listener: Listener, route: Route) -> bool:

@@ -18,7 +18,7 @@ from modelplane.api.model_endpoint import CredentialHeader, ModelEndpoint
 from modelplane.api.rejected import Rejected
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.module_files.credential_file import SecretHeader
-from modelplane.gateway.table import Backend, CredentialReference, Route
+from modelplane.gateway.route_table import Backend, CredentialReference, Route
 
 SECRET_TYPE = "modelplane.ai/provider-credential"  # noqa: S105  the type of a Secret, not a secret
 """Type of the Secrets that may be sent to providers."""

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.fields.cluster.mutual_tls import SERVER_DOMAIN, MutualTLSPhase
+from modelplane.api.fields.cluster.mutual_tls_settings import SERVER_DOMAIN, MutualTLSPhase
 
 CLIENT_NAME: Final = "gateway.modelplane.internal"
 """Name in the certificate of the fleet's gateway."""

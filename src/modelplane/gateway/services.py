@@ -22,7 +22,7 @@ from modelplane.api.model_service import EndpointEntry, ModelService
 from modelplane.api.rejected import Rejected
 from modelplane.gateway import balancing, canary_weights, credentials
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.route_table import Backend, Route
 from modelplane.gateway.weights import spread
 
 MOST_ENDPOINTS = 1024

@@ -8,7 +8,7 @@ shares are arranged so that they never lead to one backend twice.
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from modelplane.gateway.table import Backend
+from modelplane.gateway.route_table import Backend
 
 MOST_PER_TIER = 3
 """Maximum of backends of one tier that a request asks, before it asks the next tier."""

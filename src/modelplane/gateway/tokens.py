@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from modelplane.api.meta import Object
-from modelplane.gateway.table import Route, Token
+from modelplane.gateway.route_table import Route, Token
 
 SECRET: Final = "modelplane-gateway-keys"  # noqa: S105  the name of a Secret
 """Name of the Secret with the keys, in the system's namespace: each is named by its number."""

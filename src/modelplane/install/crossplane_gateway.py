@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from modelplane.api.meta import GATEWAY_NAMESPACE, GROUP, SYSTEM_NAMESPACE
 from modelplane.compose.gateway import envoy_pods
-from modelplane.install import controller, gateway, network, pods
-from modelplane.install.identity import CONTROLLER, GATEWAY, PART_OF, labels, namespace
-from modelplane.install.options import Options
+from modelplane.install import controller_deployment, deployment_pods, gateway_deployment, network_policies
+from modelplane.install.installation_names import CONTROLLER, GATEWAY, PART_OF, labels, namespace
+from modelplane.install.installation_options import Options
 from modelplane.install.permissions import gateway_permissions
 from modelplane.install.permissions.roles import Role, Rule, account
 from modelplane.kube.resources import Object
@@ -82,12 +82,12 @@ SYSTEM = (
 def children(options: Options) -> dict[str, Object]:
     """Return the objects that the InferenceGateway composes, by key."""
     written = [
-        pods.service_account(GATEWAY, gateway.COMPONENT),
-        pods.service_account(PUBLISHER, COMPONENT),
-        *network.manifests(options),
-        *gateway.manifests(options),
-        pods.metrics_service(PUBLISHER, COMPONENT, controller.PORT),
-        pods.disruption_budget(PUBLISHER, COMPONENT),
+        deployment_pods.service_account(GATEWAY, gateway_deployment.COMPONENT),
+        deployment_pods.service_account(PUBLISHER, COMPONENT),
+        *network_policies.manifests(options),
+        *gateway_deployment.manifests(options),
+        deployment_pods.metrics_service(PUBLISHER, COMPONENT, controller_deployment.PORT),
+        deployment_pods.disruption_budget(PUBLISHER, COMPONENT),
         _publisher(options),
     ]
     return {_key(each): _of_crossplane(each) for each in written}
@@ -106,7 +106,7 @@ def _key(manifest: Object) -> str:
 
 def _publisher(options: Options) -> Object:
     arguments = ("controller", "--only=gateway", "--leader-elect", f"--gateway-service={GATEWAY}")
-    return controller.deployment(PUBLISHER, COMPONENT, options, arguments)
+    return controller_deployment.deployment(PUBLISHER, COMPONENT, options, arguments)
 
 
 def permissions() -> list[Object]:

@@ -7,7 +7,7 @@ provides it.
 
 from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSED
-from modelplane.install.identity import labels
+from modelplane.install.installation_names import labels
 from modelplane.kube.resources import Object
 
 KEPT = {"helm.sh/resource-policy": "keep"}

@@ -16,10 +16,16 @@ import yaml
 from modelplane import __version__
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.definition_owner import GUIDE
-from modelplane.install import controller, gateway, monitoring, network, pods
+from modelplane.install import (
+    controller_deployment,
+    deployment_pods,
+    gateway_deployment,
+    monitoring,
+    network_policies,
+)
 from modelplane.install.definitions import definitions
-from modelplane.install.identity import CONTROLLER, GATEWAY, namespace
-from modelplane.install.options import Options, ServiceType
+from modelplane.install.installation_names import CONTROLLER, GATEWAY, namespace
+from modelplane.install.installation_options import Options, ServiceType
 from modelplane.install.permissions import identity_permissions
 from modelplane.kube.resources import Object
 
@@ -153,18 +159,18 @@ def chart() -> dict[str, str]:
     """Return the files of the chart, by their path in it."""
     accounts = [
         namespace(GATEWAY_NAMESPACE),
-        pods.service_account(CONTROLLER, controller.COMPONENT),
-        pods.service_account(GATEWAY, gateway.COMPONENT),
+        deployment_pods.service_account(CONTROLLER, controller_deployment.COMPONENT),
+        deployment_pods.service_account(GATEWAY, gateway_deployment.COMPONENT),
     ]
     templates = {
         "checks": _CHECKS.replace("NAMESPACE", SYSTEM_NAMESPACE).replace("GUIDE", GUIDE),
         "crds": _only_if(KINDS, _documents(definitions())),
         "accounts": _documents(accounts),
         "permissions": _permissions(),
-        "network": _only_if(NETWORK_POLICY, _documents(network.manifests(_OPTIONS))),
+        "network": _only_if(NETWORK_POLICY, _documents(network_policies.manifests(_OPTIONS))),
         "monitoring": _only_if(SERVICE_MONITOR, _documents(monitoring.manifests(_OPTIONS))),
-        "gateway": _documents(gateway.manifests(_OPTIONS)),
-        "controller": _documents(controller.manifests(_OPTIONS)),
+        "gateway": _documents(gateway_deployment.manifests(_OPTIONS)),
+        "controller": _documents(controller_deployment.manifests(_OPTIONS)),
     }
     return {
         "Chart.yaml": _yaml(_ABOUT),

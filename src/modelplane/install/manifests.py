@@ -1,10 +1,16 @@
 """Manifests of an installation, in an order in which nothing needs later objects."""
 
 from modelplane.api.meta import GATEWAY_NAMESPACE
-from modelplane.install import controller, gateway, monitoring, network, pods
+from modelplane.install import (
+    controller_deployment,
+    deployment_pods,
+    gateway_deployment,
+    monitoring,
+    network_policies,
+)
 from modelplane.install.definitions import definitions
-from modelplane.install.identity import CONTROLLER, GATEWAY, namespace
-from modelplane.install.options import Options
+from modelplane.install.installation_names import CONTROLLER, GATEWAY, namespace
+from modelplane.install.installation_options import Options
 from modelplane.install.permissions import identity_permissions
 from modelplane.kube.resources import Object
 
@@ -15,12 +21,12 @@ def manifests(options: Options) -> list[Object]:
         *definitions(),
         namespace(),
         namespace(GATEWAY_NAMESPACE),
-        pods.service_account(CONTROLLER, controller.COMPONENT),
-        pods.service_account(GATEWAY, gateway.COMPONENT),
+        deployment_pods.service_account(CONTROLLER, controller_deployment.COMPONENT),
+        deployment_pods.service_account(GATEWAY, gateway_deployment.COMPONENT),
         *identity_permissions.installed(options.team_namespaces),
-        *network.manifests(options),
+        *network_policies.manifests(options),
         *monitoring.manifests(options),
         # The gateway first: the controllers announce its address.
-        *gateway.manifests(options),
-        *controller.manifests(options),
+        *gateway_deployment.manifests(options),
+        *controller_deployment.manifests(options),
     ]

@@ -1,8 +1,8 @@
 """Scrape configuration for the operator of Prometheus, if a cluster has it (ServiceMonitor)."""
 
-from modelplane.install import pods
-from modelplane.install.identity import INSTALLATION, PART_OF, metadata
-from modelplane.install.options import Options
+from modelplane.install import deployment_pods
+from modelplane.install.installation_names import INSTALLATION, PART_OF, metadata
+from modelplane.install.installation_options import Options
 from modelplane.kube.resources import Object
 
 
@@ -17,7 +17,7 @@ def manifests(options: Options) -> list[Object]:
             "metadata": metadata("modelplane"),
             "spec": {
                 "selector": {"matchLabels": {PART_OF: INSTALLATION}},
-                "endpoints": [{"port": pods.METRICS}],
+                "endpoints": [{"port": deployment_pods.METRICS}],
             },
         }
     ]

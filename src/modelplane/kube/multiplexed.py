@@ -13,7 +13,7 @@ import ssl
 
 import httpx2
 
-from modelplane.kube import tls
+from modelplane.kube import connection_tls
 from modelplane.kube.http2 import HTTP_1_1, HTTP_2, Connection
 
 _PING_INTERVAL_S = 30.0
@@ -58,7 +58,7 @@ class Multiplexed(httpx2.AsyncBaseTransport):
         limit_s = request.extensions["timeout"]["connect"]
         try:
             async with asyncio.timeout(limit_s):
-                await tls.connect(connection, url.host, url.port or 443, self._context)
+                await connection_tls.connect(connection, url.host, url.port or 443, self._context)
         except TimeoutError as error:
             raise httpx2.ConnectTimeout(
                 f"no connection to {url.netloc.decode()} within {limit_s:g} s"

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelplane.kube.client import Client
-from modelplane.kubelet.devices.device import DiscoveredDevice
-from modelplane.kubelet.events import Recorder
+from modelplane.kubelet.devices.local_device import DiscoveredDevice
+from modelplane.kubelet.pod_events import Recorder
 from modelplane.kubelet.records import AgentDirectory
 from modelplane.kubelet.runtime.containers.cli import ContainerRuntimes
 from modelplane.kubelet.volumes import mount_paths

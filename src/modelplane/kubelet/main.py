@@ -17,13 +17,13 @@ from modelplane.host.signals import until_signalled
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet import node
-from modelplane.kubelet.devices import discovery, resource_slices
-from modelplane.kubelet.devices.device import DiscoveredDevice
-from modelplane.kubelet.devices.discovery import Share
-from modelplane.kubelet.events import Recorder
+from modelplane.kubelet.devices import device_discovery, resource_slices
+from modelplane.kubelet.devices.device_discovery import Share
+from modelplane.kubelet.devices.local_device import DiscoveredDevice
 from modelplane.kubelet.logs.server import LogServer, ServerSettings
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.node import NodeSettings
+from modelplane.kubelet.pod_events import Recorder
 from modelplane.kubelet.pods.pods import Pods
 from modelplane.kubelet.records import AgentDirectory
 from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntimes
@@ -78,7 +78,7 @@ async def _run(settings: Settings) -> None:
 
 
 async def _serve(settings: Settings) -> None:
-    found = await asyncio.to_thread(discovery.discover, settings.share)
+    found = await asyncio.to_thread(device_discovery.discover, settings.share)
     async with Client.from_kubeconfig(
         str(settings.kubeconfig), field_manager="modelplane-agent", timeout_s=_REQUEST_S
     ) as client:

@@ -17,8 +17,8 @@ from modelplane.api import labels
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices import discovery
-from modelplane.kubelet.devices.device import mebibytes
+from modelplane.kubelet.devices import device_discovery
+from modelplane.kubelet.devices.local_device import mebibytes
 
 LEASE_NAMESPACE = "kube-node-lease"
 ADDRESS = "127.0.0.1"
@@ -40,7 +40,7 @@ class NodeSettings:
     pool: str
     port: int
     """Port of the log server."""
-    share: discovery.Share = discovery.WHOLE
+    share: device_discovery.Share = device_discovery.WHOLE
     """Its part of the machine."""
 
 
@@ -52,7 +52,7 @@ def manifest(settings: NodeSettings) -> Object:
         "metadata": {
             "name": settings.name,
             "labels": {
-                "kubernetes.io/arch": discovery.architecture(),
+                "kubernetes.io/arch": device_discovery.architecture(),
                 "kubernetes.io/hostname": settings.name,
                 "kubernetes.io/os": "linux",
                 labels.POOL: settings.pool,
@@ -64,8 +64,8 @@ def manifest(settings: NodeSettings) -> Object:
 def status(settings: NodeSettings, now: str, known: Mapping[str, Any]) -> Object:
     """Return the Node's status; a condition that is known to hold keeps its time of transition."""
     room = {
-        "cpu": f"{discovery.cores() * 1000 // settings.share.parts}m",
-        "memory": mebibytes(discovery.memory_bytes() // settings.share.parts),
+        "cpu": f"{device_discovery.cores() * 1000 // settings.share.parts}m",
+        "memory": mebibytes(device_discovery.memory_bytes() // settings.share.parts),
         "pods": str(_PODS),
     }
     before = {condition["type"]: condition for condition in known.get("conditions", ())}
@@ -83,7 +83,7 @@ def status(settings: NodeSettings, now: str, known: Mapping[str, Any]) -> Object
         "conditions": conditions,
         "daemonEndpoints": {"kubeletEndpoint": {"Port": settings.port}},
         "nodeInfo": {
-            "architecture": discovery.architecture(),
+            "architecture": device_discovery.architecture(),
             "bootID": _first_line("/proc/sys/kernel/random/boot_id"),
             "containerRuntimeVersion": f"process://{__version__}",
             "kernelVersion": platform.release(),

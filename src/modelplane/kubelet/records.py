@@ -25,7 +25,7 @@ from typing import Any
 
 from modelplane.host import folders
 from modelplane.host.private_files import write_private
-from modelplane.kubelet.runtime.processes import Process
+from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.kubelet.runtime.shim import write_record
 
 NETWORK = ".network"

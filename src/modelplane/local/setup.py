@@ -10,9 +10,9 @@ from modelplane.host.errors import LocalError
 from modelplane.host.private_files import write_private
 from modelplane.local import disk_room, settings
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import kubeconfig, pki, ports
+from modelplane.local.kubernetes import identity_kubeconfigs, pki, ports
 from modelplane.local.kubernetes.control_plane import HEALTH_PATHS, ControlPlane, control_planes
-from modelplane.local.kubernetes.kubeconfig import Access
+from modelplane.local.kubernetes.identity_kubeconfigs import Access
 from modelplane.local.settings import AS_BEFORE, Choice, Settings
 from modelplane.local.supervision import locks
 from modelplane.local.supervision.processes import LEADER
@@ -54,13 +54,15 @@ def set_up(home: Home, choice: Choice = AS_BEFORE) -> Settings:
             (plane.kubeconfig("kube-controller-manager"), "kube-controller-manager"),
             (plane.kubeconfig("kube-scheduler"), "kube-scheduler"),
         ):
-            kubeconfig.ensure(path, kubeconfig.kubeconfig(_access(plane, identity)))
+            identity_kubeconfigs.ensure(path, identity_kubeconfigs.kubeconfig(_access(plane, identity)))
     # The user is an administrator of every cluster, with a context for each in one file.
     for path, reachable in (
         (home.kubeconfig, planes),
         *((each.home.kubeconfig, [each]) for each in planes[1:]),
     ):
-        kubeconfig.ensure(path, kubeconfig.kubeconfig(*(_access(each, "admin") for each in reachable)))
+        identity_kubeconfigs.ensure(
+            path, identity_kubeconfigs.kubeconfig(*(_access(each, "admin") for each in reachable))
+        )
     return chosen
 
 

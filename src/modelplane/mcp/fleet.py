@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol, Self
 
-from modelplane.controllers.events import CONTROLLER
+from modelplane.controllers.condition_events import CONTROLLER
 from modelplane.controllers.fleet_resources import LATER_KINDS
 from modelplane.dashboard.snapshot import EVENT, Snapshot
 from modelplane.kube import errors, resources

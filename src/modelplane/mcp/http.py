@@ -18,7 +18,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from modelplane.dashboard.explanations import MOST_BYTES
 from modelplane.host.addresses import is_loopback
-from modelplane.mcp.connections import Connection
+from modelplane.mcp.http_connections import Connection
 
 PATH: Final = "/mcp"
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject
-from modelplane.catalogue.files import catalogue
+from modelplane.catalogue.catalogue_files import catalogue
 from modelplane.catalogue.inference_classes import inference_class
 from modelplane.checkpoints import checkpoint
 from modelplane.checkpoints.hub import Hub

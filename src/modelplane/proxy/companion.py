@@ -10,7 +10,7 @@ import logging
 from pathlib import Path
 
 from modelplane.host.errors import LocalError
-from modelplane.proxy import admin, bootstrap
+from modelplane.proxy import admin, envoy_bootstrap
 from modelplane.proxy.counting import Counting
 from modelplane.proxy.follower import GatewayFollower
 from modelplane.proxy.interface import FLEET_LISTENER
@@ -53,7 +53,7 @@ class Gateway:
             await self._counting.finish()
 
     async def _follow(self) -> None:
-        while not bootstrap.prepared(self._directory):
+        while not envoy_bootstrap.prepared(self._directory):
             await asyncio.sleep(_POLL_S)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follower.run())

@@ -20,7 +20,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
-from modelplane.proxy import ledger_objects, load
+from modelplane.proxy import gateway_load, ledger_objects
 from modelplane.proxy.interface import GatewayAddress
 from modelplane.proxy.ledger_file import utc_now
 from modelplane.proxy.publication import (
@@ -132,7 +132,7 @@ class GatewayDeployment:
 
     async def load(self) -> Load:
         """Return what the ready pods count."""
-        return await load.of_pods(load.ready_pods(tuple(self._slices)))
+        return await gateway_load.of_pods(gateway_load.ready_pods(tuple(self._slices)))
 
     def address(self) -> GatewayAddress:
         """Return the address of the Service, or the reason why it has none."""

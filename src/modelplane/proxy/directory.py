@@ -7,7 +7,7 @@ from pathlib import Path
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load
 from modelplane.kube.informer import Informer
-from modelplane.proxy import load, module
+from modelplane.proxy import gateway_load, module
 from modelplane.proxy.interface import GatewayAddress
 from modelplane.proxy.ledger_file import LedgerFile
 from modelplane.proxy.usage_files import USAGE_LOG
@@ -58,7 +58,7 @@ class GatewayDirectory:
 
     async def load(self) -> Load:
         """Return what Envoy counts."""
-        return await asyncio.to_thread(load.of_directory, self._directory)
+        return await asyncio.to_thread(gateway_load.of_directory, self._directory)
 
     def address(self) -> GatewayAddress:
         """Return the address at which Envoy accepts requests."""

@@ -8,16 +8,17 @@ that does not exist yet. If Envoy rejects a file, it keeps its configuration;
 from collections.abc import Mapping
 from pathlib import Path
 
+from modelplane.gateway.envoy.envoy_files import transition
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, MUTUAL_TLS, WITH_MODULE
-from modelplane.gateway.envoy.files import transition
-from modelplane.gateway.envoy.filters.module import PRIVATE
+from modelplane.gateway.envoy.filters.module_filters import PRIVATE
 from modelplane.host.private_files import write_private
 
 _ORDER = {CLUSTERS: 0, LISTENERS: 2, WITH_MODULE: 2}
 
 
 def write(directory: Path, files: Mapping[str, str]) -> bool:
-    """Write the files of ``modelplane.gateway.envoy.files.files`` to a directory; return True if any changed.
+    """Write the files of ``modelplane.gateway.envoy.envoy_files.files`` to a directory; return True if any
+    changed.
 
     A cluster that routes leave in this call stays until the next call, so after True a second call,
     a moment later, removes it.

@@ -19,7 +19,7 @@ from typing import BinaryIO
 import msgspec
 
 from modelplane.gateway.usage.ledger import MOST_BYTES, Ledger, rows_of, text_of
-from modelplane.gateway.usage.usage import MOST_LINE_BYTES, record_of
+from modelplane.gateway.usage.usage_sums import MOST_LINE_BYTES, record_of
 from modelplane.host.private_files import write_private
 from modelplane.proxy import usage_files
 

@@ -32,9 +32,9 @@ def place(directory: Path, library: Path | None, envoy: Path | None) -> str:
 
     ``library`` is None if there is none. One that ``envoy`` cannot load is not kept.
     """
-    from modelplane.gateway.envoy.filters import module  # noqa: PLC0415 - heavy, and only to start an Envoy
+    from modelplane.gateway.envoy.filters import module_filters  # noqa: PLC0415 - heavy, and only to start an Envoy
 
-    ours = directory / _FOLDER / f"lib{module.NAME}.so"
+    ours = directory / _FOLDER / f"lib{module_filters.NAME}.so"
     if library is None or envoy is None:
         ours.unlink(missing_ok=True)
         return "there is no library of the gateway module: build it with `make gateway-module`"
@@ -87,7 +87,7 @@ def missing(directory: Path) -> str:
 def _refused(directory: Path, envoy: Path) -> str:
     """Return why an Envoy cannot load the module of a directory; empty if it can."""
     from modelplane.gateway.envoy import listeners  # noqa: PLC0415 - heavy, and only to start an Envoy
-    from modelplane.gateway.table import Listener  # noqa: PLC0415 - as above
+    from modelplane.gateway.route_table import Listener  # noqa: PLC0415 - as above
 
     listener = listeners.resource(Listener("trial", "127.0.0.1", 0), with_module=True)
     manager = listener["filter_chains"][0]["filters"][0]["typed_config"]

@@ -13,7 +13,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from modelplane.gateway.usage.usage import MOST_LINE_BYTES
+from modelplane.gateway.usage.usage_sums import MOST_LINE_BYTES
 from modelplane.host.errors import LocalError
 from modelplane.proxy import admin
 from modelplane.proxy import files as envoy_files

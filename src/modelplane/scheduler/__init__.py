@@ -4,17 +4,17 @@
 """
 
 from modelplane.api.fields.cluster.devices import Claim
-from modelplane.api.fields.cluster.drain import TaintEffect as Effect
+from modelplane.api.fields.cluster.drain_settings import TaintEffect as Effect
 from modelplane.api.fields.cluster.node_pools import Accounting
-from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.fields.pods.engines import Role
 from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.cel.device import AttributeValue, Version
-from modelplane.scheduler.capacity.usage import Amount, Usage, overcommitted, usage
+from modelplane.scheduler.capacity.pool_usage import Amount, Usage, overcommitted, usage
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal, Remedy
 from modelplane.scheduler.existing.drain import drained, moving
 from modelplane.scheduler.existing.surge import with_marks, with_surge, without_marks
-from modelplane.scheduler.filters.pod_keys import refused_parts
+from modelplane.scheduler.filters.accepted_pods import refused_parts
 from modelplane.scheduler.placement.alternatives import Alternatives, alternatives
 from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.placement.market import Market, Spot

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.scheduler.capacity.ledger import Ledger
+from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.placement.cost import currency_of
 from modelplane.scheduler.placement.market import Market

@@ -21,8 +21,8 @@ from modelplane.scheduler.diagnosis import Remedy
 from modelplane.scheduler.existing.drain import drained
 from modelplane.scheduler.existing.retention import Leaving, pinned
 from modelplane.scheduler.filters import admit
-from modelplane.scheduler.filters.pod_keys import refused_parts
-from modelplane.scheduler.filters.regions import outside
+from modelplane.scheduler.filters.accepted_pods import refused_parts
+from modelplane.scheduler.filters.region_rule import outside
 from modelplane.scheduler.filters.taints import untolerated
 from modelplane.scheduler.placement import amounts
 from modelplane.scheduler.placement.cluster_queue import Refused

@@ -14,9 +14,9 @@ from enum import StrEnum
 import msgspec
 
 from modelplane.api.fields.cluster.devices import Claim
-from modelplane.api.fields.cluster.drain import Cordon, TaintEffect
+from modelplane.api.fields.cluster.drain_settings import Cordon, TaintEffect
 from modelplane.api.fields.cluster.node_pools import Accounting
-from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.fields.pods.engines import Role
 from modelplane.api.fields.pods.pod_keys import DEFAULT_RULES, KeyRules, PodPart
 from modelplane.api.model_deployment import TolerationOperator

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from modelplane.sizing.architecture import Architecture, Quantization
 from modelplane.sizing.kv_cache import sequence_bytes
-from modelplane.sizing.roles import DIVIDED, Role
+from modelplane.sizing.loaded_weights import Weights
 from modelplane.sizing.splits import Split, stages
-from modelplane.sizing.weights import Weights
+from modelplane.sizing.tensor_roles import DIVIDED, Role
 
 MIB: Final = 2**20
 GIB: Final = 2**30

@@ -4,8 +4,8 @@ import copy
 from typing import Any
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.gateway import state
-from modelplane.gateway.state import GatewayState
+from modelplane.gateway import configuration_state
+from modelplane.gateway.configuration_state import GatewayState
 from support.crossplane.api import ApiServer, Event
 from support.crossplane.fleet import Fleet
 from support.crossplane.objects import Key, Object, set_conditions
@@ -40,7 +40,7 @@ class GatewayPods:
 
     def publish(self, **said: Any) -> None:
         """Report the state of the configuration, as the publisher does."""
-        reported = state.manifest(GatewayState(**said), SYSTEM_NAMESPACE)
+        reported = configuration_state.manifest(GatewayState(**said), SYSTEM_NAMESPACE)
         self._api.apply(reported, "publisher")
 
     def wakes(self, event: Event) -> list[Key]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.backup import comparing, hold, restoring
+from modelplane.backup import comparing, fleet_hold, restoring
 from modelplane.backup.archive import NAME, Damaged, Header, Reader, opened, written
 from modelplane.backup.comparing import item_of
 from modelplane.backup.objects import Entry
@@ -286,7 +286,7 @@ async def test_the_restore_of_another_backup_is_not_mixed_with_this_one(
     with pytest.raises(Refused, match="the restore of another backup is not complete"):
         await restore(target, tmp_path / "fleet")
     assert target.writes == []
-    assert hold.GIVE_UP == "kubectl delete lease modelplane-controller -n modelplane-system"
+    assert fleet_hold.GIVE_UP == "kubectl delete lease modelplane-controller -n modelplane-system"
 
 
 def a_lease(holder: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ import yaml
 from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.api.schema.decode import convert, encode
 from modelplane.catalogue import descriptions
+from modelplane.catalogue.catalogue_files import catalogue, read
 from modelplane.catalogue.entries import UNVERIFIED, Cards, Figure, Machine, Machines
-from modelplane.catalogue.files import catalogue, read
 from modelplane.catalogue.inference_classes import inference_class
 from modelplane.offline.files.yaml_output import as_yaml
 from support.manifests import joined, said

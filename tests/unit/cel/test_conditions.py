@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.cel.conditions import conditions, reads
+from modelplane.cel.operands import conditions, reads
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from modelplane.cli.main import main
 from modelplane.compose.kinds import COMPOSED
-from modelplane.install.steps import connection
+from modelplane.install.steps import api_server_choice
 from modelplane.local.home import Home
 from support.storing_server import StoringServer
 
@@ -38,7 +38,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> StoringServer:
             "spec": {"cluster": existing},
         }
     )
-    monkeypatch.setattr(connection, "connect", lambda *_arguments: stored.client())
+    monkeypatch.setattr(api_server_choice, "connect", lambda *_arguments: stored.client())
     return stored
 
 

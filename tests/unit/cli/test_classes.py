@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from modelplane.catalogue.files import catalogue
+from modelplane.catalogue.catalogue_files import catalogue
 from modelplane.cli.main import main
 from support.manifests import said
 
@@ -115,6 +115,6 @@ def test_other_commands_do_not_read_the_catalogue(arguments: list[str]) -> None:
     script = (
         "import sys\nfrom modelplane.cli.main import main\n"
         f"main({arguments!r}, standalone_mode=False)\n"
-        "print('modelplane.catalogue.files' in sys.modules)"
+        "print('modelplane.catalogue.catalogue_files' in sys.modules)"
     )
     assert subprocess.check_output([sys.executable, "-c", script], text=True).splitlines()[-1] == "False"

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from modelplane.api import labels
 from modelplane.cli.main import main
 from modelplane.cli.operate import cordons
-from modelplane.install.steps import connection
+from modelplane.install.steps import api_server_choice
 from modelplane.kube.list_watch import ObjectList
 from support.manifests import CLASS, DEPLOYMENT, cluster
 from support.output_schemas import parsed
@@ -76,7 +76,7 @@ def _fields(manager: str, spec: dict[str, Any]) -> dict[str, Any]:
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     started = Server()
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
-    monkeypatch.setattr(connection, "connect", lambda *_arguments: started)
+    monkeypatch.setattr(api_server_choice, "connect", lambda *_arguments: started)
     return started
 
 

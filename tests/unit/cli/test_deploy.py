@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 from modelplane.checkpoints.checkpoint import Checkpoint
 from modelplane.cli.main import main
 from modelplane.cli.models import deploy, model_argument
-from modelplane.install.steps import connection
+from modelplane.install.steps import api_server_choice
 from modelplane.kube.errors import Conflict, NotFound
 from modelplane.kube.list_watch import ObjectList
-from modelplane.offline.plan.fleet import assemble
+from modelplane.offline.plan.fleet_of_files import assemble
 from support.checkpoint_shapes import CHECKPOINTS, safetensors
 from support.deployed_models import as_text, fleet, pool
 from support.manifests import said
@@ -83,7 +83,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Server:
         made.managers = {manager}
         return made
 
-    monkeypatch.setattr(connection, "connect", connect)
+    monkeypatch.setattr(api_server_choice, "connect", connect)
     return made
 
 

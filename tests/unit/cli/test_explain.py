@@ -47,7 +47,7 @@ def test_a_deployment_that_has_its_place_is_status_0(fleet):
 
 
 def test_what_a_pipe_and_a_placement_do_not_need_is_not_imported(fleet):
-    unneeded = ("asyncio", "rich", "lightkube", "modelplane.gateway.table", "modelplane.api.model_key")
+    unneeded = ("asyncio", "rich", "lightkube", "modelplane.gateway.route_table", "modelplane.api.model_key")
     script = (
         "import sys, json\nfrom modelplane.cli.main import main\n"
         f"main(['explain', 'qwen', '--fleet', {str(fleet)!r}], standalone_mode=False)\n"

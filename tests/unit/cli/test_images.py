@@ -10,8 +10,8 @@ from modelplane.api.clouds.serving_stack import Versions
 from modelplane.cli.main import main
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.serving_stack.table import COMPONENTS
+from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.install.options import Options
 
 ROOT = Path(__file__).parents[3]
 GOLDENS = sorted((ROOT / "tests" / "golden" / "composition").glob("*/*/expected.yaml"))

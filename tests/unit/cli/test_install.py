@@ -8,10 +8,11 @@ from click.testing import CliRunner
 from modelplane import __version__
 from modelplane.cli.main import main
 from modelplane.cli.operate.install import _problems
-from modelplane.install import inference_cluster, options
+from modelplane.install import cluster_requirements
+from modelplane.install import installation_options as options
+from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.install.options import Options
-from modelplane.install.quotas import quota
+from modelplane.install.object_quotas import quota
 
 
 def install(*arguments):
@@ -171,21 +172,21 @@ def test_a_trial_by_the_client_writes_the_manifests():
 def test_what_a_cluster_needs_comes_with_what_to_do():
     output = install("--inference-cluster").output
     assert output.startswith("# What a fleet may do on this cluster.")
-    assert [*yaml.safe_load_all(output)] == inference_cluster.manifests()
+    assert [*yaml.safe_load_all(output)] == cluster_requirements.manifests()
 
 
 @pytest.mark.parametrize(("chosen", "printed"), [("720h", "720h"), ("1h30m", "1h30m"), ("365d", "31536000s")])
 def test_the_commands_request_a_token_of_the_chosen_lifetime(chosen, printed):
     output = install("--inference-cluster", "--credential-lifetime", chosen).output
     assert f"--duration {printed})" in output
-    assert [*yaml.safe_load_all(output)] == inference_cluster.manifests(), "the account is the same"
+    assert [*yaml.safe_load_all(output)] == cluster_requirements.manifests(), "the account is the same"
 
 
 def test_the_identity_that_installs_charts_comes_with_its_own_option():
     output = install("--inference-cluster", "--installer").output
     assert "#   modelplane install --inference-cluster --installer | kubectl" in output
     assert "# administrator of the cluster (cluster-admin):" in output
-    added = [*yaml.safe_load_all(output)][len(inference_cluster.manifests()) :]
+    added = [*yaml.safe_load_all(output)][len(cluster_requirements.manifests()) :]
     assert [(each["kind"], each["metadata"]["name"]) for each in added] == [
         ("ServiceAccount", "modelplane-installer"),
         ("ClusterRoleBinding", "modelplane-installer"),
@@ -196,7 +197,7 @@ def test_the_identity_that_installs_charts_comes_with_its_own_option():
 def test_what_provider_kubernetes_needs_comes_with_its_own_option():
     output = install("--inference-cluster", "--crossplane").output
     assert "#   modelplane install --inference-cluster --crossplane | kubectl" in output
-    assert [*yaml.safe_load_all(output)] == inference_cluster.manifests(crossplane=True)
+    assert [*yaml.safe_load_all(output)] == cluster_requirements.manifests(crossplane=True)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from modelplane.api.model_key import KeyHash
 from modelplane.api.rejected import Rejected
 from modelplane.cli.main import main
 from modelplane.cli.models.new_keys import hashed, is_valid, new_key, rotated
-from modelplane.install.steps import connection
+from modelplane.install.steps import api_server_choice
 from modelplane.kube.errors import Conflict
 from modelplane.kube.list_watch import ObjectList
 
@@ -65,7 +65,7 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Server:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     made = Server()
-    monkeypatch.setattr(connection, "connect", lambda *_arguments: made)
+    monkeypatch.setattr(api_server_choice, "connect", lambda *_arguments: made)
     return made
 
 

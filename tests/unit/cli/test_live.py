@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.live import Live, why
-from modelplane.install.steps import connection
+from modelplane.install.steps import api_server_choice
 from modelplane.kube import errors
 
 
@@ -15,7 +15,7 @@ def connected(monkeypatch, tmp_path):
     monkeypatch.delenv("MODELPLANE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    monkeypatch.setattr(connection, "connect", lambda path, _context, _manager: path)
+    monkeypatch.setattr(api_server_choice, "connect", lambda path, _context, _manager: path)
     return lambda **named: Live(**({"kubeconfig": None, "context": "", "home": None} | named)).client()
 
 

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from modelplane.cli.main import main
-from modelplane.crossplane.package.addresses import Registry
 from modelplane.crossplane.package.building import build
-from modelplane.crossplane.package.contents import function
+from modelplane.crossplane.package.package_addresses import Registry
+from modelplane.crossplane.package.package_contents import function
 from support import registry as loopback
 from support.packages import VERSION, small_runtime
 

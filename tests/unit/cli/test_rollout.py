@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from modelplane.api import labels
 from modelplane.cli.main import main
-from modelplane.install.steps import connection
+from modelplane.install.steps import api_server_choice
 from modelplane.kube import timestamps
 from modelplane.kube.errors import Conflict
 from modelplane.kube.list_watch import ObjectList
@@ -63,7 +63,7 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Server:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     made = Server()
-    monkeypatch.setattr(connection, "connect", lambda *_arguments: made)
+    monkeypatch.setattr(api_server_choice, "connect", lambda *_arguments: made)
     return made
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from modelplane.catalogue.files import catalogue
+from modelplane.catalogue.catalogue_files import catalogue
 from modelplane.cli.main import main
 from support.checkpoint_shapes import CHECKPOINTS, safetensors
 from support.output_schemas import parsed

@@ -124,7 +124,7 @@ def test_a_gateway_with_certificates_is_reached_by_https(home):
 def test_what_counting_does_not_need_is_not_imported(home):
     unneeded = (
         "rich",
-        "modelplane.gateway.table",
+        "modelplane.gateway.route_table",
         "modelplane.controllers",
         "modelplane.api.inference_cluster",
     )

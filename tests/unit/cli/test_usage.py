@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from modelplane.cli.live import Live
 from modelplane.cli.main import main
-from modelplane.install.steps import connection
+from modelplane.install.steps import api_server_choice
 from modelplane.kube.errors import Forbidden, NotFound
 from modelplane.kube.list_watch import ObjectList
 from modelplane.local.home import Home
@@ -119,7 +119,7 @@ def test_a_name_that_a_client_chose_does_not_change_the_terminal(home: Home) -> 
 
 
 def test_names_beyond_the_limit_are_summed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modelplane.gateway.usage.usage.MOST_GROUPS", 1)
+    monkeypatch.setattr("modelplane.gateway.usage.usage_sums.MOST_GROUPS", 1)
     written(home, answered(model="a"), answered(model="b"), answered(model="c"))
     result = usage("--home", str(home.root), "--by", "model")
     assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [["a", "1"], ["(others)", "2"]]
@@ -218,7 +218,7 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Server:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     made = Server()
-    monkeypatch.setattr(connection, "connect", lambda *_arguments: made)
+    monkeypatch.setattr(api_server_choice, "connect", lambda *_arguments: made)
     return made
 
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.install.steps import connection
+from modelplane.install.steps import api_server_choice
 from modelplane.kube.list_watch import ObjectList
 from support.manifests import API, CLASS, DEPLOYMENT
 from support.output_schemas import parsed
@@ -184,7 +184,7 @@ def fleet(monkeypatch, tmp_path):
         selecting("ModelReplica", "by-hand", "[1].map(x, x).size() == 1"),
         selecting("ModelReplica", "composed", "[1].map(x, x).size() == 1", ownerReferences=[{"uid": "1"}]),
     )
-    monkeypatch.setattr(connection, "connect", lambda *_arguments: made)
+    monkeypatch.setattr(api_server_choice, "connect", lambda *_arguments: made)
     return made
 
 

@@ -5,7 +5,7 @@ import pytest
 from modelplane.api.model_cache import CacheEstimate, ModelCache
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cache import cache_size
-from modelplane.compose.cache.cache_sources import source_of
+from modelplane.compose.cache.source_jobs import source_of
 
 SPEC = {"source": "HuggingFace", "huggingFace": {"repo": "team/model"}}
 CACHE = decode_as(ModelCache, {"metadata": {"name": "weights"}, "spec": SPEC})

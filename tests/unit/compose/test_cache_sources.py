@@ -8,9 +8,9 @@ import pytest
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.cache import hydration
-from modelplane.compose.cache.cache_sources import SOURCE_PATH, Source, source_of
 from modelplane.compose.cache.hydration import Credentials
 from modelplane.compose.cache.hydration_program import SOURCES_PROGRAM
+from modelplane.compose.cache.source_jobs import SOURCE_PATH, Source, source_of
 from modelplane.kubelet.engines.allowed import HYDRATION as ALLOWED
 
 SHA = "a" * 64

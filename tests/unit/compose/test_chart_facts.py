@@ -19,7 +19,7 @@ from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.gateway import installed_gateway
-from modelplane.compose.serving_stack import flow
+from modelplane.compose.serving_stack import stack_flow
 from modelplane.compose.serving_stack.component import Component
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import capabilities
@@ -169,7 +169,7 @@ def settled(*seen: str, **spec: Any) -> dict[str, Desired]:
     observed: dict[str, Any] = {}
     required = {"gateway": (), "replicas": (PICKING,) if seen else (), **found}
     for _ in COMPONENTS:
-        composed = flow.compose(Request(stack(**spec), dict(observed), required))
+        composed = stack_flow.compose(Request(stack(**spec), dict(observed), required))
         assert isinstance(composed, Composition)
         children = {each.key: each for each in composed.children if isinstance(each, Desired)}
         observed = {key: as_ready(each.manifest) for key, each in children.items()}
@@ -381,6 +381,6 @@ def test_a_component_is_installed_once_its_controller_confirms_it(name: Name, ke
     silent = {**ready, key: children[key].manifest}
     for observed, state in ((ready, "Installed"), (silent, "Installing")):
         required = {"gateway": (), "replicas": ()} | dict.fromkeys(capabilities(), ())
-        composed = flow.compose(Request(stack(**ALL), observed, required))
+        composed = stack_flow.compose(Request(stack(**ALL), observed, required))
         found = {each["name"]: each for each in composed.status["components"]}
         assert found[str(name)]["state"] == state, found[str(name)]

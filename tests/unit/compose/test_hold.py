@@ -11,7 +11,7 @@ from modelplane.compose.composition import Request, Unknown
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.service import hold
 from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
-from modelplane.gateway.regions import Admitted, RegionRule
+from modelplane.gateway.region_routing import Admitted, RegionRule
 
 API = "modelplane.ai/v1alpha1"
 LIMITS = ServiceEntry(hold=HoldEntry(timeout_seconds=60, max_requests=100))

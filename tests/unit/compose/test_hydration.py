@@ -5,8 +5,8 @@ import pytest
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cache import hydration
-from modelplane.compose.cache.cache_sources import Source, source_of
 from modelplane.compose.cache.hydration import Credentials
+from modelplane.compose.cache.source_jobs import Source, source_of
 
 
 def _cache(name: str = "weights", **source: Any) -> ModelCache:

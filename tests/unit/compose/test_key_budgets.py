@@ -9,7 +9,7 @@ from modelplane.api.model_key import BudgetLimit, BudgetScope, ModelKey
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.key import key_budgets, model_key
-from modelplane.gateway.usage.budgets import KeyBudgets, State
+from modelplane.gateway.usage.spent_budgets import KeyBudgets, State
 
 DAY, COST = BudgetLimit.TOKENS_PER_DAY, BudgetLimit.COST_PER_MONTH
 KEY, NAMESPACE = BudgetScope.KEY, BudgetScope.NAMESPACE

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.serving_stack.mutual_tls import in_force
+from modelplane.compose.serving_stack.cluster_mutual_tls import in_force
 from modelplane.gateway.mutual_tls import Protocol
 
 PLAIN, TLS = {Protocol.PLAIN}, {Protocol.TLS}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.fields.deployment.standby import StandbyFor
+from modelplane.api.fields.deployment.standby_settings import StandbyFor
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request, Requirement

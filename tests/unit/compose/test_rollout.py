@@ -7,7 +7,7 @@ import pytest
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.deployment.rollout.rollout import Rollout, plan, revision
+from modelplane.compose.deployment.rollout.rollout_order import Rollout, plan, revision
 
 
 def replica(image: str, ready: str = "", accepted: str = "Accepted") -> dict[str, Any]:

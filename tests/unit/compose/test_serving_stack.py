@@ -7,7 +7,7 @@ import pytest
 from modelplane.api.clouds.serving_stack import ServingStack
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Unknown
-from modelplane.compose.serving_stack import flow
+from modelplane.compose.serving_stack import stack_flow
 
 SECRET = {"type": "Kubeconfig", "name": "east", "key": "kubeconfig", "namespace": "modelplane-system"}
 DEFINITION = ({"kind": "CustomResourceDefinition", "metadata": {"name": "inferencepools"}},)
@@ -60,7 +60,7 @@ def compose(
         "status": status or {},
     }
     known = {"gateway": (), "leaderWorkerSet": (), "inferencePool": (), "replicas": (), **required}
-    composed = flow.compose(Request(decode_as(ServingStack, owner), observed, known))
+    composed = stack_flow.compose(Request(decode_as(ServingStack, owner), observed, known))
     assert isinstance(composed, Composition)
     return {child.key: child for child in composed.children}
 
@@ -141,7 +141,7 @@ def test_the_gateway_of_others_confirms_an_envoy_gateway_that_is_asked_for() -> 
         },
     }
     required = {"gateway": (theirs,), "leaderWorkerSet": (), "inferencePool": (), "replicas": ()}
-    composed = flow.compose(Request(decode_as(ServingStack, owner), dict(RUNNING), required))
+    composed = stack_flow.compose(Request(decode_as(ServingStack, owner), dict(RUNNING), required))
     assert isinstance(composed, Composition)
     states = {each["name"]: each["state"] for each in composed.status["components"]}
     assert (states["envoy-gateway"], states["gateway"]) == ("Installed", "Present")

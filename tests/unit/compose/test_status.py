@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose import status
+from modelplane.compose import owner_status
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import exists, when_condition
@@ -16,7 +16,7 @@ def _old(type_: str, value: str, reason: str) -> dict[str, Any]:
 
 def test_the_transition_time_stays_while_the_status_does() -> None:
     before = [_old("A", "True", "Old"), _old("B", "False", "Old")]
-    written = status.with_times([true("A", "New"), true("B", "New"), true("C", "New")], before, 3, NOW)
+    written = owner_status.with_times([true("A", "New"), true("B", "New"), true("C", "New")], before, 3, NOW)
     assert [(each["type"], each["lastTransitionTime"]) for each in written] == [
         ("A", THEN),
         ("B", NOW),
@@ -26,25 +26,25 @@ def test_the_transition_time_stays_while_the_status_does() -> None:
 
 
 def test_a_message_that_is_too_long_does_not_keep_a_status_from_being_written() -> None:
-    [written] = status.with_times([false("A", "New", "x" * 40_000)], [], 1, NOW)
+    [written] = owner_status.with_times([false("A", "New", "x" * 40_000)], [], 1, NOW)
     assert len(written["message"]) == 32_768
 
 
 def test_only_news_is_an_event() -> None:
     before = [_old("A", "True", "Same"), _old("B", "False", "Old")]
     same, other = true("A", "Same", "another message"), false("B", "New", "why")
-    assert status.transitions([same, other], before) == [other]
+    assert owner_status.transitions([same, other], before) == [other]
 
 
 def test_the_first_conditions_of_an_object_are_no_events_unless_somebody_must_act() -> None:
     waiting, broken = false("A", "WaitingForModel", "why"), false("B", "InsufficientCapacity", "why")
     done = true("C", "Accepted", "why")
-    assert status.transitions([waiting, broken, done], []) == [broken]
+    assert owner_status.transitions([waiting, broken, done], []) == [broken]
 
 
 def test_the_first_children_that_are_not_ready_are_named_and_the_others_counted() -> None:
     composition = Composition(tuple(Desired(key, {}, exists) for key in "edcba"))
-    assert status.ready(composition, {}, []).message == "waiting for a, b, c and 2 more"
+    assert owner_status.ready(composition, {}, []).message == "waiting for a, b, c and 2 more"
 
 
 _CHILD = {"metadata": {"name": "c"}, "status": {"conditions": [_old("Ready", "False", "X")]}}
@@ -66,7 +66,7 @@ _CHILD = {"metadata": {"name": "c"}, "status": {"conditions": [_old("Ready", "Fa
     ],
 )
 def test_ready_follows_the_children(composition: Composition, observed: Any, holds: bool) -> None:
-    assert status.ready(composition, observed, ()).holds is holds
+    assert owner_status.ready(composition, observed, ()).holds is holds
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_ready_follows_the_children(composition: Composition, observed: Any, hol
 )
 def test_not_ready_tells_a_start_from_a_loss(before: Any, reason: str) -> None:
     composition = Composition(ready=False, conditions=(false("X", "Why", "because"),))
-    assert status.ready(composition, {}, before) == Condition("Ready", False, reason, "because")
+    assert owner_status.ready(composition, {}, before) == Condition("Ready", False, reason, "because")
 
 
 def test_the_order_of_conditions_is_no_change() -> None:
     first, second = _old("A", "True", "X"), _old("B", "True", "X")
     observed = {"conditions": [first, second], "address": "a"}
-    assert status.same(observed, {"conditions": [second, first], "address": "a"})
-    assert not status.same(observed, {"conditions": [first, second], "address": "b"})
-    assert not status.same(observed, {"conditions": [first], "address": "a"})
+    assert owner_status.same(observed, {"conditions": [second, first], "address": "a"})
+    assert not owner_status.same(observed, {"conditions": [first, second], "address": "b"})
+    assert not owner_status.same(observed, {"conditions": [first], "address": "a"})

@@ -9,8 +9,8 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.service import model_service, tier_budgets
-from modelplane.gateway.usage.budgets import State
-from modelplane.gateway.usage.tier_budgets import TierBudgets
+from modelplane.gateway.usage.spent_budgets import State
+from modelplane.gateway.usage.spent_tiers import TierBudgets
 
 TOMORROW = "2026-11-24T00:00:00Z"
 UNKNOWN = TierBudgets(problem="no answer")

@@ -17,7 +17,7 @@ from modelplane.compose.workload_readiness import Copies
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.writer import delete
 from modelplane.crossplane.function import remote
-from modelplane.install import inference_cluster as registration
+from modelplane.install import cluster_requirements as registration
 from modelplane.kube import resources
 
 ORBIT = WorkloadKind(

@@ -10,10 +10,10 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.fleet_resources import resource_of_kind
-from modelplane.controllers.gateway.admission import Admission
-from modelplane.controllers.gateway.budgets import Budgets
+from modelplane.controllers.gateway.budget_enforcement import Budgets
+from modelplane.controllers.gateway.key_admission import Admission
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile
-from modelplane.gateway.table import Front
+from modelplane.gateway.route_table import Front
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 

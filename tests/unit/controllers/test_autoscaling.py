@@ -10,7 +10,7 @@ import pytest
 from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.schema.decode import decode_as
-from modelplane.controllers.deciders.autoscaling import Autoscaling
+from modelplane.controllers.deciders.autoscaling_loop import Autoscaling
 from modelplane.controllers.interests import OwnerKey
 from modelplane.deciders.autoscaling.state import Inert, State
 from modelplane.gateway.usage.load import Load, Reading

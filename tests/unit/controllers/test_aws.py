@@ -17,7 +17,7 @@ from moto.server import ThreadedMotoServer
 
 from modelplane.api.clouds.cluster_origin import IdentityType
 from modelplane.controllers.clusters.tokens import aws
-from modelplane.controllers.clusters.tokens.identities import Credential, Token
+from modelplane.controllers.clusters.tokens.cloud_identities import Credential, Token
 
 ARN = "arn:aws:eks:eu-west-1:111122223333:cluster/east"
 ROLE = "arn:aws:iam::111122223333:role/fleet"

@@ -10,13 +10,13 @@ from modelplane.api.inference_gateway import KeyGrant
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked
-from modelplane.controllers.gateway.budgets import Budgets
-from modelplane.gateway.envoy.filters.module import KEYS
+from modelplane.controllers.gateway.budget_enforcement import Budgets
+from modelplane.gateway.envoy.filters.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
-from modelplane.gateway.usage.budgets import blocked_by_budget
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load
-from modelplane.gateway.usage.usage import UsageRecord
+from modelplane.gateway.usage.spent_budgets import blocked_by_budget
+from modelplane.gateway.usage.usage_sums import UsageRecord
 
 PRICES = Pricing(
     currency="USD", prices=(Price(name="all", prompt_per_million="1", completion_per_million="1"),)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from modelplane.api.inference_gateway import TLSVersion
-from modelplane.controllers.gateway.certificates import Certificates
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.table import Listener, Table
+from modelplane.controllers.gateway.listener_certificates import Certificates
+from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.route_table import Listener, Table
 from modelplane.gateway.tls import Certificate, Tls
 from modelplane.proxy.interface import GatewayAddress
 from support.certificates import authority, server_pair

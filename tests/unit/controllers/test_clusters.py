@@ -11,7 +11,7 @@ import yaml
 from modelplane.api import labels
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.clusters import connections
-from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.fleet_resources import known
 from modelplane.kube import errors, resources, timestamps

@@ -19,7 +19,7 @@ from modelplane.controllers.clusters.watches import child_kinds
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import Writer
-from modelplane.install import inference_cluster
+from modelplane.install import cluster_requirements
 from modelplane.install.permissions import identity_permissions
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -183,7 +183,7 @@ async def test_kinds_of_one_name_of_two_groups_are_kept_apart(
 def test_it_is_permitted_on_the_control_plane_and_nowhere_else(row: WorkloadKind) -> None:
     [rule] = [each for each in identity_permissions.on_control_plane() if each.group == row.group]
     assert (rule.resources, rule.verbs) == (("buckets",), ("list", "watch", "create", "patch", "delete"))
-    granted = [each for role in inference_cluster.manifests() for each in role.get("rules", ())]
+    granted = [each for role in cluster_requirements.manifests() for each in role.get("rules", ())]
     assert row.group not in {group for each in granted for group in each["apiGroups"]}
 
 

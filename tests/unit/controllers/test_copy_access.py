@@ -11,7 +11,7 @@ import pytest
 from modelplane.api import labels
 from modelplane.compose import copy_access
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.kube import errors, resources
 

@@ -11,10 +11,10 @@ import pytest
 
 from modelplane.compose.composition import Credential
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.tokens import credentials as module
-from modelplane.controllers.clusters.tokens.credentials import Credentials, pause_s, renewal_of, share_of
+from modelplane.controllers.clusters.tokens import token_renewal as module
+from modelplane.controllers.clusters.tokens.token_renewal import Credentials, pause_s, renewal_of, share_of
 from modelplane.controllers.fleet_resources import known
-from modelplane.install.options import CREDENTIAL_LIFETIME
+from modelplane.install.installation_options import CREDENTIAL_LIFETIME
 from modelplane.kube import timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.token_claims import Claims, Lifetime

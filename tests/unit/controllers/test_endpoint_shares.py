@@ -8,9 +8,9 @@ import pytest
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.controllers.gateway import endpoint_shares
-from modelplane.controllers.gateway.routes import Composed, Routes
+from modelplane.controllers.gateway.fleet_routes import Composed, Routes
 from modelplane.controllers.interests import OwnerKey
-from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.route_table import Backend, Route
 
 MOST = 10
 

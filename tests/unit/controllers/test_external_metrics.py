@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.controllers.metrics import external_metrics
+from modelplane.controllers.metrics import external_metrics_server
 from modelplane.deciders.autoscaling.external_metrics import Answer
 from modelplane.local.kubernetes import pki
 from modelplane.local.kubernetes.certificate_files import Pki
@@ -43,10 +43,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 
 
 @pytest.fixture
-async def server(files: Pki) -> AsyncIterator[external_metrics.Server]:
-    context = external_metrics.context(files.certificate(SERVING), files.key(SERVING), files.authority)
+async def server(files: Pki) -> AsyncIterator[external_metrics_server.Server]:
+    context = external_metrics_server.context(files.certificate(SERVING), files.key(SERVING), files.authority)
     metrics: Any = Metrics()
-    with external_metrics.Server(("127.0.0.1", 0), context, metrics, frozenset()) as running:
+    with external_metrics_server.Server(("127.0.0.1", 0), context, metrics, frozenset()) as running:
         thread = threading.Thread(target=running.serve_forever, daemon=True)
         thread.start()
         yield running
@@ -91,9 +91,9 @@ def dripping(port: int, ended: threading.Event) -> Iterator[threading.Thread]:
 
 
 async def test_clients_that_send_nothing_give_their_places_back(
-    files: Pki, server: external_metrics.Server, monkeypatch: pytest.MonkeyPatch
+    files: Pki, server: external_metrics_server.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(external_metrics, "_SILENCE_S", 2.0)
+    monkeypatch.setattr(external_metrics_server, "_SILENCE_S", 2.0)
     port = server.server_address[1]
     silent = [socket.create_connection(("127.0.0.1", port), PATIENCE_S) for _ in range(PLACES)]
     with pytest.raises(OSError):  # noqa: PT011 - refused, reset, or ended in the handshake
@@ -104,9 +104,9 @@ async def test_clients_that_send_nothing_give_their_places_back(
 
 
 async def test_clients_that_send_little_at_a_time_give_their_places_back(
-    files: Pki, server: external_metrics.Server, monkeypatch: pytest.MonkeyPatch
+    files: Pki, server: external_metrics_server.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(external_metrics, "_SILENCE_S", 2.0)
+    monkeypatch.setattr(external_metrics_server, "_SILENCE_S", 2.0)
     port, ended = server.server_address[1], threading.Event()
     threads = list(dripping(port, ended))
     for each in threads:
@@ -122,7 +122,7 @@ async def test_clients_that_send_little_at_a_time_give_their_places_back(
 
 
 async def test_a_thread_that_cannot_be_started_keeps_no_place(
-    files: Pki, server: external_metrics.Server, monkeypatch: pytest.MonkeyPatch
+    files: Pki, server: external_metrics_server.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
         raise RuntimeError("can't start new thread")

@@ -12,7 +12,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.controllers.clusters.data_path import DataPath, gateway_addresses
-from modelplane.controllers.deciders.failover import Failover
+from modelplane.controllers.deciders.failover_loop import Failover
 from modelplane.controllers.interests import OwnerKey
 from modelplane.deciders.cluster_health import Evidence, State, Watched, Witness
 from modelplane.kube import errors
@@ -147,7 +147,7 @@ async def test_a_heartbeat_that_stopped_is_the_second_witness_behind_a_load_bala
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The load balancer accepts connections for a cluster that is down."""
-    monkeypatch.setattr("modelplane.controllers.deciders.failover.Heartbeats", Stopped)
+    monkeypatch.setattr("modelplane.controllers.deciders.failover_loop.Heartbeats", Stopped)
     bench = Bench()
     heartbeats = cast("Stopped", bench.loop._heartbeats)
     async with listening() as address:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from modelplane.compose.composition import Unknown
-from modelplane.compose.serving_stack.mutual_tls import SECRET
+from modelplane.compose.serving_stack.cluster_mutual_tls import SECRET
 from modelplane.controllers.gateway import issuing
 from modelplane.controllers.gateway.gateway_certificates import (
     AUTHORITY,

@@ -14,16 +14,16 @@ import pytest
 from modelplane.api import labels
 from modelplane.compose.composition import Blocked, Composition, Requirement, Unknown
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.gateway.certificates import Certificates
+from modelplane.controllers.gateway.fleet_routes import Composed
 from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
-from modelplane.controllers.gateway.gateway_keys import Keys
+from modelplane.controllers.gateway.gateway_key_secret import Keys
+from modelplane.controllers.gateway.listener_certificates import Certificates
 from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
-from modelplane.controllers.gateway.routes import Composed
 from modelplane.controllers.interests import OwnerKey
 from modelplane.gateway import tokens
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.module_files.keys import KeyFile
-from modelplane.gateway.table import Backend, CredentialReference, Front, Route
+from modelplane.gateway.route_table import Backend, CredentialReference, Front, Route
 from modelplane.gateway.tokens import GatewayKeys
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from modelplane.api.clouds.cluster_origin import IdentityType
 from modelplane.controllers.clusters.tokens import google
-from modelplane.controllers.clusters.tokens.identities import Credential
+from modelplane.controllers.clusters.tokens.cloud_identities import Credential
 from support.token_server import TokenServer
 
 SIGNING = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -6,7 +6,7 @@ from typing import Any
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.gateway.model_list import ModelList
 from modelplane.gateway.module_files.keys import KeyFile
-from modelplane.gateway.table import Front
+from modelplane.gateway.route_table import Front
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 

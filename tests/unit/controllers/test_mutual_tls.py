@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from modelplane.api.fields.cluster.mutual_tls import MutualTLSPhase
+from modelplane.api.fields.cluster.mutual_tls_settings import MutualTLSPhase
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.gateway.gateway_certificates import Certificates, Issued
-from modelplane.controllers.gateway.mutual_tls import MutualTls
+from modelplane.controllers.gateway.mutual_tls_rollout import MutualTls
 from modelplane.gateway.mutual_tls import Identity, Link, Pair
 from modelplane.kube import errors
 

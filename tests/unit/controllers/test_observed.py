@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from modelplane import scheduler
-from modelplane.compose.deployment import fleet
-from modelplane.controllers.metrics import observed
-from modelplane.controllers.metrics.observed import Queue, State
+from modelplane.compose.deployment import fleet_snapshot
+from modelplane.controllers.metrics import state_samples
+from modelplane.controllers.metrics.state_samples import Queue, State
 from support.telemetry import cluster, deployment, device, item, pool, ready, replica
 
 EMPTY: dict[str, Any] = {}
@@ -17,7 +17,7 @@ EMPTY: dict[str, Any] = {}
 
 def told(metric: str, **objects: list[dict[str, Any]]) -> dict[tuple[str, ...], float]:
     """Return the samples of one metric that objects give, by their labels."""
-    samples = observed.samples(State({}, {}, objects))
+    samples = state_samples.samples(State({}, {}, objects))
     return {sample.labels: sample.value for sample in samples if sample.metric.name == metric}
 
 
@@ -35,7 +35,7 @@ def test_queues_and_clusters_are_told_as_they_are() -> None:
         {"west": "Lost"},
         failover_paused=False,
     )
-    assert {(each.metric.name, each.labels): each.value for each in observed.samples(state)} == {
+    assert {(each.metric.name, each.labels): each.value for each in state_samples.samples(state)} == {
         ("modelplane_queue_depth", ("work",)): 3,
         ("modelplane_queue_running", ("work",)): 1,
         ("modelplane_cluster_reachable", ("east",)): 1,
@@ -167,7 +167,9 @@ def test_the_figures_of_a_fleet_are_those_of_the_scheduler() -> None:
         )
         for number in range(40)
     ]
-    known = scheduler.Fleet(tuple(map(fleet.cluster, clusters)), tuple(map(fleet.replica, replicas)))
+    known = scheduler.Fleet(
+        tuple(map(fleet_snapshot.cluster, clusters)), tuple(map(fleet_snapshot.replica, replicas))
+    )
     expected = {
         (usage.cluster, usage.pool, amount.name, state): value
         for usage in scheduler.usage(known)

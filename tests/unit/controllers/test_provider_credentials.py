@@ -5,7 +5,7 @@ import pytest
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
 from modelplane.gateway.credentials import SECRET_TYPE
-from modelplane.gateway.table import Backend, CredentialReference, Route
+from modelplane.gateway.route_table import Backend, CredentialReference, Route
 from modelplane.kube.resources import Object
 
 PAID = CredentialReference("ml", "openai", "apiKey", "x-api-key", "api.openai.com")

@@ -13,11 +13,11 @@ import pytest
 
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Blocked, Composition, Requirement
-from modelplane.controllers.gateway.routes import Composed, Routes
+from modelplane.controllers.gateway.fleet_routes import Composed, Routes
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.manager import Manager
-from modelplane.gateway.envoy.routes import clusters_of
-from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.envoy.envoy_routes import clusters_of
+from modelplane.gateway.route_table import Backend, Route
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load
 from modelplane.kube.client import Client

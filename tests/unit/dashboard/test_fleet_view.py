@@ -8,7 +8,7 @@ import pytest
 
 from modelplane.dashboard.fleet_view import FleetView
 from modelplane.dashboard.watched import Watched
-from modelplane.gateway.usage.usage import UsageRecord
+from modelplane.gateway.usage.usage_sums import UsageRecord
 from support import shown_fleet
 
 INFERENCE_CLUSTERS = "/apis/modelplane.ai/v1alpha1/inferenceclusters"

@@ -10,7 +10,7 @@ from modelplane.dashboard import explanations
 from modelplane.dashboard.pages import Pages
 from modelplane.dashboard.snapshot import Devices, Snapshot
 from modelplane.offline.plan import placements
-from modelplane.offline.plan.fleet import assemble
+from modelplane.offline.plan.fleet_of_files import assemble
 from support import shown_fleet
 from support.manifests import CLASS, DEPLOYMENT
 

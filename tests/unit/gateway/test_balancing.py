@@ -15,8 +15,8 @@ from modelplane.api.model_service import (
     ModelServiceSpec,
 )
 from modelplane.gateway.balancing import NO_LIMITS, Limits, in_force, is_wanted, settings
-from modelplane.gateway.envoy.filters import module
-from modelplane.gateway.table import Backend, Front, Listener, Route
+from modelplane.gateway.envoy.filters import module_filters
+from modelplane.gateway.route_table import Backend, Front, Listener, Route
 
 A = Backend("ml/a", (("10.0.0.1", 80),), weight=3)
 B = Backend("ml/b", (("10.0.0.2", 80),), priority=1)
@@ -56,7 +56,7 @@ def test_the_module_reads_the_backends_that_the_route_leads_to() -> None:
         "ml/qwen", "/ml/qwen/", (A, B), settings=settings(asking, ((A, Limits(2, 4)), (B, NO_LIMITS)))
     )
     listener = Listener("front-door", "127.0.0.1", 80, (route,), front=Front())
-    written = msgspec.json.decode(module.files(listener)[module.SERVICES])
+    written = msgspec.json.decode(module_filters.files(listener)[module_filters.SERVICES])
     a = {"name": "ml/a", "weight": 3, "maxOutstandingRequests": 2, "maxQueuedRequests": 4}
     b = {"name": "ml/b", "priority": 1}
     expected = {"policy": "Session", "sessionHeader": "x-session", "backends": [a, b]}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from modelplane.gateway.envoy.envoy_files import files
 from modelplane.gateway.envoy.file_names import CLUSTERS
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.envoy.filters.module import SERVICES
+from modelplane.gateway.envoy.filters.module_filters import SERVICES
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile
 from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
-from modelplane.gateway.table import Backend, Front, Listener, Route, Table
+from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 
 OWN = Backend("ml/own", (("127.0.0.1", 9),), 3, region="eu-west")
 PAID = Backend("ml/paid", (("192.0.2.1", 443),))

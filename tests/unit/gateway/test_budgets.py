@@ -9,7 +9,9 @@ from modelplane.api.fields.requests.budgets import Budget
 from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.gateway.module_files.keys import KeyTable, key_table
-from modelplane.gateway.usage.budgets import (
+from modelplane.gateway.usage.costs import Tariff
+from modelplane.gateway.usage.ledger import Ledger, Row, Tokens, joined
+from modelplane.gateway.usage.spent_budgets import (
     BudgetTable,
     blocked_by_budget,
     budget_table,
@@ -17,8 +19,6 @@ from modelplane.gateway.usage.budgets import (
     spent,
     with_budgets,
 )
-from modelplane.gateway.usage.costs import Tariff
-from modelplane.gateway.usage.ledger import Ledger, Row, Tokens, joined
 
 NOW = dt.datetime(2026, 11, 30, 23, 59, 59, tzinfo=dt.UTC)
 NEXT = dt.datetime(2026, 12, 1, tzinfo=dt.UTC)

@@ -11,7 +11,7 @@ from msgspec import structs
 from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.gateway.usage.costs import UNIT, Tariff, amount_of, units
 from modelplane.gateway.usage.ledger import UNKNOWN, Row, Tokens
-from modelplane.gateway.usage.usage import UsageRecord
+from modelplane.gateway.usage.usage_sums import UsageRecord
 
 MILLION = Tokens(10**6, 0)
 LIST = (

@@ -12,13 +12,13 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.gateway import credentials
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy import rewrite
+from modelplane.gateway.envoy.envoy_files import files
 from modelplane.gateway.envoy.file_names import CLUSTERS, WITH_MODULE
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.envoy.filters.module import CREDENTIALS
+from modelplane.gateway.envoy.filters.module_filters import CREDENTIALS
 from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
 from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
+from modelplane.gateway.route_table import Backend, CredentialReference, Front, Listener, Route, Table
 from modelplane.gateway.services import Target, target_of
-from modelplane.gateway.table import Backend, CredentialReference, Front, Listener, Route, Table
 
 WANTED = CredentialReference("ml", "openai", "apiKey", "authorization", "api.openai.com")
 OPEN = Backend("ml/own", (("10.0.0.1", 80),), host="own")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from modelplane.gateway.gateway_api.http_routes import attached, unsupported, workload_routes
-from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.route_table import Backend, Route
 from modelplane.host.addresses import bound
 
 REWRITE = {

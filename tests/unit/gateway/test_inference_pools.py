@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelplane.gateway.gateway_api.http_routes import workload_routes
-from modelplane.gateway.table import Backend, EndpointPicker, Route
+from modelplane.gateway.route_table import Backend, EndpointPicker, Route
 from modelplane.host.addresses import bound
 
 POOL_REFERENCE = {"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "r-pool"}

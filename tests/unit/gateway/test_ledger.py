@@ -23,7 +23,7 @@ from modelplane.gateway.usage.ledger import (
     rows_of,
     text_of,
 )
-from modelplane.gateway.usage.usage import UsageRecord, record_of
+from modelplane.gateway.usage.usage_sums import UsageRecord, record_of
 
 NOON = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from modelplane.api.fields.cluster.mutual_tls import MutualTLSPhase as Phase
+from modelplane.api.fields.cluster.mutual_tls_settings import MutualTLSPhase as Phase
 from modelplane.gateway.mutual_tls import (
     Protocol,
     Rollout,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from modelplane.api.fields.cluster.mutual_tls import EndpointMutualTLS
+from modelplane.api.fields.cluster.mutual_tls_settings import EndpointMutualTLS
 from modelplane.api.labels import DRAINING, NOT_SERVING, SERVED_MODEL
 from modelplane.api.meta import API_VERSION, ObjectMeta, OwnerReference
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
@@ -19,8 +19,8 @@ from modelplane.api.model_service import (
 )
 from modelplane.api.rejected import Rejected
 from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.route_table import Backend, Route
 from modelplane.gateway.services import Target, parse_url, select, service_route, target_of, without_target
-from modelplane.gateway.table import Backend, Route
 
 QWEN = {"modelplane.ai/deployment": "qwen"}
 KIMI = {"modelplane.ai/deployment": "kimi"}

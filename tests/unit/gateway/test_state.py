@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.gateway import state
-from modelplane.gateway.state import GatewayState
+from modelplane.gateway import configuration_state
+from modelplane.gateway.configuration_state import GatewayState
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from modelplane.gateway.state import GatewayState
     ],
 )
 def test_a_state_is_read_as_it_was_written(reported: GatewayState) -> None:
-    assert state.read(state.manifest(reported, "modelplane-system")) == reported
+    assert configuration_state.read(configuration_state.manifest(reported, "modelplane-system")) == reported
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,10 @@ def test_a_state_is_read_as_it_was_written(reported: GatewayState) -> None:
     ],
 )
 def test_a_state_that_cannot_be_read_says_nothing(config_map: dict[str, object]) -> None:
-    assert state.read(config_map) is None
+    assert configuration_state.read(config_map) is None
 
 
 def test_a_later_version_may_say_more() -> None:
-    assert state.read({"data": {"state.json": '{"problem": "a", "new": 1}'}}) == GatewayState(problem="a")
+    assert configuration_state.read({"data": {"state.json": '{"problem": "a", "new": 1}'}}) == GatewayState(
+        problem="a"
+    )

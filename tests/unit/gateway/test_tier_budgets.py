@@ -12,7 +12,7 @@ from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.services import select
 from modelplane.gateway.usage.costs import Tariff
 from modelplane.gateway.usage.ledger import Ledger, Row, Tokens
-from modelplane.gateway.usage.tier_budgets import has_budgets, service_use
+from modelplane.gateway.usage.spent_tiers import has_budgets, service_use
 
 NOW = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)
 PAID = {"selector": {"matchLabels": {"tier": "paid"}}, "budget": {"tokensPerDay": 100}, "priority": 1}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.gateway.table import Backend
+from modelplane.gateway.route_table import Backend
 from modelplane.gateway.tiers import MOST_PER_TIER, Shares, attempts
 
 

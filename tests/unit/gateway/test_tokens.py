@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modelplane.gateway import tokens
-from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.route_table import Backend, Route
 from modelplane.gateway.tokens import HEADERS, NONE, REQUIRED, SETTLED, GatewayKeys
 
 OLD, NEW = b"o" * 32, b"n" * 32

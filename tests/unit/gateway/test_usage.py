@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.usage import usage
-from modelplane.gateway.usage.usage import By, Group, Times, Usage, UsageRecord, record_of
+from modelplane.gateway.usage import usage_sums
+from modelplane.gateway.usage.usage_sums import By, Group, Times, Usage, UsageRecord, record_of
 
 NOW = dt.datetime(2026, 11, 23, 12, tzinfo=dt.UTC)
 
@@ -133,7 +133,7 @@ def test_requests_before_the_time_asked_for_do_not_count() -> None:
 
 
 def test_clients_that_send_ever_new_names_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "MOST_GROUPS", 3)
+    monkeypatch.setattr(usage_sums, "MOST_GROUPS", 3)
     found = sums(*(record(model=f"m-{number}", prompt_tokens=1) for number in range(10)), by=By.MODEL)
     assert [name for name, _ in found.groups] == ["m-0", "m-1", "m-2"]
     assert counts(found.others) == (7, 0, 7, 0, 0)

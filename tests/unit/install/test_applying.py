@@ -1,8 +1,8 @@
 import pytest
 
 from modelplane import __version__
+from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.install.options import Options
 from modelplane.install.steps.applying import left_behind
 from modelplane.install.steps.found import Found
 

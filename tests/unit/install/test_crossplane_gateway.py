@@ -2,10 +2,10 @@
 
 import json
 
-from modelplane.install import crossplane_gateway, gateway
-from modelplane.install.identity import INSTALLATION, PART_OF
+from modelplane.install import crossplane_gateway, gateway_deployment
+from modelplane.install.installation_names import INSTALLATION, PART_OF
+from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.install.options import Options
 
 
 def plain(manifest: object) -> str:
@@ -19,7 +19,7 @@ EVERYTHING = (*COMPOSED.values(), *crossplane_gateway.permissions())
 
 def test_each_object_of_the_gateway_is_that_of_an_installation() -> None:
     composed = {plain(each) for each in COMPOSED.values()}
-    assert {plain(each) for each in gateway.manifests(Options())} <= composed
+    assert {plain(each) for each in gateway_deployment.manifests(Options())} <= composed
     installed = {plain(each) for each in manifests(Options())}
     own = [each for each in EVERYTHING if plain(each) not in installed]
     assert {crossplane_gateway.COMPONENT in str(each) for each in own} == {True}

@@ -7,9 +7,9 @@ import yaml
 
 from modelplane.install import helm
 from modelplane.install.helm import VALUES, chart
-from modelplane.install.identity import namespace
+from modelplane.install.installation_names import namespace
+from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.install.options import Options
 
 CHART = chart()
 TEMPLATES = {path: text for path, text in CHART.items() if path.startswith("templates/")}

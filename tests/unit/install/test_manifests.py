@@ -8,10 +8,10 @@ from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.fleet_resources import resource_of
-from modelplane.install.identity import INSTALLATION, MANAGER
-from modelplane.install.inference_cluster import manifests as of_a_cluster
+from modelplane.install.cluster_requirements import manifests as of_a_cluster
+from modelplane.install.installation_names import INSTALLATION, MANAGER
+from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.install.options import Options
 from modelplane.kube.informer import key_of
 
 ALL = Options(

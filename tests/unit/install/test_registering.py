@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from modelplane.api import labels
-from modelplane.catalogue.files import catalogue
+from modelplane.catalogue.catalogue_files import catalogue
 from modelplane.controllers import fleet_resources
-from modelplane.install.registration.credentials import Address
+from modelplane.install.registration.account_kubeconfigs import Address
 from modelplane.install.registration.observed import Node, Observed, Published
 from modelplane.install.registration.proposal import Choices, Proposal, propose
 from modelplane.install.registration.registering import Registration, Sides

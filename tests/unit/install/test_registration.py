@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.fields.cluster.stack_components import ServingProfile
 from modelplane.api.schema.decode import decode, encode
-from modelplane.catalogue.files import catalogue
+from modelplane.catalogue.catalogue_files import catalogue
 from modelplane.install.registration.observed import (
     DeviceClass,
     Observed,

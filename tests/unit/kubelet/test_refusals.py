@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.refusals import Refusal, refusals
+from modelplane.kubelet.pod_refusals import Refusal, refusals
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 ELSEWHERE = ", or run it on a cluster whose nodes have a container runtime"

@@ -1,4 +1,4 @@
-from modelplane.local.supervision.back_off import failures_after, pause_s
+from modelplane.local.supervision.restart_delay import failures_after, pause_s
 
 
 def test_the_pause_doubles_from_a_fifth_of_a_second_up_to_ten():

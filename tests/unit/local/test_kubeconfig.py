@@ -3,7 +3,7 @@ import base64
 import yaml
 
 from modelplane.local.kubernetes.certificate_files import Pki
-from modelplane.local.kubernetes.kubeconfig import Access, ensure, kubeconfig
+from modelplane.local.kubernetes.identity_kubeconfigs import Access, ensure, kubeconfig
 
 
 def encoded(text):

@@ -3,16 +3,16 @@ import errno
 import pytest
 
 from modelplane.local.home import Home
-from modelplane.local.supervision import records
-from modelplane.local.supervision.records import Record, State
+from modelplane.local.supervision import process_records
+from modelplane.local.supervision.process_records import Record, State
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
     home = Home(tmp_path)
     home.create()
     record = Record("etcd", State.BACK_OFF, 0, 12.5, 3, "killed by SIGKILL")
-    records.write(home, record)
-    assert records.read(home.record("etcd")) == record
+    process_records.write(home, record)
+    assert process_records.read(home.record("etcd")) == record
 
 
 @pytest.mark.parametrize(
@@ -27,18 +27,20 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
 def test_what_is_not_a_record_counts_as_none(tmp_path, content):
     path = tmp_path / "etcd.json"
     path.write_text(content)
-    assert records.read(path) is None
+    assert process_records.read(path) is None
 
 
 def test_on_a_full_disk_a_record_takes_the_place_of_the_one_that_is_there(tmp_path, monkeypatch):
     home = Home(tmp_path)
     home.create()
-    records.write(home, Record("etcd", State.RUNNING, 12345, 1.5, 3, "a longer text than the next one has"))
+    process_records.write(
+        home, Record("etcd", State.RUNNING, 12345, 1.5, 3, "a longer text than the next one has")
+    )
 
     def full(path, _content):
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr(records, "write_private", full)
+    monkeypatch.setattr(process_records, "write_private", full)
     record = Record("etcd", State.BACK_OFF, 0, 2.5, 4, "exited")
-    records.write(home, record)
-    assert records.read(home.record("etcd")) == record
+    process_records.write(home, record)
+    assert process_records.read(home.record("etcd")) == record

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelplane.offline.plan import placements
-from modelplane.offline.plan.fleet import assemble
+from modelplane.offline.plan.fleet_of_files import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
 UID = "6f3c9a52-0d5f-4d0a-9a53-2c1f0a9b7e11"

@@ -6,7 +6,7 @@ from modelplane.compose.cluster import inference_cluster
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.compose.quota import device_quota, priorities
-from modelplane.offline.plan.fleet import Unplannable, assemble, place, snapshot
+from modelplane.offline.plan.fleet_of_files import Unplannable, assemble, place, snapshot
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
 

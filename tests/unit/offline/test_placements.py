@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.offline.plan import placement_tables, placements
-from modelplane.offline.plan.fleet import assemble, place
+from modelplane.offline.plan.fleet_of_files import assemble, place
 from modelplane.offline.plan.pool_reports import Amount, Pool
 from modelplane.scheduler.existing.retention import STILL_FITS
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded

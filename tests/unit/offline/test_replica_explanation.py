@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.offline.explain.replica_explanation import Routing, explain_replica
-from modelplane.offline.plan.fleet import assemble
+from modelplane.offline.plan.fleet_of_files import assemble
 from modelplane.scheduler.existing.retention import STILL_FITS
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded
 

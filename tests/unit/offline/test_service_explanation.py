@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.offline.explain.service_explanation import WithoutEndpoint, explain_service
-from modelplane.offline.plan.fleet import assemble
+from modelplane.offline.plan.fleet_of_files import assemble
 from support.manifests import API, DEPLOYMENT, joined, loaded
 
 GATEWAY = f"""\

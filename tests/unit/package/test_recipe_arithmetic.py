@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.catalogue.files import catalogue
+from modelplane.catalogue.catalogue_files import catalogue
 from modelplane.sizing.architecture import architecture
-from modelplane.sizing.weights import weights
+from modelplane.sizing.loaded_weights import weights
 from support.recipe_checkpoints import RECIPE_CHECKPOINTS
 
 ROOT = Path(__file__).parents[3]

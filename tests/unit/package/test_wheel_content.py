@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.mcp import pages
+from modelplane.mcp import documentation_pages
 
 ROOT = Path(__file__).parents[3]
-PRINT = "import json; from modelplane.mcp import pages; print(json.dumps([pages.load(), pages.skills()]))"
+PRINT = (
+    "import json; from modelplane.mcp.documentation_pages import load, skills; "
+    "print(json.dumps([load(), skills()]))"
+)
 
 
 def build(source: Path, directory: Path) -> Path:
@@ -38,7 +41,7 @@ def test_a_wheel_has_the_pages_and_the_skills_of_the_repository(wheel: Path, tmp
     printed = subprocess.check_output(
         [sys.executable, "-P", "-c", PRINT], env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, text=True
     )
-    assert json.loads(printed) == [pages.load(), pages.skills()]
+    assert json.loads(printed) == [documentation_pages.load(), documentation_pages.skills()]
 
 
 def test_the_files_that_an_image_is_built_from_make_the_same_wheel(wheel: Path, tmp_path: Path) -> None:

@@ -3,17 +3,17 @@ import os
 import socket
 from pathlib import Path
 
-from modelplane.gateway.table import Listener
+from modelplane.gateway.route_table import Listener
 from modelplane.host import unix_sockets
 from modelplane.proxy import admin as envoy_admin
-from modelplane.proxy import bootstrap
+from modelplane.proxy import envoy_bootstrap
 
 
 def test_the_administration_interface_is_named_from_the_directory_however_long_its_path(
     tmp_path: Path,
 ) -> None:
     directory = tmp_path / ("x" * 200)
-    bootstrap.prepare(directory, (Listener("front-door", "127.0.0.1", 8080),))
+    envoy_bootstrap.prepare(directory, (Listener("front-door", "127.0.0.1", 8080),))
     admin = json.loads((directory / "bootstrap.json").read_text())["admin"]
     assert admin == {"address": {"pipe": {"path": "./admin.sock", "mode": 0o600}}}
     with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as connection:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_routes import routes_file
 from modelplane.gateway.envoy.file_names import LISTENERS
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.envoy.routes import routes_file
-from modelplane.gateway.table import Backend, Listener, Route, Table
-from modelplane.proxy import bootstrap
+from modelplane.gateway.route_table import Backend, Listener, Route, Table
+from modelplane.proxy import envoy_bootstrap
 from modelplane.proxy import files as envoy_files
 
 LISTENER = Listener("front-door", "127.0.0.1", 8080)
@@ -25,15 +25,15 @@ def table(*names: str) -> Table:
 
 
 def test_a_restart_keeps_the_routes_that_were_written(tmp_path: Path) -> None:
-    bootstrap.prepare(tmp_path, (LISTENER,))
+    envoy_bootstrap.prepare(tmp_path, (LISTENER,))
     assert (tmp_path / ROUTES).read_text() == files(Table((LISTENER,)))[ROUTES]
     envoy_files.write(tmp_path, files(table("a")))
-    bootstrap.prepare(tmp_path, (LISTENER,))
+    envoy_bootstrap.prepare(tmp_path, (LISTENER,))
     assert (tmp_path / ROUTES).read_text() == files(table("a"))[ROUTES]
 
 
 def test_the_first_routes_do_not_touch_the_listener_that_was_prepared(tmp_path: Path) -> None:
-    bootstrap.prepare(tmp_path, (LISTENER,))
+    envoy_bootstrap.prepare(tmp_path, (LISTENER,))
     before = (tmp_path / LISTENERS).stat().st_ino
     envoy_files.write(tmp_path, files(table("a")))
     assert (tmp_path / LISTENERS).stat().st_ino == before
@@ -41,7 +41,7 @@ def test_the_first_routes_do_not_touch_the_listener_that_was_prepared(tmp_path: 
 
 def test_nobody_else_can_read_what_is_prepared(tmp_path: Path) -> None:
     directory = tmp_path / "envoy"
-    bootstrap.prepare(directory, (LISTENER,))
+    envoy_bootstrap.prepare(directory, (LISTENER,))
     modes = {path.stat().st_mode & 0o077 for path in (directory, *directory.rglob("*"))}
     assert modes == {0}
 
@@ -51,10 +51,10 @@ def test_a_directory_that_is_prepared_already_needs_no_room_on_the_disk(
 ) -> None:
     bundle = tmp_path / "bundle.pem"
     bundle.write_text("authorities")
-    bootstrap.prepare(tmp_path / "envoy", (LISTENER,), bundle)
-    for module in (bootstrap, envoy_files):
+    envoy_bootstrap.prepare(tmp_path / "envoy", (LISTENER,), bundle)
+    for module in (envoy_bootstrap, envoy_files):
         monkeypatch.setattr(module, "write_private", lambda path, _content: pytest.fail(f"{path} is written"))
-    bootstrap.prepare(tmp_path / "envoy", (LISTENER,), bundle)
+    envoy_bootstrap.prepare(tmp_path / "envoy", (LISTENER,), bundle)
 
 
 def test_the_port_that_another_program_holds_is_named(tmp_path: Path) -> None:
@@ -62,22 +62,22 @@ def test_the_port_that_another_program_holds_is_named(tmp_path: Path) -> None:
         front = Listener("front-door", "127.0.0.1", free.getsockname()[1])
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        bootstrap.prepare(tmp_path, (front, Listener("cluster-local", "127.0.0.1", port)))
+        envoy_bootstrap.prepare(tmp_path, (front, Listener("cluster-local", "127.0.0.1", port)))
         said = f"port {port} of 127.0.0.1 is taken by another program: stop that program"
-        assert bootstrap.port_taken(tmp_path) == said
-    assert bootstrap.port_taken(tmp_path) == ""
+        assert envoy_bootstrap.port_taken(tmp_path) == said
+    assert envoy_bootstrap.port_taken(tmp_path) == ""
 
 
 def test_a_user_without_inotify_instances_learns_which_limit_to_raise(tmp_path: Path) -> None:
-    bootstrap.prepare(tmp_path, (LISTENER,))
-    assert bootstrap.watches_missing(tmp_path) == ""
+    envoy_bootstrap.prepare(tmp_path, (LISTENER,))
+    assert envoy_bootstrap.watches_missing(tmp_path) == ""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with (tmp_path / "free").open("wb") as lowest:
         # The kernel refuses an instance without a descriptor with the same error as one too many.
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest.fileno() + 1, hard))
         try:
             lowest.close()
-            problem = bootstrap.watches_missing(tmp_path)
+            problem = envoy_bootstrap.watches_missing(tmp_path)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert "envoy needs 3 inotify instances to watch its files" in problem

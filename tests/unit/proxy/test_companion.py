@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from modelplane.host.errors import LocalError
-from modelplane.proxy import admin, bootstrap
+from modelplane.proxy import admin, envoy_bootstrap
 from modelplane.proxy.companion import Gateway
 from modelplane.proxy.counting import Counting
 from modelplane.proxy.follower import GatewayFollower
@@ -47,7 +47,7 @@ class Envoy:
         self.prepared = True
         self.problem = ""
         self.requests: int | None = 0
-        monkeypatch.setattr(bootstrap, "prepared", lambda _directory: self.prepared)
+        monkeypatch.setattr(envoy_bootstrap, "prepared", lambda _directory: self.prepared)
         monkeypatch.setattr(admin, "not_ready", lambda _directory: self.problem)
         monkeypatch.setattr(admin, "requests_under_way", self._requests)
 

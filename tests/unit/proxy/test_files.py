@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_routes import routes_file
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.envoy.routes import routes_file
-from modelplane.gateway.table import Backend, Listener, Route, Table
+from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.proxy import files as envoy_files
 
 ROUTES = routes_file("front-door")

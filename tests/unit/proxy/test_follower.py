@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.table import Listener, Route, Table
+from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.route_table import Listener, Route, Table
 from modelplane.kube.client import Client
 from modelplane.proxy.follower import GatewayFollower, listening
 from modelplane.proxy.publication import Channel, published

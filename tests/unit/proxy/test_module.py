@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
-from modelplane.gateway.table import Listener
-from modelplane.proxy import bootstrap, module
+from modelplane.gateway.route_table import Listener
+from modelplane.proxy import envoy_bootstrap, module
 
 LISTENER = Listener("front-door", "127.0.0.1", 8080)
 
@@ -25,7 +25,7 @@ def library(tmp_path: Path) -> Path:
 def envoy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a stand-in of Envoy that loads every module."""
     path = tmp_path / "envoy"
-    monkeypatch.setattr(bootstrap, "binary", lambda: path)
+    monkeypatch.setattr(envoy_bootstrap, "binary", lambda: path)
     says(path, MATCHED)
     return path
 
@@ -42,7 +42,7 @@ def copies(directory: Path) -> list[Path]:
 @pytest.mark.usefixtures("envoy")
 def test_envoy_has_a_copy_of_its_own(tmp_path: Path, library: Path) -> None:
     directory = tmp_path / "run"
-    assert bootstrap.prepare(directory, (LISTENER,), library=library) == ""
+    assert envoy_bootstrap.prepare(directory, (LISTENER,), library=library) == ""
     library.unlink()
     (copy,) = copies(directory)
     assert (copy.read_bytes(), stat.S_IMODE(copy.stat().st_mode)) == (b"library", 0o600)
@@ -50,7 +50,7 @@ def test_envoy_has_a_copy_of_its_own(tmp_path: Path, library: Path) -> None:
 
 
 def test_without_a_library_envoy_runs_without(tmp_path: Path) -> None:
-    problem = bootstrap.prepare(tmp_path, (LISTENER,))
+    problem = envoy_bootstrap.prepare(tmp_path, (LISTENER,))
     assert "make gateway-module" in problem
     assert module.listeners_of(tmp_path) == LISTENERS
     assert "make gateway-module" in module.missing(tmp_path)
@@ -69,9 +69,9 @@ def test_a_module_that_envoy_does_not_take_is_not_kept(
     tmp_path: Path, library: Path, envoy: Path, script: str, said: str
 ) -> None:
     directory = tmp_path / "run"
-    bootstrap.prepare(directory, (LISTENER,), library=library)
+    envoy_bootstrap.prepare(directory, (LISTENER,), library=library)
     says(envoy, script)
-    assert said in bootstrap.prepare(directory, (LISTENER,), library=library)
+    assert said in envoy_bootstrap.prepare(directory, (LISTENER,), library=library)
     assert copies(directory) == []
     assert module.listeners_of(directory) == LISTENERS
 
@@ -79,10 +79,10 @@ def test_a_module_that_envoy_does_not_take_is_not_kept(
 @pytest.mark.usefixtures("envoy")
 def test_listeners_of_an_earlier_version_serve_until_there_are_others(tmp_path: Path, library: Path) -> None:
     directory = tmp_path / "run"
-    bootstrap.prepare(directory, (LISTENER,))
+    envoy_bootstrap.prepare(directory, (LISTENER,))
     (directory / WITH_MODULE).unlink()
-    bootstrap.prepare(directory, (LISTENER,), library=library)
+    envoy_bootstrap.prepare(directory, (LISTENER,), library=library)
     assert module.listeners_of(directory) == LISTENERS
     (directory / WITH_MODULE).write_text((directory / LISTENERS).read_text())
-    bootstrap.prepare(directory, (LISTENER,), library=library)
+    envoy_bootstrap.prepare(directory, (LISTENER,), library=library)
     assert module.listeners_of(directory) == WITH_MODULE

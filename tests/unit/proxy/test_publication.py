@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.table import Backend, Listener, Route, Table
+from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.proxy.publication import CHUNK_BYTES, INDEX, Channel, Incomplete, Read, published, read
 
 FILES = {"lds.json": "{}\n", "routes/front-door.json": '{"a": "ü"}\n'}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.gateway.table import Listener
-from modelplane.gateway.usage.usage import MOST_LINE_BYTES
+from modelplane.gateway.route_table import Listener
+from modelplane.gateway.usage.usage_sums import MOST_LINE_BYTES
 from modelplane.host.errors import LocalError
-from modelplane.proxy import admin, bootstrap, usage_files
+from modelplane.proxy import admin, envoy_bootstrap, usage_files
 from modelplane.proxy.usage_files import USAGE_LOG, Rotation
 
 
@@ -180,12 +180,12 @@ def test_a_line_that_a_crash_cut_off_does_not_swallow_the_next(
 ) -> None:
     usage_files.prepare(tmp_path)
     (tmp_path / USAGE_LOG).write_text(before)
-    bootstrap.prepare(tmp_path, (Listener("front-door", "127.0.0.1", 80, usage_log=USAGE_LOG),))
+    envoy_bootstrap.prepare(tmp_path, (Listener("front-door", "127.0.0.1", 80, usage_log=USAGE_LOG),))
     assert (tmp_path / USAGE_LOG).read_text() == after
 
 
 def test_an_envoy_that_keeps_no_records_gets_no_folder(tmp_path: Path) -> None:
-    bootstrap.prepare(tmp_path, (Listener("front-door", "127.0.0.1", 80),))
+    envoy_bootstrap.prepare(tmp_path, (Listener("front-door", "127.0.0.1", 80),))
     assert not (tmp_path / "usage").exists()
 
 
@@ -194,5 +194,5 @@ def test_an_envoy_starts_without_room_for_records(tmp_path: Path, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(usage_files, "prepare", full)
-    bootstrap.prepare(tmp_path, (Listener("front-door", "127.0.0.1", 80, usage_log=USAGE_LOG),))
-    assert bootstrap.prepared(tmp_path)
+    envoy_bootstrap.prepare(tmp_path, (Listener("front-door", "127.0.0.1", 80, usage_log=USAGE_LOG),))
+    assert envoy_bootstrap.prepared(tmp_path)

@@ -17,7 +17,7 @@ from modelplane.scheduler import (
     ResolvedRequest,
 )
 from modelplane.scheduler.capacity.demand import Demand
-from modelplane.scheduler.filters.devices import Served, devices
+from modelplane.scheduler.filters.device_requests import Served, devices
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.verdict import Rejected

@@ -1,4 +1,4 @@
-from modelplane.api.fields.cluster.drain import Cordon
+from modelplane.api.fields.cluster.drain_settings import Cordon
 from modelplane.api.fields.pods.pod_keys import PodPart
 from modelplane.scheduler import (
     CacheFootprint,

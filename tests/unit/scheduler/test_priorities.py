@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from modelplane.api.fields.cluster.drain import Cordon
+from modelplane.api.fields.cluster.drain_settings import Cordon
 from modelplane.scheduler import (
     Block,
     Cluster,

@@ -11,11 +11,11 @@ from modelplane.api.schema.decode import convert
 from modelplane.sizing.architecture import architecture
 from modelplane.sizing.hardware import Node, Refused, Served, node, served
 from modelplane.sizing.kv_cache import sequence_bytes, state_bytes
+from modelplane.sizing.loaded_weights import weights
 from modelplane.sizing.memory import GIB, Load, Model, batch, memory
 from modelplane.sizing.precision import PRECISIONS
 from modelplane.sizing.splits import Split, best_split, rejections
 from modelplane.sizing.unsizable import Unsizable
-from modelplane.sizing.weights import weights
 from support.checkpoint_shapes import CHECKPOINTS
 
 L4 = Node("l4", "NVIDIA L4", 8, 23034 * 2**20, (8, 9))

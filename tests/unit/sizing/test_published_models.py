@@ -7,8 +7,8 @@ import pytest
 
 from modelplane.sizing.architecture import Architecture, LayerKind, architecture
 from modelplane.sizing.kv_cache import token_bytes
+from modelplane.sizing.loaded_weights import Weights, weights
 from modelplane.sizing.splits import TENSOR_SIZES, Split, rejections
-from modelplane.sizing.weights import Weights, weights
 from support.checkpoint_shapes import CHECKPOINTS
 
 GB = 10**9

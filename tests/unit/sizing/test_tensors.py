@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from modelplane.sizing.architecture import architecture
+from modelplane.sizing.loaded_weights import weights
 from modelplane.sizing.tensors import Tensor, header
 from modelplane.sizing.unsizable import Unsizable
-from modelplane.sizing.weights import weights
 
 
 def read(entries: Any) -> list[Tensor]:

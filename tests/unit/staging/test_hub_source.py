@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.compose.cache import hydration_program
-from modelplane.compose.cache.cache_sources import MEASURED, NO_VOLUME
+from modelplane.compose.cache.source_jobs import MEASURED, NO_VOLUME
 from modelplane.staging import hub_source, main
 from support import hub
 from support.hub import Hub

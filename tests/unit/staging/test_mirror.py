@@ -10,8 +10,8 @@ import pytest
 
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.cache.cache_sources import source_of
 from modelplane.compose.cache.hydration_program import MIRROR_PROGRAM, PROGRAM
+from modelplane.compose.cache.source_jobs import source_of
 from support import hub
 from support.weights_server import Fault, WeightsServer
 

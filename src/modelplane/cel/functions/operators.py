@@ -14,7 +14,7 @@ from modelplane.cel.errors import EvaluationError
 from modelplane.cel.value_types import moments, numbers, values, weight
 from modelplane.cel.value_types.moments import Duration, Timestamp
 from modelplane.cel.value_types.numbers import NUMBERS, Unsigned
-from modelplane.cel.value_types.types import Value
+from modelplane.cel.value_types.type_names import Value
 
 _Binary = Callable[[Value, Value], Value]
 

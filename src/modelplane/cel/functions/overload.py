@@ -14,7 +14,7 @@ from modelplane.cel.value_types.numbers import Unsigned
 from modelplane.cel.value_types.optional import Optional
 from modelplane.cel.value_types.quantity import Quantity
 from modelplane.cel.value_types.semver import Semver
-from modelplane.cel.value_types.types import QUANTITY, SEMVER
+from modelplane.cel.value_types.type_names import QUANTITY, SEMVER
 
 Implementation: TypeAlias = Callable[..., Any]
 

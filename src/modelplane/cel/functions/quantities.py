@@ -11,7 +11,7 @@ from modelplane.cel.functions.overload import Overload, overload, parses
 from modelplane.cel.value_types import quantity
 from modelplane.cel.value_types.numbers import MIN_INT
 from modelplane.cel.value_types.quantity import Quantity
-from modelplane.cel.value_types.types import QUANTITY
+from modelplane.cel.value_types.type_names import QUANTITY
 
 
 def _parsed(text: str) -> Quantity:

@@ -9,7 +9,7 @@ from modelplane.cel.errors import EvaluationError
 from modelplane.cel.functions.overload import Overload, overload, parses
 from modelplane.cel.value_types import semver
 from modelplane.cel.value_types.semver import Semver
-from modelplane.cel.value_types.types import SEMVER
+from modelplane.cel.value_types.type_names import SEMVER
 
 
 def _parsed(text: str, normalize: bool = False) -> Semver:

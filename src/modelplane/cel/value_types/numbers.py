@@ -11,7 +11,7 @@ import math
 from typing import Final
 
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.value_types.types import Value
+from modelplane.cel.value_types.type_names import Value
 
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1

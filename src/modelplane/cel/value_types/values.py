@@ -18,7 +18,7 @@ from modelplane.cel.value_types.moments import Duration, Timestamp
 from modelplane.cel.value_types.optional import ABSENT, Optional
 from modelplane.cel.value_types.quantity import Quantity
 from modelplane.cel.value_types.semver import Semver
-from modelplane.cel.value_types.types import QUANTITY, SEMVER, Value
+from modelplane.cel.value_types.type_names import QUANTITY, SEMVER, Value
 
 
 class TypeName(msgspec.Struct, frozen=True):

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli import named
+from modelplane.cli import object_names
 from modelplane.cli.errors import UserError
-from modelplane.cli.files import MANIFESTS, load, output_option
 from modelplane.cli.inspect import placing
 from modelplane.cli.live import Live, live_options
 from modelplane.cli.live_objects import read_fleet
+from modelplane.cli.manifest_files import MANIFESTS, load, output_option
 from modelplane.cli.options import ListedArgument
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
     from modelplane.api.meta import Object
     from modelplane.offline.files.output import Report
-    from modelplane.offline.plan.fleet import Files
+    from modelplane.offline.plan.fleet_of_files import Files
 
 
 def _forms() -> list[str]:
-    return named.forms(_explained())
+    return object_names.forms(_explained())
 
 
 @click.command()
@@ -53,13 +53,15 @@ def explain(
     is invalid.
     """
     from modelplane.offline.files import output as documents
-    from modelplane.offline.plan.fleet import Unplannable
+    from modelplane.offline.plan.fleet_of_files import Unplannable
 
     kind, called = _parse_target(name)
     try:
         files = _files(fleet, live, kind)
         objects = files.store.of_kind(kind.api_version, kind.name)
-        report, well, tell = _EXPLAIN[kind.name](files, named.find_one(objects, kind.name, called, namespace))
+        report, well, tell = _EXPLAIN[kind.name](
+            files, object_names.find_one(objects, kind.name, called, namespace)
+        )
     except Unplannable as error:
         raise UserError(str(error)) from error
     if output == "json":
@@ -171,11 +173,11 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
     from modelplane.api.kinds import KINDS
 
     explained = _explained()
-    shorts = ", ".join(named.forms(explained))
-    meant = named.parse_object_name(name, explained)
+    shorts = ", ".join(object_names.forms(explained))
+    meant = object_names.parse_object_name(name, explained)
     if meant is not None:
         return meant
-    if "/" in name and (other := named.parse_object_name(name, KINDS)):
+    if "/" in name and (other := object_names.parse_object_name(name, KINDS)):
         kind, of = other
         raise UserError(
             f'explain takes {shorts}, and "{name}" is of kind {kind.name}: its conditions say why it is not '
@@ -186,7 +188,7 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
 
 def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
     """Return the fleet of the files, or without files that of the API server."""
-    from modelplane.offline.plan.fleet import assemble
+    from modelplane.offline.plan.fleet_of_files import assemble
 
     if fleet:
         (objects,) = load(fleet)

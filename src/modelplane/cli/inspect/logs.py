@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.api.listing import in_order
-from modelplane.cli import durations, named
+from modelplane.cli import durations, object_names
 from modelplane.cli.errors import FAILED, UserError
 from modelplane.cli.live import Live, live_options, read
 from modelplane.cli.options import ListedArgument
@@ -32,7 +32,7 @@ def _parse_duration(_context: click.Context, _parameter: click.Parameter, text: 
 def _targets() -> list[str]:
     from modelplane.cli.inspect.pods_behind import RESOURCES
 
-    return ["PROCESS", *named.forms(RESOURCES)]
+    return ["PROCESS", *object_names.forms(RESOURCES)]
 
 
 def _target(_context: click.Context, _parameter: click.Parameter, text: str) -> "str | tuple[Kind, str]":
@@ -41,7 +41,7 @@ def _target(_context: click.Context, _parameter: click.Parameter, text: str) -> 
         return text
     from modelplane.cli.inspect.pods_behind import RESOURCES
 
-    found = named.parse_object_name(text, tuple(RESOURCES))
+    found = object_names.parse_object_name(text, tuple(RESOURCES))
     if found is None:
         raise click.BadParameter(f'"{text}" is none of {", ".join(_targets())}')
     return found

@@ -3,7 +3,7 @@
 import click
 
 from modelplane.api.meta import Object
-from modelplane.cli import named
+from modelplane.cli import object_names
 from modelplane.cli.inference_clusters import InferenceClusters
 from modelplane.cli.inspect import pod_logs
 from modelplane.cli.inspect.pod_logs import Container, Found, LogOptions
@@ -42,7 +42,7 @@ async def get(client: Client, resource: Resource, name: str, namespace: str) -> 
     if namespace and (item := await client.get(resource, name, namespace)):
         return {"apiVersion": resource.api_version, "kind": resource.kind, **item}
     everything = (await client.list(resource, namespace or None)).items
-    return named.find_one(everything, resource.kind, name, namespace)
+    return object_names.find_one(everything, resource.kind, name, namespace)
 
 
 async def show(

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.files import MANIFESTS, load, output_option, paths_argument
 from modelplane.cli.inspect import placing
 from modelplane.cli.live import Live, live_options
 from modelplane.cli.live_objects import read_fleet
+from modelplane.cli.manifest_files import MANIFESTS, load, output_option, paths_argument
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
@@ -81,7 +81,7 @@ def _live_fleet(live: Live) -> "tuple[Object, ...]":
 
 def _planned(there: "tuple[Object, ...]", given: "tuple[Object, ...]", *, live: bool) -> "Plan":
     from modelplane.offline.plan import placements
-    from modelplane.offline.plan.fleet import Unplannable
+    from modelplane.offline.plan.fleet_of_files import Unplannable
 
     try:
         return placements.plan_manifests(there, given, live=live)

@@ -3,7 +3,7 @@
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.files import MANIFESTS, load, output_option
+from modelplane.cli.manifest_files import MANIFESTS, load, output_option
 from modelplane.cli.options import gateway_address_option
 
 

@@ -12,8 +12,8 @@ from modelplane.cli.inspect.pod_logs import Container, Follower, Found, LogOptio
 from modelplane.cli.live import Live
 from modelplane.dashboard.traffic import MOST_RECORDS, WINDOW
 from modelplane.dashboard.usage_tail import UsageTail
-from modelplane.gateway.usage.usage import UsageRecord, record_of
-from modelplane.install import gateway, identity
+from modelplane.gateway.usage.usage_sums import UsageRecord, record_of
+from modelplane.install import gateway_deployment, installation_names
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 
@@ -69,9 +69,9 @@ class _GatewayPods:
             await asyncio.sleep(_RETRY_S)
 
     async def _look(self) -> Found | None:
-        labels = identity.selector(gateway.COMPONENT)
+        labels = installation_names.selector(gateway_deployment.COMPONENT)
         pods = await pod_logs.listed("", self._client, SYSTEM_NAMESPACE, labels)
-        containers = tuple(each for each in pods if each.name == gateway.ENVOY)
+        containers = tuple(each for each in pods if each.name == gateway_deployment.ENVOY)
         self._no_pods = "" if containers else f'there is no pod of the gateway in "{SYSTEM_NAMESPACE}"'
         return Found(containers, ())
 

@@ -13,7 +13,7 @@ from modelplane.cli.live import Live, live_options, read
 if TYPE_CHECKING:
     from modelplane.cli.inspect.usage_records import Read
     from modelplane.gateway.usage.costs import Tariff
-    from modelplane.gateway.usage.usage import Group, Usage
+    from modelplane.gateway.usage.usage_sums import Group, Usage
     from modelplane.local.home import Home
 
 _BY = ("key", "service", "model", "backend", "namespace")
@@ -42,7 +42,7 @@ def usage(*, by: str, since_s: int | None, as_json: bool, live: Live) -> None:
     gateway's pods. The exit status is 1 if a log cannot be read.
     """
     from modelplane.cli.inspect import usage_records
-    from modelplane.gateway.usage.usage import By, Usage
+    from modelplane.gateway.usage.usage_sums import By, Usage
 
     since = None if since_s is None else dt.datetime.now(dt.UTC) - dt.timedelta(seconds=since_s)
     tariff, problem = _tariff(live)

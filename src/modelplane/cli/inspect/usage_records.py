@@ -7,8 +7,8 @@ from pathlib import Path
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.inspect import pod_logs
 from modelplane.cli.inspect.pod_logs import Container, LogOptions
-from modelplane.gateway.usage.usage import Usage, record_of
-from modelplane.install import gateway, identity
+from modelplane.gateway.usage.usage_sums import Usage, record_of
+from modelplane.install import gateway_deployment, installation_names
 from modelplane.kube.client import Client
 from modelplane.proxy import usage_files
 
@@ -46,9 +46,9 @@ async def of_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
         if record := record_of(line):
             sums.add(record)
 
-    labels = identity.selector(gateway.COMPONENT)
+    labels = installation_names.selector(gateway_deployment.COMPONENT)
     pods = await pod_logs.listed("", client, SYSTEM_NAMESPACE, labels)
-    containers = [each for each in pods if each.name == gateway.ENVOY]
+    containers = [each for each in pods if each.name == gateway_deployment.ENVOY]
     if not containers:
         found.problems.append(
             f'there is no pod of the gateway in namespace "{SYSTEM_NAMESPACE}": install one, or name the '

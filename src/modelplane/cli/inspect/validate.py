@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.files import MANIFESTS, output_option, read
 from modelplane.cli.live import Live, live_options
 from modelplane.cli.live_objects import read_fleet
+from modelplane.cli.manifest_files import MANIFESTS, output_option, read
 
 if TYPE_CHECKING:
     from modelplane.offline.check.validation import Validation

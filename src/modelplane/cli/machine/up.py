@@ -26,8 +26,8 @@ from modelplane.local.home import Home, home_directory
 from modelplane.local.kubernetes import bootstrap
 from modelplane.local.next_steps import next_steps
 from modelplane.local.settings import Choice, Settings
-from modelplane.local.supervision import lifecycle, processes, records
-from modelplane.local.supervision.records import Record
+from modelplane.local.supervision import lifecycle, process_records, processes
+from modelplane.local.supervision.process_records import Record
 
 _LOADING_S = 60.0
 _AGAIN_S = 1.0
@@ -213,7 +213,7 @@ def _stay(place: Home, console: Console) -> None:
     restarts: dict[Path, int] = {}
     while lifecycle.supervised(place):
         for path in place.run.glob("*.json"):
-            record = records.read(path)
+            record = process_records.read(path)
             if record is None:
                 continue
             if record.restarts > restarts.get(path, record.restarts):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.files import MANIFESTS, load
 from modelplane.cli.inspect import placing
 from modelplane.cli.live import Live, live_options_beside_context
 from modelplane.cli.live_objects import read_fleet
+from modelplane.cli.manifest_files import MANIFESTS, load
 from modelplane.cli.models import deploy_output
 from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, deploy_options
 
@@ -109,7 +109,7 @@ def _propose(
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
     from modelplane.offline.models.proposals import propose
-    from modelplane.offline.plan.fleet import Unplannable
+    from modelplane.offline.plan.fleet_of_files import Unplannable
 
     objects = load(fleet)[0] if fleet else read_fleet(live, NEEDED_TO_PLAN)
     try:

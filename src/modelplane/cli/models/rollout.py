@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from modelplane.cli import named
+from modelplane.cli import object_names
 from modelplane.cli.errors import UserError
 from modelplane.cli.live import Live, change, live_options, read
 from modelplane.cli.tables import printable
@@ -241,11 +241,11 @@ async def _patch(client: "Client", item: "Object", body: dict[str, Any]) -> None
 
 async def _find(client: "Client", name: str, namespace: str) -> "Object":
     kind = _kind()
-    meant = named.parse_object_name(name, [kind])
+    meant = object_names.parse_object_name(name, [kind])
     if meant is None:
         raise click.BadParameter(f'"{name}" is not of the form {kind.short}/NAME', param_hint="md/NAME")
     found = (await client.list(_resource(), namespace or None)).items
-    return named.find_one(found, kind.name, meant[1], namespace)
+    return object_names.find_one(found, kind.name, meant[1], namespace)
 
 
 async def _revisions(client: "Client", item: "Object") -> "list[Object]":
@@ -268,7 +268,7 @@ def _current(item: "Object") -> str:
     """Return the hash of the template that spec has now, which the controllers may not have seen yet."""
     from modelplane.api.model_deployment import ModelDeployment
     from modelplane.api.schema.decode import InvalidObject, decode_as
-    from modelplane.compose.deployment.rollout.rollout import revision
+    from modelplane.compose.deployment.rollout.rollout_order import revision
 
     try:
         return revision(decode_as(ModelDeployment, item).replica_template())

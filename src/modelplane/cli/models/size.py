@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.files import MANIFESTS, load, output_option
+from modelplane.cli.manifest_files import MANIFESTS, load, output_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +97,7 @@ def size(  # noqa: PLR0913  an argument for each option
 
 def _hardware(model: "Model", wanted: "Load", fleet: tuple[str, ...]) -> "Iterator[HardwareSize]":
     from modelplane.api.schema.decode import InvalidObject
-    from modelplane.catalogue.files import catalogue
+    from modelplane.catalogue.catalogue_files import catalogue
     from modelplane.catalogue.inference_classes import inference_class
     from modelplane.offline.models.size_report import of_classes, of_pools
 

@@ -61,7 +61,7 @@ def work(server: Server, do: "Callable[[Client, Report, Deadline], Awaitable[Non
     """Do something on an API server, with a line for each step; raise its errors as ``UserError``."""
     import asyncio
 
-    from modelplane.install.steps.connection import NoCluster, connect
+    from modelplane.install.steps.api_server_choice import NoCluster, connect
     from modelplane.install.steps.refusals import Refused
     from modelplane.install.steps.waiting import Deadline, NotInTime
     from modelplane.kube.errors import KubernetesError

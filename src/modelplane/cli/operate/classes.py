@@ -44,7 +44,7 @@ def list_classes(words: tuple[str, ...], cloud: str, card: str, output: str) -> 
     With TEXT, only those whose row contains it; of several, all of them.
     """
     from modelplane.catalogue import descriptions
-    from modelplane.catalogue.files import catalogue
+    from modelplane.catalogue.catalogue_files import catalogue
 
     known = catalogue()
     rows = [descriptions.listed(known, each) for each in known.machines.values()]
@@ -95,8 +95,8 @@ def show_classes(names: tuple[str, ...]) -> None:
     They are for `kubectl apply -f -`. Comments name the source of each figure, and the taints of the nodes.
     """
     from modelplane.api.schema.decode import encode
+    from modelplane.catalogue.catalogue_files import catalogue
     from modelplane.catalogue.descriptions import comments
-    from modelplane.catalogue.files import catalogue
     from modelplane.catalogue.inference_classes import inference_class
     from modelplane.offline.files.yaml_output import as_yaml
 
@@ -120,7 +120,7 @@ def apply_classes(names: tuple[str, ...], *, dry_run: bool, force_conflicts: boo
     A class that has been edited is a conflict: its edited fields stay.
     """
     from modelplane.api.schema.decode import encode
-    from modelplane.catalogue.files import catalogue
+    from modelplane.catalogue.catalogue_files import catalogue
     from modelplane.catalogue.inference_classes import inference_class
     from modelplane.install.steps.outcomes import apply
     from modelplane.kube.errors import Conflict
@@ -145,7 +145,7 @@ def _find(names: tuple[str, ...]) -> "list[Machine]":
     from difflib import get_close_matches
 
     from modelplane.api.listing import alternatives
-    from modelplane.catalogue.files import catalogue
+    from modelplane.catalogue.catalogue_files import catalogue
 
     machines = catalogue().machines
     for name in names:

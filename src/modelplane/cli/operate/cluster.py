@@ -13,7 +13,7 @@ from modelplane.cli.operate.api_server import Server, work
 from modelplane.cli.operate.credential_lifetime import credential_lifetime_option
 
 if TYPE_CHECKING:
-    from modelplane.install.registration.credentials import Address
+    from modelplane.install.registration.account_kubeconfigs import Address
     from modelplane.install.registration.proposal import Choices, Proposal
     from modelplane.install.steps.waiting import Deadline, Report
     from modelplane.kube.client import Client
@@ -81,7 +81,7 @@ def register(
 
     The command looks at the cluster, and proposes its InferenceClasses, node pools and what to install.
     """
-    from modelplane.install.registration.credentials import Address
+    from modelplane.install.registration.account_kubeconfigs import Address
 
     choices = _choices(name, profile, labels)
     server = Server(**cluster)
@@ -127,7 +127,7 @@ def _choices(name: str, profile: str | None, labels: dict[str, str]) -> "Choices
 
 
 async def _proposed(client: "Client", choices: "Choices") -> "Proposal":
-    from modelplane.catalogue.files import catalogue
+    from modelplane.catalogue.catalogue_files import catalogue
     from modelplane.install.registration.looking import look
     from modelplane.install.registration.proposal import propose
     from modelplane.install.registration.registering import talking_to

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.files import output_option
 from modelplane.cli.inspect import placing
 from modelplane.cli.inspect.placing import NOT_PLACED
 from modelplane.cli.live import Live, change, live_options, read
 from modelplane.cli.live_objects import read_fleet
+from modelplane.cli.manifest_files import output_option
 from modelplane.cli.tables import printable
 
 if TYPE_CHECKING:
-    from modelplane.api.fields.cluster.drain import Cordon
+    from modelplane.api.fields.cluster.drain_settings import Cordon
     from modelplane.api.meta import Object
     from modelplane.kube.client import Client
     from modelplane.offline.plan.placements import Plan
@@ -32,7 +32,7 @@ def _target(command: F) -> F:
 @_target
 def cordon(name: str, pool: str, live: Live) -> None:
     """Keep new replicas away from the cluster NAME. Nothing moves, and a drain stops."""
-    from modelplane.api.fields.cluster.drain import Cordon
+    from modelplane.api.fields.cluster.drain_settings import Cordon
 
     change(live, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.CORDONED))
     click.echo(f"{_called(name, pool)} is cordoned: it gets no new replicas")
@@ -42,7 +42,7 @@ def cordon(name: str, pool: str, live: Live) -> None:
 @_target
 def uncordon(name: str, pool: str, live: Live) -> None:
     """Open the cluster NAME for new replicas again. A drain stops, and what has not moved stays."""
-    from modelplane.api.fields.cluster.drain import Cordon
+    from modelplane.api.fields.cluster.drain_settings import Cordon
 
     change(live, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.NONE))
     click.echo(f"{_called(name, pool)} is open")
@@ -70,7 +70,7 @@ def drain(
     A replica is withdrawn when its replacement serves. The exit status is 2 if a replica has no other place,
     and 1 if the drain has not ended in time.
     """
-    from modelplane.api.fields.cluster.drain import Cordon
+    from modelplane.api.fields.cluster.drain_settings import Cordon
 
     if dry_run:
         _tell(_plan(live, name, pool), everything=everything, output=output)
@@ -163,7 +163,7 @@ def _is_blocked(cluster: "Object") -> bool:
 def _plan(live: Live, name: str, pool: str) -> "Plan":
     from modelplane.controllers import fleet_resources
     from modelplane.offline.plan.drains import drain_plan
-    from modelplane.offline.plan.fleet import Unplannable
+    from modelplane.offline.plan.fleet_of_files import Unplannable
 
     resources = (
         fleet_resources.INFERENCE_CLUSTERS,

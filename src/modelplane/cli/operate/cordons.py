@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from modelplane.api.conditions.reasons import InferenceClusterCondition
-from modelplane.api.fields.cluster.drain import CORDONS, Cordon, TaintEffect
+from modelplane.api.fields.cluster.drain_settings import CORDONS, Cordon, TaintEffect
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object

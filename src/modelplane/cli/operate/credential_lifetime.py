@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from modelplane.cli import durations
-from modelplane.install.options import CREDENTIAL_LIFETIME
+from modelplane.install.installation_options import CREDENTIAL_LIFETIME
 
 F = TypeVar("F", bound=Callable[..., Any])
 

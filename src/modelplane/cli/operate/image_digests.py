@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.files import read
+from modelplane.cli.manifest_files import read
 
 if TYPE_CHECKING:
     from modelplane.offline.files.tree import Node

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import click
 
-from modelplane.cli.files import output_option
+from modelplane.cli.manifest_files import output_option
 from modelplane.cli.tables import show
 
 
@@ -39,9 +39,9 @@ def images(output: str) -> None:
 
 
 def _control_plane() -> Iterator[Pulled]:
+    from modelplane.install.deployment_pods import containers
+    from modelplane.install.installation_options import Options
     from modelplane.install.manifests import manifests
-    from modelplane.install.options import Options
-    from modelplane.install.pods import containers
 
     for item in manifests(Options()):
         for container in containers(item):
@@ -68,7 +68,7 @@ def _clouds() -> Iterator[Pulled]:
 
 
 def _inference_clusters() -> Iterator[Pulled]:
-    from modelplane.compose.images import IMAGES
+    from modelplane.compose.added_images import IMAGES
 
     for each in IMAGES:
         yield Pulled("Image", each.reference, "inference clusters", each.purpose)

@@ -12,7 +12,7 @@ from modelplane.cli.operate.credential_lifetime import credential_lifetime_optio
 from modelplane.cli.operate.image_digests import pinned
 
 if TYPE_CHECKING:
-    from modelplane.install.options import Options
+    from modelplane.install.installation_options import Options
     from modelplane.install.steps.waiting import Deadline, Report
     from modelplane.kube.client import Client
     from modelplane.kube.resources import Object
@@ -125,7 +125,7 @@ def install(
         pinned=bool(chosen["image_digests"]),
     )
     if inference_cluster:
-        from modelplane.install import inference_cluster as registered
+        from modelplane.install import cluster_requirements as registered
 
         lifetime = chosen["credential_lifetime"]
         click.echo(registered.instructions(lifetime, crossplane=crossplane, installer=installer), nl=False)
@@ -205,7 +205,7 @@ def _options(
     no_network_policy: bool,
     **others: Any,
 ) -> "Options":
-    from modelplane.install.options import IS_PUBLISHED, Options
+    from modelplane.install.installation_options import IS_PUBLISHED, Options
 
     if image is None and not IS_PUBLISHED:
         raise UserError(_without_image())
@@ -222,7 +222,7 @@ def _options(
 
 def _write_quotas(namespaces: Sequence[str]) -> None:
     """Write the quota of each namespace of a team; as a comment, if none is named."""
-    from modelplane.install.quotas import quota
+    from modelplane.install.object_quotas import quota
     from modelplane.offline.files.yaml_output import as_yaml
 
     for namespace in namespaces:

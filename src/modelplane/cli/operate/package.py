@@ -10,7 +10,7 @@ import click
 
 from modelplane import __version__
 from modelplane.cli.errors import UserError
-from modelplane.cli.files import output_option
+from modelplane.cli.manifest_files import output_option
 from modelplane.cli.options import ListedArgument
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ _ALL = "all"
 
 
 def _names() -> list[str]:
-    from modelplane.crossplane.package import contents
-    from modelplane.crossplane.package.addresses import Registry, Version
+    from modelplane.crossplane.package import package_contents
+    from modelplane.crossplane.package.package_addresses import Registry, Version
 
-    return [_ALL, *(each.repository for each in contents.packages(Registry(), Version("0.0.0")))]
+    return [_ALL, *(each.repository for each in package_contents.packages(Registry(), Version("0.0.0")))]
 
 
 def _known(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
@@ -73,17 +73,19 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
 
     The function's image holds this Python and its dependencies, for this machine's architecture.
     """
-    from modelplane.crossplane.package import building, contents
-    from modelplane.crossplane.package.addresses import Registry, Version
+    from modelplane.crossplane.package import building, package_contents
     from modelplane.crossplane.package.errors import PackageError
     from modelplane.crossplane.package.metadata import PackageKind
+    from modelplane.crossplane.package.package_addresses import Registry, Version
     from modelplane.crossplane.package.python.runtime import from_this_python
 
     try:
         version = Version.parse(version_text)
         registry = Registry.parse(prefix) if prefix is not None else Registry()
         runtime = building.runtime_from(runtime_image) if runtime_image else from_this_python
-        chosen = [each for each in contents.packages(registry, version) if what in (_ALL, each.repository)]
+        chosen = [
+            each for each in package_contents.packages(registry, version) if what in (_ALL, each.repository)
+        ]
         # First what needs the runtime image: if it is refused, no package is written.
         for each in sorted(chosen, key=lambda each: each.kind is not PackageKind.FUNCTION):
             started = time.monotonic()
@@ -129,8 +131,8 @@ def push(
     By default the tag is the one in the FILE. The account is the one that `docker login` or `podman login`
     stored. A registry on this machine (localhost, 127.0.0.1) is reached by HTTP, every other one by HTTPS.
     """
-    from modelplane.crossplane.package.addresses import Target
     from modelplane.crossplane.package.errors import PackageError
+    from modelplane.crossplane.package.package_addresses import Target
     from modelplane.crossplane.package.registry import accounts, publishing, repository
 
     if bool(username) != password_stdin:

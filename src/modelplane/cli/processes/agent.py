@@ -83,7 +83,7 @@ def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: 
     """Run the node agent of this machine."""
     from ipaddress import IPv4Network
 
-    from modelplane.kubelet.devices.discovery import Share
+    from modelplane.kubelet.devices.device_discovery import Share
     from modelplane.kubelet.logs.server import ServerSettings
     from modelplane.kubelet.main import Settings, run
     from modelplane.kubelet.runtime.containers.cli import Choice

@@ -14,9 +14,9 @@ from modelplane.cli import durations
 from modelplane.cli.errors import FAILED, NOT_OURS
 from modelplane.cli.operate.credential_lifetime import credential_lifetime_option
 from modelplane.cli.options import gateway_address_option
-from modelplane.cli.processes.connection import connect
-from modelplane.cli.processes.health import health
+from modelplane.cli.processes.health_endpoint import health
 from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
+from modelplane.cli.processes.process_connection import connect
 
 if TYPE_CHECKING:
     from modelplane.controllers.election.lease_thread import LeaseThread
@@ -105,7 +105,7 @@ async def _run(options: _Options) -> None:
     from modelplane.controllers.definition_check import NotOurs
     from modelplane.controllers.election.leader import Deposed
     from modelplane.controllers.fleet_resources import known
-    from modelplane.controllers.metrics import observed
+    from modelplane.controllers.metrics import state_samples
     from modelplane.host.signals import until_signalled
     from modelplane.telemetry import event_loop, metrics, traces
     from modelplane.telemetry.metric_definitions import Program
@@ -130,7 +130,7 @@ async def _run(options: _Options) -> None:
             options.metrics_address,
             Program.CONTROLLER,
             event_loop.asked(loop, ready),
-            lambda: observed.samples(state()),
+            lambda: state_samples.samples(state()),
         )
         stack.enter_context(checks)
         await stack.enter_async_context(_rotation(options.gateway_dir))

@@ -24,10 +24,10 @@ def envoy(directory: Path, address: str, port: int | None, memory_bytes: int, ch
     """Run the Envoy of this machine, or of this pod."""
     from modelplane.gateway.destinations import Destinations
     from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
-    from modelplane.gateway.table import Front, Listener
+    from modelplane.gateway.route_table import Front, Listener
     from modelplane.host.addresses import is_loopback
     from modelplane.local.builds import gateway_module
-    from modelplane.proxy import admin, bootstrap, module
+    from modelplane.proxy import admin, envoy_bootstrap, module
     from modelplane.proxy.interface import FLEET_LISTENER
     from modelplane.proxy.usage_files import USAGE_LOG
 
@@ -46,12 +46,12 @@ def envoy(directory: Path, address: str, port: int | None, memory_bytes: int, ch
         FLEET_LISTENER, address, port, destinations=destinations, front=Front(), usage_log=usage_log
     )
     library = gateway_module.find()
-    without = bootstrap.prepare(directory, (listener,), memory_bytes=memory_bytes, library=library)
+    without = envoy_bootstrap.prepare(directory, (listener,), memory_bytes=memory_bytes, library=library)
     if without:
         click.echo(f"{WITHOUT_MODULE}: {without}", err=True)
-    if problem := bootstrap.port_taken(directory) or bootstrap.watches_missing(directory):
+    if problem := envoy_bootstrap.port_taken(directory) or envoy_bootstrap.watches_missing(directory):
         raise UserError(problem)
-    argv = bootstrap.argv(directory)
+    argv = envoy_bootstrap.argv(directory)
     # The configuration names files relative to the directory. exec keeps the pid, and with it the lock.
     os.chdir(directory)
     os.execve(argv[0], argv, {**os.environ, **module.environment(directory)})  # noqa: S606 - no shell is wanted

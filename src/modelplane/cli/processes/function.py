@@ -10,7 +10,7 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.processes.log_format import log_to_stderr
-from modelplane.install.options import Options, ServiceType
+from modelplane.install.installation_options import Options, ServiceType
 
 _DEFAULTS = Options()
 _ANYWHERE = "0.0.0.0:9443"

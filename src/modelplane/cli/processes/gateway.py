@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.cli.processes.connection import connect
-from modelplane.cli.processes.health import health
+from modelplane.cli.processes.health_endpoint import health
 from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
+from modelplane.cli.processes.process_connection import connect
 
 
 @dataclass(frozen=True, slots=True)

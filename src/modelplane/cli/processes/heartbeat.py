@@ -2,7 +2,7 @@
 
 import click
 
-from modelplane.cli.processes.connection import connect
+from modelplane.cli.processes.process_connection import connect
 
 
 @click.command()
@@ -21,7 +21,7 @@ def heartbeat(cluster: str, *, kubeconfig: str) -> None:
     import asyncio
     import socket
 
-    from modelplane.controllers.clusters.heartbeat import renew
+    from modelplane.controllers.clusters.heartbeat_renewal import renew
 
     async def run() -> None:
         async with connect(kubeconfig) as client:

@@ -10,12 +10,12 @@ import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.errors import UserError
-from modelplane.cli.processes.connection import connect
 from modelplane.cli.processes.log_format import log_to_stderr
+from modelplane.cli.processes.process_connection import connect
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
-    from modelplane.proxy.load import Source
+    from modelplane.proxy.gateway_load import Source
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -75,27 +75,27 @@ def metrics(debug: bool, **options: object) -> None:
 
 async def _run(options: _Options) -> None:
     from modelplane.controllers.fleet_resources import known
-    from modelplane.controllers.metrics import external_metrics
+    from modelplane.controllers.metrics import external_metrics_server
     from modelplane.host.signals import until_signalled
 
     host, _, port = options.address.rpartition(":")
     if not host or not port.isdecimal():
         raise click.UsageError(f'--address "{options.address}" is not HOST:PORT')
     try:
-        context = external_metrics.context(options.tls_cert, options.tls_key, options.client_ca)
+        context = external_metrics_server.context(options.tls_cert, options.tls_key, options.client_ca)
     except OSError as error:
         raise UserError(f"cannot use the certificates: {error}: give files in PEM") from error
     async with connect(options.kubeconfig, known=known) as client:
-        served = external_metrics.ExternalMetrics(client, _source(options, client))
+        served = external_metrics_server.ExternalMetrics(client, _source(options, client))
         names = frozenset(options.client_name)
-        with external_metrics.Server((host.strip("[]"), int(port)), context, served, names) as server:
+        with external_metrics_server.Server((host.strip("[]"), int(port)), context, served, names) as server:
             threading.Thread(target=server.serve_forever, name="external metrics", daemon=True).start()
             await until_signalled(served.serve())
             server.shutdown()
 
 
 def _source(options: _Options, client: "Client") -> "Source":
-    from modelplane.proxy.load import DirectorySource, PodSource
+    from modelplane.proxy.gateway_load import DirectorySource, PodSource
 
     if options.gateway_dir:
         return DirectorySource(options.gateway_dir)

@@ -11,7 +11,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.rejected import Rejected
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.gateway.regions import RegionRule
+from modelplane.gateway.region_routing import RegionRule
 
 
 class OutsideRegions(Rejected, frozen=True):

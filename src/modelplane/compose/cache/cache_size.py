@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from modelplane.api.fields.caches.cache_sources import LARGEST_GIB
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import CacheEstimate, ModelCache
-from modelplane.compose.cache.cache_sources import MEASURED, Source
+from modelplane.compose.cache.source_jobs import MEASURED, Source
 
 _GIB = 1 << 30
 _REPORT = re.compile(r"(?P<bytes>[0-9]{1,18}) bytes in (?P<files>[0-9]{1,9}) files")

@@ -17,9 +17,9 @@ from modelplane.api.meta import Object
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.names import MAX_LENGTH, child_name
 from modelplane.cel.value_types import quantity
-from modelplane.compose.cache.cache_sources import HOPELESS, MEASURED, PATH, SOURCE_PATH, Source
+from modelplane.compose.added_images import HYDRATION
 from modelplane.compose.cache.cache_volume import claim_name
-from modelplane.compose.images import HYDRATION
+from modelplane.compose.cache.source_jobs import HOPELESS, MEASURED, PATH, SOURCE_PATH, Source
 from modelplane.compose.replica import pod_problems
 
 _USER = 65532

@@ -24,14 +24,14 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import guards
 from modelplane.compose.cache import cache_coverage, cache_size, cache_turns, hydration
-from modelplane.compose.cache.cache_sources import SecretKeys, Source, measuring, sized, source_of
 from modelplane.compose.cache.cache_volume import claim_name
+from modelplane.compose.cache.source_jobs import SecretKeys, Source, measuring, sized, source_of
 from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import condition_of, exists, is_ready, is_true
 from modelplane.compose.service import region_rules
-from modelplane.gateway.regions import RegionRule
+from modelplane.gateway.region_routing import RegionRule
 
 _CHILDREN = ("pvc", "auth", "hydrate")
 _UNOBSERVED = "the cluster has not been observed yet"

@@ -27,7 +27,7 @@ from modelplane.compose.composition import Desired, Keep, Request
 from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.readiness import condition_of, when_condition
 from modelplane.compose.releases import merged
-from modelplane.compose.serving_stack import gateway
+from modelplane.compose.serving_stack import cluster_gateway
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 
 _DRIVER_ROOTS: Mapping[Source, str] = {Source.GKE: "/home/kubernetes/bin/nvidia"}
@@ -76,7 +76,7 @@ def _is_open(request: Request[InferenceCluster]) -> bool:
     settings = request.owner.spec.serving_stack
     if settings.profile is ServingProfile.NONE:
         return any(each.enabled for each in settings.components)
-    return request.unknown(gateway.KEY) is None and not _has_own_gateway(request)
+    return request.unknown(cluster_gateway.KEY) is None and not _has_own_gateway(request)
 
 
 def _inside(request: Request[InferenceCluster], provisioned: Desired | None) -> Inside:
@@ -146,7 +146,10 @@ def _values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _has_own_gateway(request: Request[InferenceCluster]) -> bool:
     """Return True if a cluster has a gateway with an address that no stack made."""
-    return any(gateway.address(each) and not gateway.is_ours(each) for each in request.found(gateway.KEY))
+    return any(
+        cluster_gateway.address(each) and not cluster_gateway.is_ours(each)
+        for each in request.found(cluster_gateway.KEY)
+    )
 
 
 def _secrets(request: Request[InferenceCluster]) -> list[dict[str, Any]]:

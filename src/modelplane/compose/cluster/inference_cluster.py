@@ -26,7 +26,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose import guards
 from modelplane.compose.clouds import provisioned
-from modelplane.compose.cluster import cluster_stack, drain, eviction_notices, mutual_tls
+from modelplane.compose.cluster import cluster_stack, drain_progress, mutual_tls_phase, noticed_nodes
 from modelplane.compose.cluster.capacity import live_capacity
 from modelplane.compose.cluster.reachability import reported
 from modelplane.compose.composition import (
@@ -41,8 +41,8 @@ from modelplane.compose.composition import (
 )
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
-from modelplane.compose.deployment import failover
-from modelplane.compose.serving_stack import gateway
+from modelplane.compose.deployment import lost_replicas
+from modelplane.compose.serving_stack import cluster_gateway
 from modelplane.compose.workload_kinds import capabilities
 
 
@@ -55,14 +55,14 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
             Requirement(f"class-{class_name}", API_VERSION, kind_name(InferenceClass), name=class_name)
             for class_name in classes
         ),
-        gateway.requirement(name),
+        cluster_gateway.requirement(name),
         *(
             Requirement(key, CRD_API_VERSION, "CustomResourceDefinition", name=crd, cluster=name)
             for key, crd in capabilities().items()
         ),
-        *drain.requirements(cluster),
+        *drain_progress.requirements(cluster),
         *live_capacity.requirements(cluster),
-        *eviction_notices.requirements(cluster),
+        *noticed_nodes.requirements(cluster),
         *guards.requirements(kind_name(InferenceCluster), cluster.metadata),
     )
 
@@ -79,24 +79,29 @@ def compose(request: Request[InferenceCluster]) -> Composition:
         desired += [stack] if isinstance(stack, Desired) else []
     status = _status(request, silence)
     capacity = live_capacity.report(request, status["gpuPools"])
-    evictions = eviction_notices.report(request, capacity.pools)
+    evictions = noticed_nodes.report(request, capacity.pools)
     named = {each.key for each in desired}
-    drained, drain_conditions = drain.progress(request)
+    drained, drain_conditions = drain_progress.progress(request)
     children: tuple[Desired | Keep, ...] = (
         *desired,
         *keep_all(key for key in request.observed if key not in named),
     )
     return Composition(
         children=children,
-        status={**status, "gpuPools": evictions.pools, **evictions.status, **drain.published(drained)},
+        status={
+            **status,
+            "gpuPools": evictions.pools,
+            **evictions.status,
+            **drain_progress.published(drained),
+        },
         conditions=(
             ready,
             backend,
-            *mutual_tls.conditions(request),
+            *mutual_tls_phase.conditions(request),
             *drain_conditions,
             *capacity.conditions,
             *evictions.conditions,
-            *failover.cluster_conditions(request),
+            *lost_replicas.cluster_conditions(request),
         ),
         ready=ready.holds and backend.holds,
         guards=guards.found(kind_name(InferenceCluster), request),
@@ -213,7 +218,7 @@ def _silence(request: Request[InferenceCluster]) -> Silence | None:
 
 
 def _unobserved(request: Request[InferenceCluster]) -> Silence | None:
-    found = request.required.get(gateway.KEY, Unknown("not fetched yet"))
+    found = request.required.get(cluster_gateway.KEY, Unknown("not fetched yet"))
     if isinstance(found, Unknown):
         return Silence(found.cause, found.since)
     unknown = _unknown(request) if request.owner.status.capabilities is None else None
@@ -222,16 +227,16 @@ def _unobserved(request: Request[InferenceCluster]) -> Silence | None:
 
 def _unknown(request: Request[InferenceCluster]) -> Unknown | None:
     """Return the first requirement of the cluster that is unknown; None if all were read."""
-    unknowns = (request.unknown(key) for key in (gateway.KEY, *capabilities()))
+    unknowns = (request.unknown(key) for key in (cluster_gateway.KEY, *capabilities()))
     return next(filter(None, unknowns), None)
 
 
 def _gateway_address(request: Request[InferenceCluster]) -> str:
     """Return ``host`` or ``host:port`` of the cluster's gateway; the last known one if it is unreadable."""
-    if request.unknown(gateway.KEY):
+    if request.unknown(cluster_gateway.KEY):
         known = request.owner.status.gateway
         return known.address if known else ""
-    found = next((gateway.address(each) for each in request.found(gateway.KEY)), "")
+    found = next((cluster_gateway.address(each) for each in request.found(cluster_gateway.KEY)), "")
     return found or cluster_stack.gateway_address(request.observed.get(STACK_KEY))
 
 
@@ -244,7 +249,7 @@ def _status(request: Request[InferenceCluster], silence: Silence | None) -> dict
     }
     if found := _capabilities(request):
         status["capabilities"] = found
-    if published := mutual_tls.gateway_status(request, _gateway_address(request)):
+    if published := mutual_tls_phase.gateway_status(request, _gateway_address(request)):
         status["gateway"] = published
     if storage := _cache_storage(cluster):
         status["cache"] = {"storageClassName": storage}

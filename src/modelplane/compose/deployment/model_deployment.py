@@ -32,7 +32,7 @@ from modelplane.compose.composition import (
     keep_all,
 )
 from modelplane.compose.conditions import READY, Condition, false, true
-from modelplane.compose.deployment import failover, fleet, placement_status, preferred
+from modelplane.compose.deployment import fleet_snapshot, lost_replicas, placement_status, preferred
 from modelplane.compose.deployment.rollout import (
     canary_replicas,
     held_replicas,
@@ -41,7 +41,7 @@ from modelplane.compose.deployment.rollout import (
 )
 from modelplane.compose.deployment.rollout.canary import Canary, canary
 from modelplane.compose.deployment.rollout.revisions import is_revision, revisions
-from modelplane.compose.deployment.rollout.rollout import (
+from modelplane.compose.deployment.rollout.rollout_order import (
     Rollout,
     is_draining,
     is_surge,
@@ -53,7 +53,7 @@ from modelplane.compose.deployment.rollout.rollout_progress import progress
 from modelplane.compose.deployment.standby import standby
 from modelplane.compose.deployment.wanted_replicas import Wanted, replica_key, wanted_replicas
 from modelplane.compose.deployment.withdrawals import soonest
-from modelplane.compose.quota import priorities, quotas
+from modelplane.compose.quota import priorities, scheduler_quotas
 from modelplane.compose.readiness import condition_of, when_condition
 from modelplane.compose.replica import engine_variables
 
@@ -66,7 +66,7 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
         Requirement("replicas", API_VERSION, kind_name(ModelReplica), triggers=False),
         *preferred.requirements(deployment),
         *stable_template.requirements(deployment),
-        quotas.QUOTAS,
+        scheduler_quotas.QUOTAS,
     ]
     cache = deployment.replica_template().model_cache_name
     if cache:
@@ -121,7 +121,7 @@ def _place(
     def with_stable(placement: scheduler.Placement, surge: int = 0) -> scheduler.Placement:
         def again(stable: stable_template.Stable, there: Collection[str], more: int) -> scheduler.Placement:
             cache = stable.cache if stable.other_cache else deployment.cache
-            other = fleet.with_template(deployment, stable.template or current, cache)
+            other = fleet_snapshot.with_template(deployment, stable.template or current, cache)
             # Those that leave for the canary would stay with the stable template.
             staying = len(there) + sum(name not in there for name in taken)
             return scheduler.schedule(
@@ -159,18 +159,20 @@ def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, sched
     deployment = request.owner
     footprint, _ = _cache(request)
     replicas = _replicas(request)
-    clusters = fleet.clusters(request.found("clusters"), replicas)
-    clusters, wanted = failover.situation(request, clusters, fleet.deployment(deployment, footprint))
-    known = quotas.of_fleet(request)
+    clusters = fleet_snapshot.clusters(request.found("clusters"), replicas)
+    clusters, wanted = lost_replicas.situation(
+        request, clusters, fleet_snapshot.deployment(deployment, footprint)
+    )
+    known = scheduler_quotas.of_fleet(request)
     bound = scheduler.by_namespace(known)
     others = priorities.others(request, bound)
     there = scheduler.Fleet(
         clusters,
         replicas,
-        fleet.stuck_before(request.now),
+        fleet_snapshot.stuck_before(request.now),
         known,
         others,
-        fleet.evicted_before(request.now),
+        fleet_snapshot.evicted_before(request.now),
     )
     return there, replace(wanted, priority=priorities.of(deployment, bound))
 
@@ -202,7 +204,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
             "replicas": placement_status.counts(staying, ready, len(rollout.updated)),
             "selector": _selector(deployment),
             **placement_status.cost(placement),
-            **failover.status(request),
+            **lost_replicas.status(request),
             **reached.status,
         },
         conditions=(
@@ -211,7 +213,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
             *placement_status.template_accepted(request, placement),
             *cache_conditions,
             *engine_variables.conditions(deployment),
-            *failover.conditions(request),
+            *lost_replicas.conditions(request),
             *reached.conditions,
         ),
         again_in_s=soonest(request, reached.again_in_s),
@@ -240,13 +242,13 @@ def _selector(deployment: ModelDeployment) -> str:
 def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...]:
     # A deployment's own children can be newer than the list of all replicas.
     own = {
-        _full_name(child): _with_index_of(key, fleet.replica(child))
+        _full_name(child): _with_index_of(key, fleet_snapshot.replica(child))
         for key, child in request.observed.items()
         if child["kind"] == kind_name(ModelReplica)
     }
-    before = fleet.stuck_before(request.now)
+    before = fleet_snapshot.stuck_before(request.now)
     others = (
-        fleet.without_devices(found, before)
+        fleet_snapshot.without_devices(found, before)
         for found in request.found("replicas")
         if not own or _full_name(found) not in own
     )
@@ -272,9 +274,9 @@ def _cache(
     type_ = Type.MODEL_CACHE_RESOLVED
     if unknown := request.unknown("cache"):
         message = f'cannot read ModelCache "{name}": {unknown.cause}'
-        return fleet.footprint(()), (false(type_, Reason.MODEL_CACHE_UNRESOLVED, message),)
+        return fleet_snapshot.footprint(()), (false(type_, Reason.MODEL_CACHE_UNRESOLVED, message),)
     found = request.found("cache")
-    footprint = fleet.footprint(found)
+    footprint = fleet_snapshot.footprint(found)
     if not footprint.known:
         message = f'there is no ModelCache "{name}" in namespace "{request.owner.metadata.namespace}"'
         return footprint, (false(type_, Reason.MODEL_CACHE_NOT_FOUND, message),)
@@ -298,7 +300,7 @@ def _invalid(request: Request[ModelDeployment], problem: str) -> Composition:
                 "replicas stay as they are until the node selector is corrected",
             ),
             *cache_conditions,
-            *failover.conditions(request),
+            *lost_replicas.conditions(request),
         ),
         ready=False,
     )

@@ -11,10 +11,10 @@ from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import READY, Condition, false, true
-from modelplane.compose.deployment import fleet
-from modelplane.compose.deployment.rollout.rollout import Rollout, is_draining, is_updating, serves
+from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment.rollout.rollout_order import Rollout, is_draining, is_updating, serves
 from modelplane.compose.deployment.wanted_replicas import replica_key
-from modelplane.compose.quota import quotas
+from modelplane.compose.quota import scheduler_quotas
 from modelplane.compose.readiness import condition_of, holds
 
 
@@ -47,7 +47,7 @@ def scheduled(request: Request[ModelDeployment], placement: scheduler.Placement)
         message = f"{len(staying)} of {wanted} replicas placed; {placement.stable_problem}"
         return false(type_, Reason.STABLE_UNPLACED, message)
     if len(staying) < wanted:
-        return false(type_, quotas.reason(placement.diagnosis), problem)
+        return false(type_, scheduler_quotas.reason(placement.diagnosis), problem)
     if wanted and not any(replica_key(a.cluster, a.index) in request.observed for a in staying):
         return false(type_, Reason.SCHEDULING, f"{len(staying)} of {wanted} replicas are being created")
     on = ", ".join(sorted({assignment.cluster for assignment in staying}))
@@ -63,9 +63,13 @@ def template_accepted(
     Replicas that run stay, although new ones are not placed there.
     """
     type_ = Type.TEMPLATE_ACCEPTED
-    template = fleet.deployment(request.owner, None)
+    template = fleet_snapshot.deployment(request.owner, None)
     names = {each.cluster for each in placement.assignments}
-    found = (fleet.cluster(each) for each in request.found("clusters") if each["metadata"]["name"] in names)
+    found = (
+        fleet_snapshot.cluster(each)
+        for each in request.found("clusters")
+        if each["metadata"]["name"] in names
+    )
     refusing = {each.name: parts for each in found if (parts := scheduler.refused_parts(template, each))}
     if refusing:
         name, parts = min(refusing.items())
@@ -90,7 +94,7 @@ def ready_replicas(
     keys = [replica_key(each.cluster, each.index) for each in staying]
     observed = [request.observed.get(key) for key in keys]
     behind = sum(key in request.observed and key not in rollout.updated for key in keys)
-    silent = fleet.unreachable(
+    silent = fleet_snapshot.unreachable(
         request.found("clusters"), request.observed.values(), {each.cluster for each in staying}
     )
     known = [replica for each, replica in zip(staying, observed, strict=True) if each.cluster not in silent]
@@ -142,7 +146,7 @@ def _serving_until_replaced(
     request: Request[ModelDeployment], placement: scheduler.Placement
 ) -> tuple[Object, ...]:
     """Return the replicas that leave and serve until then."""
-    outside = fleet.outside(request.found("clusters"), request.owner.replica_template().regions)
+    outside = fleet_snapshot.outside(request.found("clusters"), request.owner.replica_template().regions)
     lost = request.watched.lost if request.watched else {}
     leaving = (
         request.observed.get(replica_key(each.cluster, each.index))

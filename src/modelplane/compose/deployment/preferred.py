@@ -15,14 +15,14 @@ from modelplane.api import labels
 from modelplane.api.conditions.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
 from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
-from modelplane.api.fields.deployment.standby import MOST_PREFERRED, StandbyFor, StandbyTrigger
+from modelplane.api.fields.deployment.standby_settings import MOST_PREFERRED, StandbyFor, StandbyTrigger
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import API_VERSION, Model, Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Request, Requirement
 from modelplane.compose.conditions import Condition, false
-from modelplane.compose.deployment.rollout.rollout import serves
+from modelplane.compose.deployment.rollout.rollout_order import serves
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import condition_of, holds, is_true
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
-from modelplane.api.fields.deployment.standby import StandbyFor, StandbyStatus, StandbyTrigger
+from modelplane.api.fields.deployment.standby_settings import StandbyFor, StandbyStatus, StandbyTrigger
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.composition import Composition, Request, Requirement
@@ -20,7 +20,7 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import preferred
 from modelplane.compose.deployment.preferred import Preferred, Saturation, Seen
 from modelplane.compose.deployment.rollout.revisions import is_revision
-from modelplane.compose.deployment.rollout.rollout import is_draining
+from modelplane.compose.deployment.rollout.rollout_order import is_draining
 from modelplane.compose.deployment.standby_state import left_s, step
 
 

@@ -8,7 +8,7 @@ import datetime as dt
 
 import msgspec
 
-from modelplane.api.fields.deployment.standby import StandbyFor, StandbyStatus, StandbyTrigger
+from modelplane.api.fields.deployment.standby_settings import StandbyFor, StandbyStatus, StandbyTrigger
 from modelplane.compose.deployment.preferred import Saturation, Seen
 
 

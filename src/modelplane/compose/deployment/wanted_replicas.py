@@ -22,9 +22,9 @@ from modelplane.api.model_replica import (
 from modelplane.api.names import replica_name
 from modelplane.api.schema.decode import convert, decode_as
 from modelplane.compose.composition import Request
-from modelplane.compose.deployment import fleet
+from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.deployment.rollout.canary import Canary
-from modelplane.compose.deployment.rollout.rollout import is_surge, revision
+from modelplane.compose.deployment.rollout.rollout_order import is_surge, revision
 from modelplane.compose.deployment.rollout.stable_template import stable_template
 
 Wanted: TypeAlias = dict[str, ModelReplica]
@@ -84,7 +84,7 @@ def _backend(request: Request[ModelDeployment], key: str, cluster: str) -> Servi
     if there := request.observed.get(key):
         return ServingBackend(there["spec"].get("backend", ServingBackend.MODELPLANE))
     clusters = (each for each in request.found("clusters") if each["metadata"]["name"] == cluster)
-    return next(map(fleet.backend, clusters), ServingBackend.MODELPLANE)
+    return next(map(fleet_snapshot.backend, clusters), ServingBackend.MODELPLANE)
 
 
 def _pod_scheduler(request: Request[ModelDeployment], key: str, cluster: str) -> PodScheduler | None:
@@ -93,7 +93,7 @@ def _pod_scheduler(request: Request[ModelDeployment], key: str, cluster: str) ->
         known = there["spec"].get("podScheduler")
         return convert(known, PodScheduler) if known else None
     clusters = (each for each in request.found("clusters") if each["metadata"]["name"] == cluster)
-    return next(map(fleet.pod_scheduler, clusters), None)
+    return next(map(fleet_snapshot.pod_scheduler, clusters), None)
 
 
 def _replica(

@@ -6,7 +6,7 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Request
-from modelplane.compose.deployment import fleet
+from modelplane.compose.deployment import fleet_snapshot
 
 _AFTER_S = 0.1
 """Times are compared, and the deadline itself is not before itself."""
@@ -14,11 +14,11 @@ _AFTER_S = 0.1
 
 def soonest(request: Request[ModelDeployment], others: float | None) -> float | None:
     """Return the seconds until the next replica is to be withdrawn, or until the others if that is sooner."""
-    before = fleet.evicted_before(request.now)
+    before = fleet_snapshot.evicted_before(request.now)
     replicas = (each for each in request.observed.values() if each["kind"] == kind_name(ModelReplica))
-    times = [at for each in replicas if (at := fleet.replica(each).evicted_at) and at >= before]
+    times = [at for each in replicas if (at := fleet_snapshot.replica(each).evicted_at) and at >= before]
     if request.now is None or not times:
         return others
-    left = datetime.fromisoformat(min(times)) - fleet.WITHDRAWN_WITHIN - request.now
+    left = datetime.fromisoformat(min(times)) - fleet_snapshot.WITHDRAWN_WITHIN - request.now
     own = max(left.total_seconds(), 0.0) + _AFTER_S
     return own if others is None else min(own, others)

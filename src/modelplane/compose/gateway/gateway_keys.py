@@ -9,7 +9,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Request, Requirement, Unknown
 from modelplane.gateway import tokens
 from modelplane.gateway.destinations import is_on_this_machine
-from modelplane.gateway.table import Token
+from modelplane.gateway.route_table import Token
 from modelplane.gateway.tokens import GatewayKeys
 
 KEY = "gateway-keys"

@@ -33,7 +33,7 @@ from modelplane.compose.gateway import (
 from modelplane.compose.gateway.installed_gateway import IMPLEMENTATIONS, INSTALLER, Implementation
 from modelplane.compose.key import authentication
 from modelplane.compose.readiness import accepted, exists
-from modelplane.compose.serving_stack import gateway as stack_gateway
+from modelplane.compose.serving_stack import cluster_gateway as stack_gateway
 from modelplane.compose.workload_kinds import is_release
 from modelplane.gateway import tokens
 from modelplane.gateway.gateway_api import endpoint_backends
@@ -48,7 +48,7 @@ ROUTE: Final = "front-route"
 """Key of the route from another gateway to Envoy."""
 
 _ENVOY_SERVICE = "modelplane-gateway"
-"""Service of Envoy in an installation (install/identity.py)."""
+"""Service of Envoy in an installation (install/installation_names.py)."""
 
 DEFINED = Requirement(
     f"{DEFINITION_KEY}gateway-api",

@@ -8,7 +8,7 @@ from modelplane.api.fields.requests.budgets import Budget
 from modelplane.api.inference_gateway import DEFAULT_NAME
 from modelplane.api.model_key import BudgetLimit, BudgetScope
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.gateway.usage.budgets import KeyBudgets, State, spent
+from modelplane.gateway.usage.spent_budgets import KeyBudgets, State, spent
 
 _TYPE = ModelKeyCondition.WITHIN_BUDGET
 _NAMES = {

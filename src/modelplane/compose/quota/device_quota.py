@@ -17,14 +17,14 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.composition import Blocked, Composition, Reference, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.deployment import fleet
-from modelplane.compose.quota import quotas
+from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.quota import scheduler_quotas
 from modelplane.compose.readiness import condition_of
 
 PRIORITY_CLASS: Final = ("scheduling.k8s.io/v1", "PriorityClass")
 
 _CLUSTERS: Final = "clusters"
-_OTHERS: Final = quotas.QUOTAS.key
+_OTHERS: Final = scheduler_quotas.QUOTAS.key
 _AGAIN_S: Final = 300.0
 """Seconds after which what the fleet has is compared again."""
 
@@ -33,7 +33,7 @@ def requirements(quota: DeviceQuota) -> tuple[Requirement, ...]:
     """Return the replicas of the namespaces, the PriorityClasses, the clusters, and the other quotas."""
     return (
         Requirement(_CLUSTERS, API_VERSION, kind_name(InferenceCluster), triggers=False),
-        quotas.QUOTAS,
+        scheduler_quotas.QUOTAS,
         *(
             Requirement(_replicas(each), API_VERSION, kind_name(ModelReplica), each)
             for each in quota.spec.namespaces
@@ -61,12 +61,14 @@ def compose(request: Request[DeviceQuota]) -> Composition | Blocked:
             return Blocked(f"cannot list {key.partition('-')[0]}: {unknown.cause}")
     try:
         replicas = tuple(
-            fleet.replica(item) for each in quota.spec.namespaces for item in request.found(_replicas(each))
+            fleet_snapshot.replica(item)
+            for each in quota.spec.namespaces
+            for item in request.found(_replicas(each))
         )
     except InvalidObject as error:
         return Blocked(str(error))
-    there = scheduler.Fleet(tuple(map(fleet.cluster, request.found(_CLUSTERS))), replicas)
-    uses = scheduler.quota_usage(there, quotas.described(quota))
+    there = scheduler.Fleet(tuple(map(fleet_snapshot.cluster, request.found(_CLUSTERS))), replicas)
+    uses = scheduler.quota_usage(there, scheduler_quotas.described(quota))
     accepted, capacity = _accepted(request), _capacity(uses)
     return Composition(
         status={"classes": [_class(each) for each in uses], "priorityClasses": _values(request)},
@@ -90,7 +92,7 @@ def _class(use: scheduler.QuotaUse) -> dict[str, Any]:
 
 def _accepted(request: Request[DeviceQuota]) -> Condition:
     own = request.owner
-    for each in map(quotas.quota, request.found(_OTHERS)):
+    for each in map(scheduler_quotas.quota, request.found(_OTHERS)):
         shared = frozenset(own.spec.namespaces) & (each.namespaces or frozenset())
         if each.name != own.metadata.name and shared:
             message = (
@@ -109,7 +111,7 @@ def _to_refuse_too(request: Request[DeviceQuota]) -> tuple[Reference, ...]:
         Reference(kind_name(DeviceQuota), "", item["metadata"]["name"])
         for item in request.found(_OTHERS)
         if item["metadata"]["name"] != own.metadata.name
-        and frozenset(own.spec.namespaces) & (quotas.quota(item).namespaces or frozenset())
+        and frozenset(own.spec.namespaces) & (scheduler_quotas.quota(item).namespaces or frozenset())
         and condition_of(item, Type.ACCEPTED).get("status") != "False"
     )
 

@@ -19,9 +19,9 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.namespaces import reserved
 from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.composition import Request, Requirement, Unknown
-from modelplane.compose.deployment import fleet, preferred
+from modelplane.compose.deployment import fleet_snapshot, preferred
 from modelplane.compose.memo import per_version
-from modelplane.compose.quota import quotas
+from modelplane.compose.quota import scheduler_quotas
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import condition_of
 
@@ -35,8 +35,8 @@ _CACHES: Final = Requirement("caches", API_VERSION, kind_name(ModelCache), trigg
 
 def further(find: Callable[[Requirement], tuple[Object, ...] | Unknown]) -> tuple[Requirement, ...]:
     """Return what a placement requires in addition where priorities are in use."""
-    found = find(quotas.QUOTAS)
-    if isinstance(found, Unknown) or not any(quotas.quota(each).priority_classes for each in found):
+    found = find(scheduler_quotas.QUOTAS)
+    if isinstance(found, Unknown) or not any(scheduler_quotas.quota(each).priority_classes for each in found):
         return ()
     return _DEPLOYMENTS, _CACHES
 
@@ -97,7 +97,7 @@ def _read(item: Mapping[str, Any]) -> tuple[tuple[ModelDeployment, scheduler.Dep
     A standby that is not active asks for no replica, so it keeps nothing waiting.
     """
     return tuple(
-        (each, replace(fleet.deployment(each, None), replicas=preferred.wanted_now(each)))
+        (each, replace(fleet_snapshot.deployment(each, None), replicas=preferred.wanted_now(each)))
         for each in readable(ModelDeployment)(item)
     )
 
@@ -133,7 +133,7 @@ def _footprints(found: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], sch
     footprints = {}
     for each in found:
         try:
-            footprint = fleet.footprint((each,))
+            footprint = fleet_snapshot.footprint((each,))
         except InvalidObject:
             continue  # its deployments wait, so they come before no other
         footprints[each["metadata"]["namespace"], each["metadata"]["name"]] = footprint

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
-from modelplane.api.fields.cluster.mutual_tls import EndpointMutualTLS
+from modelplane.api.fields.cluster.mutual_tls_settings import EndpointMutualTLS
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import subject
 from modelplane.api.meta import API_VERSION, Object, ObjectMeta, kind_name
@@ -28,10 +28,10 @@ from modelplane.compose.conditions import READY, Condition, false, last_said, tr
 from modelplane.compose.gateway.gateway_keys import REQUIREMENT as KEYS
 from modelplane.compose.gateway.gateway_keys import ReplicaLink, link
 from modelplane.compose.readiness import exists, is_behind, is_ready, when_condition
-from modelplane.compose.replica import device_health, endpoint_manifests, gang_failures, pod_policy
-from modelplane.compose.replica.backends.endpoint_picker import picker_name
-from modelplane.compose.replica.backends.plan import Refused, plan
-from modelplane.compose.replica.backends.routes import ROUTE_KEY, ingress_objects, picks
+from modelplane.compose.replica import endpoint_manifests, gang_failures, pod_device_health, pod_policy
+from modelplane.compose.replica.backends.picker_workload import picker_name
+from modelplane.compose.replica.backends.replica_plan import Refused, plan
+from modelplane.compose.replica.backends.replica_routes import ROUTE_KEY, ingress_objects, picks
 from modelplane.compose.replica.backends.superseded import superseded
 from modelplane.compose.replica.backends.table import (
     backend_of,
@@ -47,9 +47,9 @@ from modelplane.compose.replica.backends.workload import (
     spec_hash,
     with_spec_hash,
 )
+from modelplane.compose.replica.pods.copied_references import Copies, copies, reference_requirements
 from modelplane.compose.replica.pods.device_claims import claim_template
 from modelplane.compose.replica.pods.disruption import disruption_budget
-from modelplane.compose.replica.pods.references import Copies, copies, reference_requirements
 from modelplane.compose.replica.replica_readiness import PICKER_PODS, readiness
 from modelplane.compose.replica.replica_status import (
     CLUSTER_KEY,
@@ -130,14 +130,14 @@ def compose(request: Request[ModelReplica]) -> Composition | Blocked:
         status={
             **status(request, serves=ready.holds),
             **gang_failures.status(request),
-            **device_health.status(seen),
+            **pod_device_health.status(seen),
         },
         conditions=(
             accepted,
             ready,
             announced(replica, ready.holds, endpoint),
             *eviction_conditions(request, serves=ready.holds),
-            *device_health.conditions(seen),
+            *pod_device_health.conditions(seen),
         ),
         ready=ready.holds,
     )
@@ -256,7 +256,12 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
         children=(*_all_but_endpoint(request), *endpoint),
         placeholders=() if endpoint else _placeholder(request),
         status=_kept_status(request),
-        conditions=(accepted, ready, announced(owner, ready.holds, endpoint), *device_health.known(owner)),
+        conditions=(
+            accepted,
+            ready,
+            announced(owner, ready.holds, endpoint),
+            *pod_device_health.known(owner),
+        ),
         ready=ready.holds,
     )
 
@@ -264,7 +269,7 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
 def _kept_status(request: Request[ModelReplica]) -> Object:
     """Return the status of a replica whose pods are not looked at."""
     owner = request.owner
-    return {**status(request), **gang_failures.kept(owner), **device_health.kept(owner)}
+    return {**status(request), **gang_failures.kept(owner), **pod_device_health.kept(owner)}
 
 
 def _is_absent(request: Request[ModelReplica]) -> bool:

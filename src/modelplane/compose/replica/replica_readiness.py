@@ -13,8 +13,8 @@ from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import is_ready, refusal
 from modelplane.compose.replica import gang_failures, pod_problems
-from modelplane.compose.replica.backends.endpoint_picker import PICKER_KEY
-from modelplane.compose.replica.backends.routes import POOL_KEY, ROUTE_KEY, picks
+from modelplane.compose.replica.backends.picker_workload import PICKER_KEY
+from modelplane.compose.replica.backends.replica_routes import POOL_KEY, ROUTE_KEY, picks
 from modelplane.compose.workload_kinds import row_of
 from modelplane.compose.workload_readiness import Reported
 

@@ -24,7 +24,7 @@ from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.memo import per_version
 from modelplane.compose.service import region_rules, tier_budgets
 from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
-from modelplane.gateway.regions import Admitted
+from modelplane.gateway.region_routing import Admitted
 
 _BY_PLACEMENT = frozenset({labels.CLUSTER, labels.REPLICA_INDEX})
 """Labels of an endpoint that no deployment knows before its replicas are placed."""

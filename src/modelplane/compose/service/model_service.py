@@ -35,14 +35,15 @@ from modelplane.compose.gateway import fleet_gateway, gateway_keys, unsupported_
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import accepted, exists, refusal
 from modelplane.compose.service import hold, region_rules, serving_variant, tier_budgets
-from modelplane.gateway import balancing, regions
+from modelplane.gateway import balancing, region_routing
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.endpoint_share import MOST_IN_NAMESPACE
 from modelplane.gateway.gateway_api import endpoint_backends, route_tree
 from modelplane.gateway.gateway_api.implementations import OTHER, implementation
 from modelplane.gateway.gateway_api.route_tree import ROUTE
 from modelplane.gateway.module_files.models import ONE_URL
-from modelplane.gateway.regions import Admitted
+from modelplane.gateway.region_routing import Admitted
+from modelplane.gateway.route_table import Route
 from modelplane.gateway.services import (
     MOST_ENDPOINTS,
     Selected,
@@ -51,7 +52,6 @@ from modelplane.gateway.services import (
     service_route,
     without_target,
 )
-from modelplane.gateway.table import Route
 
 
 def requirements(service: ModelService) -> tuple[Requirement, ...]:
@@ -218,7 +218,7 @@ def _routes(
     if matched and not route.backends:
         route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {_FULL}')
     elif not matched and (admitted.outside or (admitted.rule and not admitted.rule.regions)):
-        route = replace(route, unavailable=regions.unavailable(service, admitted))
+        route = replace(route, unavailable=region_routing.unavailable(service, admitted))
     elif left_out.closed and not matched:
         route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {tier_budgets.SPENT}')
     held = hold.settings(request, has_endpoints=bool(matched), left_out=left_out).hold

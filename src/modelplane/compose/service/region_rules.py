@@ -16,7 +16,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked, Request, Requirement
 from modelplane.compose.memo import per_version
-from modelplane.gateway.regions import Admitted, DeploymentRule, RegionRule, admit
+from modelplane.gateway.region_routing import Admitted, DeploymentRule, RegionRule, admit
 
 KEY = "deployments"
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelServiceCondition, ModelServiceReason
-from modelplane.api.fields.deployment.standby import MOST_PREFERRED
+from modelplane.api.fields.deployment.standby_settings import MOST_PREFERRED
 from modelplane.api.listing import in_order, number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_service import ModelService

@@ -5,7 +5,7 @@ An InferenceCluster enables them for its cloud, with the values that depend on t
 
 from modelplane.api.fields.cluster.stack_components import ComponentName as Name
 from modelplane.compose.releases import Chart
-from modelplane.compose.serving_stack import nic_policy, storage
+from modelplane.compose.serving_stack import cache_storage, nic_policy
 from modelplane.compose.serving_stack.component import GPU_TOLERATION, Component, Plan, Values
 
 _SYSTEM = "kube-system"
@@ -52,9 +52,9 @@ CLOUD_COMPONENTS = (
     Component(
         Name.STORAGE_CLASS,
         "The StorageClass for ModelCaches, on GKE, EKS, AKS and Nebius.",
-        objects=storage.objects,
-        object_keys=(storage.KEY,),
-        problem=storage.problem,
+        objects=cache_storage.objects,
+        object_keys=(cache_storage.KEY,),
+        problem=cache_storage.problem,
         in_standard=False,
         optional=True,
     ),

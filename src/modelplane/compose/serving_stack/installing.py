@@ -17,7 +17,7 @@ from modelplane.api.names import child_name
 from modelplane.compose import releases
 from modelplane.compose.composition import Desired, Keep
 from modelplane.compose.readiness import condition_of, holds
-from modelplane.compose.serving_stack import gateway
+from modelplane.compose.serving_stack import cluster_gateway
 from modelplane.compose.serving_stack.component import Component, Plan, composed_before
 
 _LONGEST_MESSAGE: Final = 1024
@@ -145,13 +145,13 @@ def _there(row: Component, plan: Plan) -> Outcome | None:
     found = [
         each
         for each in plan.request.found(row.found_by)
-        if "deletionTimestamp" not in each["metadata"] and not gateway.is_ours(each)
+        if "deletionTimestamp" not in each["metadata"] and not cluster_gateway.is_ours(each)
     ]
     if not found:
         return None
     named = f'{found[0]["kind"]} "{found[0]["metadata"]["name"]}"'
     message = f"the cluster has {named} already, so nothing is installed: enabled: true installs it"
-    is_ready = row.found_by != gateway.KEY or bool(gateway.address(found[0]))
+    is_ready = row.found_by != cluster_gateway.KEY or bool(cluster_gateway.address(found[0]))
     return Outcome(row, ComponentState.PRESENT, is_ready, message)
 
 
@@ -183,12 +183,12 @@ def _unconfirmed(row: Component, plan: Plan) -> str:
     if confirming is None or confirming.name not in plan.chosen or _is_left_alone(confirming, plan):
         return ""
     child = plan.request.observed.get(row.confirmed_by)
-    if child is not None and holds(child, gateway.ACCEPTED):
+    if child is not None and holds(child, cluster_gateway.ACCEPTED):
         return ""
     if child is None:
         return f"its pods run; waiting for {row.confirmed_by}, by which its controller confirms that"
     named = f'{child["kind"]} "{child["metadata"]["name"]}"'
-    said = condition_of(child, gateway.ACCEPTED).get("message", "")
+    said = condition_of(child, cluster_gateway.ACCEPTED).get("message", "")
     waiting = f"its pods run; waiting for its controller to accept {named}"
     return f"{waiting}: {said}" if said else waiting
 

@@ -10,7 +10,13 @@ from modelplane.api.fields.cluster.stack_components import ComponentName as Name
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
 from modelplane.compose.releases import Chart
-from modelplane.compose.serving_stack import ai_gateway, gateway, mutual_tls, nic_policy, traffic_policies
+from modelplane.compose.serving_stack import (
+    ai_gateway,
+    cluster_gateway,
+    cluster_mutual_tls,
+    nic_policy,
+    traffic_policies,
+)
 from modelplane.compose.serving_stack.cloud_components import CLOUD_COMPONENTS
 from modelplane.compose.serving_stack.component import GPU_TOLERATION, Component, Plan, Values
 from modelplane.compose.serving_stack.kserve_components import KSERVE_COMPONENTS
@@ -121,9 +127,9 @@ COMPONENTS = (
         lambda versions: versions.envoy_gateway,
         "envoy-gateway-system",
         _envoy_gateway,
-        confirmed_by=gateway.CLASS_KEY,
+        confirmed_by=cluster_gateway.CLASS_KEY,
         in_minimal=True,
-        found_by=gateway.KEY,
+        found_by=cluster_gateway.KEY,
     ),
     Component(
         Name.AI_GATEWAY_CRDS,
@@ -132,7 +138,7 @@ COMPONENTS = (
         lambda _versions: _AI_GATEWAY_VERSION,
         ai_gateway.NAMESPACE,
         after=(Name.ENVOY_GATEWAY,),
-        found_by=gateway.KEY,
+        found_by=cluster_gateway.KEY,
     ),
     Component(
         Name.AI_GATEWAY,
@@ -142,22 +148,22 @@ COMPONENTS = (
         ai_gateway.NAMESPACE,
         ai_gateway.values,
         after=(Name.AI_GATEWAY_CRDS,),
-        found_by=gateway.KEY,
+        found_by=cluster_gateway.KEY,
     ),
     Component(
         Name.GATEWAY,
         "The gateway of the cluster, with routes from all namespaces.",
-        objects=gateway.objects,
+        objects=cluster_gateway.objects,
         object_keys=(
-            gateway.CLASS_KEY,
-            gateway.KEY,
-            gateway.ANSWER_KEY,
+            cluster_gateway.CLASS_KEY,
+            cluster_gateway.KEY,
+            cluster_gateway.ANSWER_KEY,
             *traffic_policies.KEYS,
-            *mutual_tls.KEYS,
+            *cluster_mutual_tls.KEYS,
         ),
         after=(Name.ENVOY_GATEWAY,),
         in_minimal=True,
-        found_by=gateway.KEY,
+        found_by=cluster_gateway.KEY,
     ),
     Component(
         Name.LEADER_WORKER_SET,
@@ -221,7 +227,7 @@ COMPONENTS = (
 
 def needs() -> Iterator[tuple[str, str]]:
     """Yield the key of each child with that of a child that is deleted only after it."""
-    yield gateway.KEY, gateway.CLASS_KEY
+    yield cluster_gateway.KEY, cluster_gateway.CLASS_KEY
     yield nic_policy.KEY, str(Name.NETWORK_OPERATOR)
     for row in COMPONENTS:
         yield from ((key, str(needed)) for key in row.keys for needed in row.after)

@@ -9,9 +9,9 @@ from typing import Any
 from modelplane.compose.composition import Credential, Requirement, Unknown
 from modelplane.compose.guards import recorded
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.clusters.access import Access, Supplied
-from modelplane.controllers.clusters.connection import Connection
-from modelplane.controllers.clusters.health import LOST_S
+from modelplane.controllers.clusters.cluster_access import Access, Supplied
+from modelplane.controllers.clusters.cluster_connection import Connection
+from modelplane.controllers.clusters.copies_health import LOST_S
 from modelplane.controllers.clusters.watches import Changed
 from modelplane.kube import errors, kubeconfig_secret, timestamps
 from modelplane.kube.client import Client

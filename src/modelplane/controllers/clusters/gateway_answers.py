@@ -16,7 +16,7 @@ from modelplane.api.meta import Object, kind_name
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import is_true
-from modelplane.compose.serving_stack import gateway
+from modelplane.compose.serving_stack import cluster_gateway
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube.informer import Informer
@@ -70,9 +70,9 @@ class GatewayAnswers(Runnable):
 
     def _address(self, cluster: str) -> str:
         """Return the address of the gateway that the stack of a cluster has made; empty if it has none."""
-        found = self._find(gateway.requirement(cluster))
-        ours = () if isinstance(found, Unknown) else filter(gateway.is_ours, found)
-        return next(map(gateway.plain_address, ours), "")
+        found = self._find(cluster_gateway.requirement(cluster))
+        ours = () if isinstance(found, Unknown) else filter(cluster_gateway.is_ours, found)
+        return next(map(cluster_gateway.plain_address, ours), "")
 
     async def _ask(self, address: str) -> str:
         async with self._turn:
@@ -96,17 +96,22 @@ async def _ask(address: str) -> str:
         return f"no answer within {_TIMEOUT_S:.0f} s"
     except (OSError, ValueError, OverflowError) as error:
         return f"{error}" or type(error).__name__
-    if status == str(gateway.ANSWER_STATUS):
+    if status == str(cluster_gateway.ANSWER_STATUS):
         return ""
     answer = status or "nothing of HTTP"
-    return f"it answers {answer} to {gateway.ANSWER_PATH}, not {gateway.ANSWER_STATUS} as its route does"
+    return (
+        f"it answers {answer} to {cluster_gateway.ANSWER_PATH}, not {cluster_gateway.ANSWER_STATUS} "
+        "as its route does"
+    )
 
 
 async def _status(host: str, port: int, authority: str) -> str:
     """Return the status of the answer; empty if it is not one of HTTP."""
     reader, writer = await asyncio.open_connection(host, port, limit=_LONGEST_LINE)
     try:
-        request = f"GET {gateway.ANSWER_PATH} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n"
+        request = (
+            f"GET {cluster_gateway.ANSWER_PATH} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n"
+        )
         writer.write(request.encode("ascii"))
         await writer.drain()
         words = (await reader.readline()).decode("ascii", "replace").split()

@@ -1,7 +1,7 @@
 """Installers: kubeconfigs with which Helm installs charts, from the Secrets that InferenceClusters name."""
 
 from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference
-from modelplane.controllers.clusters.access import Access
+from modelplane.controllers.clusters.cluster_access import Access
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.kube import kubeconfig_secret
 from modelplane.kube.resources import Object

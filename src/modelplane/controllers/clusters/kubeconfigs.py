@@ -13,10 +13,10 @@ from modelplane.api.schema.decode import convert
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 from modelplane.compose.composition import Unknown
-from modelplane.controllers.clusters.access import Supplied
+from modelplane.controllers.clusters.cluster_access import Supplied
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.clusters.tokens.cloud_identities import Credential, Exchange, Identities, Token
 from modelplane.controllers.clusters.tokens.exchanges import EXCHANGES, FOR_ONE_CLUSTER
-from modelplane.controllers.clusters.tokens.identities import Credential, Exchange, Identities, Token
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube import kubeconfig_secret, resources
 from modelplane.kube.client import Client

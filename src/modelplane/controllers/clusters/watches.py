@@ -21,7 +21,7 @@ from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.composition import Requirement
 from modelplane.compose.workload_kinds import Place, WorkloadKind
 from modelplane.controllers.children.child_index import ChildIndex
-from modelplane.controllers.clusters.copy_access import CopyAccess
+from modelplane.controllers.clusters.copy_namespaces import CopyAccess
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client

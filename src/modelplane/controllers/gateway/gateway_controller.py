@@ -19,23 +19,23 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Blocked, Requirement
-from modelplane.controllers.clusters.connection import Connection
-from modelplane.controllers.gateway.certificates import Certificates
-from modelplane.controllers.gateway.gateway_keys import Keys
+from modelplane.controllers.clusters.cluster_connection import Connection
+from modelplane.controllers.gateway.fleet_routes import Compose, Routes
+from modelplane.controllers.gateway.gateway_key_secret import Keys
+from modelplane.controllers.gateway.listener_certificates import Certificates
 from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
-from modelplane.controllers.gateway.routes import Compose, Routes
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
 from modelplane.gateway import tokens
 from modelplane.gateway.credentials import usable
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.endpoint_share import EndpointShare
+from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_routes import endpoint_counts, possible_files
 from modelplane.gateway.envoy.file_names import TLS
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.envoy.routes import endpoint_counts, possible_files
 from modelplane.gateway.gateway_api.http_routes import attached, unsupported, workload_routes
 from modelplane.gateway.mutual_tls import Identity
-from modelplane.gateway.table import Front, Listener, Table
+from modelplane.gateway.route_table import Front, Listener, Table
 from modelplane.gateway.tokens import GatewayKeys
 from modelplane.kube import errors, resources
 from modelplane.kube.informer import Informer, key_of

@@ -23,24 +23,24 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.election.guarded import guarded
 from modelplane.controllers.fleet_resources import resource_of_kind
-from modelplane.controllers.gateway.admission import Admission
-from modelplane.controllers.gateway.budgets import Budgets
-from modelplane.controllers.gateway.certificates import Certificates
+from modelplane.controllers.gateway.budget_enforcement import Budgets
+from modelplane.controllers.gateway.closed_tiers import Tiers
+from modelplane.controllers.gateway.fleet_routes import Composed
 from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
-from modelplane.controllers.gateway.gateway_keys import NamedKeys
+from modelplane.controllers.gateway.gateway_key_secret import NamedKeys
+from modelplane.controllers.gateway.key_admission import Admission
+from modelplane.controllers.gateway.listener_certificates import Certificates
 from modelplane.controllers.gateway.model_list import ModelList
 from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
-from modelplane.controllers.gateway.routes import Composed
-from modelplane.controllers.gateway.tiers import Tiers
 from modelplane.controllers.interests import OwnerKey
-from modelplane.controllers.metrics.observed import State
-from modelplane.controllers.named import NamedObjects
+from modelplane.controllers.metrics.state_samples import State
+from modelplane.controllers.named_objects import NamedObjects
 from modelplane.controllers.process.open_files import allow_many
 from modelplane.controllers.runnable import Runnable, run_all
-from modelplane.gateway import state, tokens
+from modelplane.gateway import configuration_state, tokens
+from modelplane.gateway.configuration_state import GatewayState
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.state import GatewayState
-from modelplane.gateway.table import Front
+from modelplane.gateway.route_table import Front
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer, key_of
@@ -240,7 +240,7 @@ class _Reporter(Runnable):
             if current == self._written:
                 continue
             try:
-                await self._client.apply(state.manifest(current, SYSTEM_NAMESPACE))
+                await self._client.apply(configuration_state.manifest(current, SYSTEM_NAMESPACE))
             except errors.KubernetesError as error:
                 _log.warning("cannot write the state of the gateway; trying again: %s", error)
                 asyncio.get_running_loop().call_later(_RETRY_S, self.touch)

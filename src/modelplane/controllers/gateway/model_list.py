@@ -9,7 +9,7 @@ from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, Mod
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked
 from modelplane.gateway.module_files.models import ModelTable, model_table
-from modelplane.gateway.table import Front
+from modelplane.gateway.route_table import Front
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 

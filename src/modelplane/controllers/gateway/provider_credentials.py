@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.model_endpoint import secret_requirement
 from modelplane.gateway.credentials import header_of, references
-from modelplane.gateway.envoy.filters.module import CREDENTIALS
+from modelplane.gateway.envoy.filters.module_filters import CREDENTIALS
 from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
-from modelplane.gateway.table import Route
+from modelplane.gateway.route_table import Route
 from modelplane.kube.informer import Key, key_of
 from modelplane.kube.resources import Object
 

@@ -15,16 +15,16 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.clouds.cluster_origin import KubeconfigSecret
 from modelplane.api.rejected import Rejected
-from modelplane.controllers.helm import report, storage
+from modelplane.controllers.helm import helm_storage, report
 from modelplane.controllers.helm.command import arguments
 from modelplane.controllers.helm.failures import Failures
+from modelplane.controllers.helm.helm_storage import Details, History
 from modelplane.controllers.helm.host import OWN_INSTALLER, Host
 from modelplane.controllers.helm.instruction import USUAL_WAIT_S, Instruction, ReleaseId
 from modelplane.controllers.helm.process import HelmFailed
+from modelplane.controllers.helm.release_values import merged, without_secrets
 from modelplane.controllers.helm.report import Unsynced
 from modelplane.controllers.helm.steps import Action, Step, next_step
-from modelplane.controllers.helm.storage import Details, History
-from modelplane.controllers.helm.values import merged, without_secrets
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import SECRETS, Object
@@ -261,8 +261,8 @@ class ClusterReleases:
 
     async def _read(self, client: Client) -> None:
         """Read Helm's storage: the metadata of all revisions, and the last revision of each known release."""
-        listed = await client.list(SECRETS, labels=storage.SELECTOR, fields=_TYPE, metadata_only=True)
-        stored = storage.histories(listed.items)
+        listed = await client.list(SECRETS, labels=helm_storage.SELECTOR, fields=_TYPE, metadata_only=True)
+        stored = helm_storage.histories(listed.items)
         details = {}
         for history in stored.values():
             if not any(history.id in recorded for recorded in self._recorded.values()):
@@ -271,7 +271,7 @@ class ClusterReleases:
             known = self._details.get(stamp)
             if known is None:
                 secret = await client.get(SECRETS, history.last.secret, history.id.namespace)
-                known = storage.details_of(secret or {})
+                known = helm_storage.details_of(secret or {})
             details[stamp] = known
         self._stored, self._details = stored, details
 

@@ -13,7 +13,7 @@ from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.workload_kinds import RELEASE
-from modelplane.controllers.helm.storage import Details, History
+from modelplane.controllers.helm.helm_storage import Details, History
 from modelplane.kube.resources import Object
 
 UNREADABLE = "Unreadable"

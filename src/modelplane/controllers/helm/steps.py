@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from modelplane.controllers.helm.storage import DEPLOYED, FAILED, UNINSTALLED, UNINSTALLING, History
+from modelplane.controllers.helm.helm_storage import DEPLOYED, FAILED, UNINSTALLED, UNINSTALLING, History
 
 
 class Action(StrEnum):

@@ -16,7 +16,7 @@ from modelplane.api.conditions.reason_meanings import ALARMING
 from modelplane.api.conditions.reasons import ModelReplicaReason
 from modelplane.api.meta import Object
 from modelplane.api.names import composed_name
-from modelplane.compose import status
+from modelplane.compose import owner_status as status
 from modelplane.compose.child_marks import mark
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement
 from modelplane.compose.conditions import READY, Condition

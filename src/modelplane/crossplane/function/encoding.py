@@ -4,7 +4,7 @@ from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from modelplane.compose.status import LONGEST_MESSAGE
+from modelplane.compose.owner_status import LONGEST_MESSAGE
 from modelplane.crossplane.function.answer import Answer
 from modelplane.crossplane.function.requirements import selectors
 

@@ -26,7 +26,7 @@ from modelplane.compose.composition import Blocked, Composition, Desired, Reques
 from modelplane.compose.gateway import fleet_gateway, gateway_keys
 from modelplane.compose.gateway.inference_gateway import INSTALLER_KEY
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
-from modelplane.crossplane.function import gateway, pace, reach
+from modelplane.crossplane.function import fleet_gateway_requests, pace, reach
 from modelplane.crossplane.function.answer import Answer, decided, kept
 from modelplane.crossplane.function.companions import companions
 from modelplane.crossplane.function.encoding import desired_before, encode, fatal
@@ -36,7 +36,7 @@ from modelplane.crossplane.function.requirements import own as own_requirements
 from modelplane.crossplane.function.reservations import Reservations
 from modelplane.crossplane.function.structs import Decoder, kind_in
 from modelplane.install import crossplane_gateway
-from modelplane.install.options import Options
+from modelplane.install.installation_options import Options
 from modelplane.telemetry import log_lines, metrics, traces
 from modelplane.telemetry.metric_definitions import Result
 
@@ -151,8 +151,10 @@ class Runner:
             now=self._now(),
             watching_since=self._watching_since,
         )
-        about = (*gateway.requirements(decoded, composed), gateway_keys.REQUIREMENT)
-        asked = gateway.with_gateway(asked, given.required(about, observation), self._gateway_pods)
+        about = (*fleet_gateway_requests.requirements(decoded, composed), gateway_keys.REQUIREMENT)
+        asked = fleet_gateway_requests.with_gateway(
+            asked, given.required(about, observation), self._gateway_pods
+        )
         composition = self._decided(composer, asked)
         if isinstance(composition, Blocked):
             return composition

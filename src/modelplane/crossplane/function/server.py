@@ -18,7 +18,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
-from modelplane.install.options import Options
+from modelplane.install.installation_options import Options
 
 _log = logging.getLogger(__name__)
 

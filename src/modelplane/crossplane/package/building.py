@@ -9,13 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from modelplane.crossplane.package.addresses import Registry, Version
-from modelplane.crossplane.package.contents import Contents
 from modelplane.crossplane.package.documents import stream
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images import archive
+from modelplane.crossplane.package.images import image_archive
 from modelplane.crossplane.package.images.blobs import Blobs
-from modelplane.crossplane.package.images.entries import File
+from modelplane.crossplane.package.images.image_entries import File
 from modelplane.crossplane.package.images.oci import (
     TITLE,
     VERSION,
@@ -29,6 +27,8 @@ from modelplane.crossplane.package.images.oci import (
 )
 from modelplane.crossplane.package.images.reading import stored_image
 from modelplane.crossplane.package.metadata import PackageKind
+from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package.package_contents import Contents
 from modelplane.crossplane.package.python.runtime import COMMAND, PORT, from_this_python
 
 PACKAGE_FILE = "package.yaml"
@@ -66,7 +66,7 @@ def build(
         below = runtime(blobs) if contents.kind is PackageKind.FUNCTION else _NO_RUNTIME
         package = blobs.add_entries([File(PACKAGE_FILE, stream(contents.documents).encode())])
         image = _with_package(below, package, contents.name, version)
-        digest = archive.write(path, image, blobs, address, version.tag)
+        digest = image_archive.write(path, image, blobs, address, version.tag)
     return Built(contents.name, address, digest, path, path.stat().st_size)
 
 

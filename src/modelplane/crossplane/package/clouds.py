@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.table import RECIPES
-from modelplane.crossplane.package.addresses import Version
 from modelplane.crossplane.package.metadata import Dependency, PackageKind
+from modelplane.crossplane.package.package_addresses import Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,21 +7,21 @@ their versions and the provider's options are visible and can be changed.
 import textwrap
 
 from modelplane import __version__
-from modelplane.crossplane.package.addresses import (
+from modelplane.crossplane.package.documents import Document, to_yaml
+from modelplane.crossplane.package.metadata import PackageKind
+from modelplane.crossplane.package.package_addresses import (
     CONFIGURATION,
     FUNCTION,
     Registry,
     Version,
     installed_name,
 )
-from modelplane.crossplane.package.contents import (
+from modelplane.crossplane.package.package_contents import (
     HELM_VERSION,
     PROVIDER_HELM,
     PROVIDER_KUBERNETES,
     PROVIDER_VERSION,
 )
-from modelplane.crossplane.package.documents import Document, to_yaml
-from modelplane.crossplane.package.metadata import PackageKind
 
 _RUNTIME_CONFIG = "modelplane-provider-kubernetes"
 _PROVIDER_OPTIONS = ("--enable-watches", "--sanitize-secrets")

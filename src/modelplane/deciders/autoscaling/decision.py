@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from modelplane.api.listing import number_of
-from modelplane.deciders.autoscaling.demand import Demand, demand, told
+from modelplane.deciders.autoscaling.autoscaler_settings import Settings
 from modelplane.deciders.autoscaling.evidence import Evidence, Sample
-from modelplane.deciders.autoscaling.settings import Settings
+from modelplane.deciders.autoscaling.replica_demand import Demand, demand, told
 
 LOWER_EVERY_S = 15.0
 """Seconds between two steps down; one step is a tenth of the replicas, at least one."""

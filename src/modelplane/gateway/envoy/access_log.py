@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
-from modelplane.gateway.table import Backend, Listener
+from modelplane.gateway.route_table import Backend, Listener
 
 STANDARD_OUTPUT = "/dev/stdout"
 """The ``usage_log`` of an Envoy whose output is collected."""

@@ -6,10 +6,10 @@ from typing import Any
 
 from modelplane.api.fields.requests.rate_limit_service import RateLimitService
 from modelplane.gateway.envoy import rewrite
-from modelplane.gateway.envoy.certificates import mutual_tls
-from modelplane.gateway.envoy.filters import endpoint_pickers, rate_limits, tokens
+from modelplane.gateway.envoy.certificates import upstream_tls
+from modelplane.gateway.envoy.filters import endpoint_pickers, rate_limit_filter, token_filters
 from modelplane.gateway.envoy.type_urls import ENVOY
-from modelplane.gateway.table import Backend, EndpointPicker, Listener
+from modelplane.gateway.route_table import Backend, EndpointPicker, Listener
 
 CA_BUNDLE = "ca.pem"
 """File, in Envoy's working directory, of the certificate authorities for external providers."""
@@ -85,7 +85,8 @@ def cluster(name: str, backend: Backend, *, has_identity: bool = False) -> dict[
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
         "connect_timeout": _CONNECT_TIMEOUT,
         "metadata": {
-            "filter_metadata": rewrite.of_backend(backend)["filter_metadata"] | tokens.of_backend(backend)
+            "filter_metadata": rewrite.of_backend(backend)["filter_metadata"]
+            | token_filters.of_backend(backend)
         },
         "typed_extension_protocol_options": {
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": _protocol(backend)
@@ -104,7 +105,7 @@ def cluster(name: str, backend: Backend, *, has_identity: bool = False) -> dict[
 
 def rate_limit_service(service: RateLimitService) -> dict[str, Any]:
     """Return the ``Cluster`` of a rate limit service."""
-    own = _grpc_server(rate_limits.CLUSTER, ((service.host, service.port),), rate_limits.TIMEOUT)
+    own = _grpc_server(rate_limit_filter.CLUSTER, ((service.host, service.port),), rate_limit_filter.TIMEOUT)
     return {**own, **({"transport_socket": _tls(service.host, ("h2",))} if service.tls else {})}
 
 
@@ -158,7 +159,7 @@ def _assignment(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]
 
 def _transport_socket(backend: Backend) -> dict[str, Any]:
     if backend.server_name:
-        return {"transport_socket": mutual_tls.transport_socket(backend.server_name)}
+        return {"transport_socket": upstream_tls.transport_socket(backend.server_name)}
     return {"transport_socket": _tls(backend.hosts[0][0])} if backend.tls else {}
 
 

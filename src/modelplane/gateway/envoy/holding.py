@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from modelplane.gateway.envoy import rewrite
-from modelplane.gateway.table import Backend, Listener, Route
+from modelplane.gateway.route_table import Backend, Listener, Route
 
 _STATE = "modelplane.held"
 """Filter state that the module sets on a request that it holds."""

@@ -6,12 +6,18 @@ It names the file of its routes, and so does not change when they do.
 from typing import Any
 
 from modelplane.gateway.envoy import access_log, replies, rewrite
-from modelplane.gateway.envoy.certificates import tls
+from modelplane.gateway.envoy.certificates import listener_tls
 from modelplane.gateway.envoy.clusters import BUFFER_BYTES
-from modelplane.gateway.envoy.filters import endpoint_pickers, module, rate_limits, tokens, upstream_addresses
-from modelplane.gateway.envoy.routes import routes_file, routes_name
+from modelplane.gateway.envoy.envoy_routes import routes_file, routes_name
+from modelplane.gateway.envoy.filters import (
+    endpoint_pickers,
+    module_filters,
+    rate_limit_filter,
+    token_filters,
+    upstream_addresses,
+)
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
-from modelplane.gateway.table import Listener
+from modelplane.gateway.route_table import Listener
 
 MOST_STREAMS = 4
 """Maximum of concurrent requests on a connection of HTTP/2; each may need a connection to a backend."""
@@ -47,7 +53,7 @@ def resource(listener: Listener, *, with_module: bool) -> dict[str, Any]:
         # If enabled, a second Envoy could take a share of this port's requests unnoticed.
         "enable_reuse_port": False,
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
-        "filter_chains": [tls.secured(http, listener.tls)],
+        "filter_chains": [listener_tls.secured(http, listener.tls)],
     }
 
 
@@ -92,7 +98,7 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
 
 def _before_router(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
     if with_module and listener.front:
-        return [module.front(listener), *rate_limits.filters(listener)]
+        return [module_filters.front(listener), *rate_limit_filter.filters(listener)]
     internal = rewrite.internal_headers(of_clients=listener.front is not None)
     before = [internal, *endpoint_pickers.filters(listener)]
     return before if with_module else [*before, rewrite.saved_path()]
@@ -107,9 +113,9 @@ def _router(listener: Listener, *, with_module: bool) -> dict[str, Any]:
             # The module counts answers for a twentieth of what these statistics take.
             "dynamic_stats": listener.front is not None and not with_module,
             "upstream_http_filters": [
-                *tokens.below_router(listener),
+                *token_filters.below_router(listener),
                 *upstream_addresses.below_router(listener),
-                *([module.backend(listener)] if with_module else rewrite.below_router()),
+                *([module_filters.backend(listener)] if with_module else rewrite.below_router()),
                 {
                     "name": "envoy.filters.http.upstream_codec",
                     "typed_config": {"@type": f"{HTTP_FILTERS}upstream_codec.v3.UpstreamCodec"},

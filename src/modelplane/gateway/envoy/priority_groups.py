@@ -10,7 +10,7 @@ from typing import Any
 
 from modelplane.gateway.envoy.clusters import cluster_name
 from modelplane.gateway.envoy.type_urls import ENVOY
-from modelplane.gateway.table import Backend, Listener
+from modelplane.gateway.route_table import Backend, Listener
 from modelplane.gateway.tiers import Shares
 
 ASKED = "modelplane-debug"

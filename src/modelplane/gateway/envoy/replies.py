@@ -8,11 +8,11 @@ import json
 from typing import Any
 
 from modelplane.gateway.envoy import retries
-from modelplane.gateway.envoy.filters import rate_limits
-from modelplane.gateway.envoy.filters.module import ERRORS
+from modelplane.gateway.envoy.filters import rate_limit_filter
+from modelplane.gateway.envoy.filters.module_filters import ERRORS
 from modelplane.gateway.envoy.filters.upstream_addresses import DENIED, DENIED_TO_OTHERS
 from modelplane.gateway.envoy.type_urls import ENVOY
-from modelplane.gateway.table import Listener
+from modelplane.gateway.route_table import Listener
 
 NOT_FOUND = (
     "no route leads to this path: paths begin with /NAMESPACE/SERVICE/: "
@@ -71,7 +71,7 @@ def own_errors(listener: Listener) -> dict[str, Any]:
         "mappers": [
             _overloaded(),
             _destination_refused(),
-            *([] if rate_limits.service_of(listener) is None else [_not_counted()]),
+            *([] if rate_limit_filter.service_of(listener) is None else [_not_counted()]),
             *([] if listener.front else [_broken_again()]),
             _mapper({"and_filter": {"filters": [own, failed]}}, "server_error"),
             _mapper(own, "invalid_request_error"),
@@ -125,7 +125,7 @@ def _not_counted() -> dict[str, Any]:
         "again later"
     )
     return {
-        "filter": _details(f"== '{rate_limits.FAILED}'"),
+        "filter": _details(f"== '{rate_limit_filter.FAILED}'"),
         "headers_to_add": _headers({"retry-after": str(_RETRY_AFTER_S)}),
         "body_format_override": {"json_format": _error(message, "server_error", "rate_limit_unavailable")},
     }

@@ -8,8 +8,8 @@ the fleet's gateway sends to another replica) from one that broke off a later on
 from typing import Any
 
 from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.gateway.route_table import Backend, Listener, Route
 from modelplane.gateway.services import ip_version
-from modelplane.gateway.table import Backend, Listener, Route
 
 ATTEMPT = "modelplane-attempt"
 """Header by which the gateway of a cluster knows how often the fleet's gateway has sent a request."""

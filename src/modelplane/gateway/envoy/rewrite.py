@@ -12,7 +12,7 @@ from typing import Any
 
 from modelplane.gateway.envoy import access_log, loops
 from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
-from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.route_table import Backend, Route
 
 KEY = "modelplane.rewrite"
 """Name of the rewriting filter, and of the metadata that it reads."""

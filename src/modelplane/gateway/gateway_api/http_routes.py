@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
 from modelplane.gateway.gateway_api import inference_pools
-from modelplane.gateway.table import Backend, EndpointPicker, Route, Token
+from modelplane.gateway.route_table import Backend, EndpointPicker, Route, Token
 from modelplane.gateway.tokens import HEADERS
 
 SERVICE_NAME = "kubernetes.io/service-name"

@@ -20,8 +20,8 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.names import backend_name, child_name, front_name
 from modelplane.gateway import tokens
 from modelplane.gateway.gateway_api.endpoint_backends import FRONT_PORT, GATEWAY, Manifest
+from modelplane.gateway.route_table import Token
 from modelplane.gateway.services import Selected, ip_version, rewriting
-from modelplane.gateway.table import Token
 from modelplane.gateway.tokens import GatewayKeys
 from modelplane.gateway.weights import limited
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from modelplane.api import money
 from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.gateway.usage.ledger import UNKNOWN, Row, Tokens, row_of
-from modelplane.gateway.usage.usage import UsageRecord
+from modelplane.gateway.usage.usage_sums import UsageRecord
 
 _OF_A_MILLION = 10**6
 _DECIMALS = money.DECIMALS + 6

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from modelplane.gateway.usage.usage import UsageRecord
+from modelplane.gateway.usage.usage_sums import UsageRecord
 
 MOST_BYTES = 660 << 10
 """Maximum of a period as text. An object of it has less than 900 KiB, even if nothing can be compressed."""

@@ -11,10 +11,10 @@ from modelplane.api import labels
 from modelplane.api.fields.pods.containers import Container, InitContainer, Volume
 from modelplane.api.fields.pods.handlers import Probe
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE
-from modelplane.compose.replica.backends.endpoint_picker import READABLE
+from modelplane.compose.replica.backends.picker_workload import READABLE
 from modelplane.compose.serving_stack import nic_policy
-from modelplane.compose.serving_stack.gateway import ANSWER_STATUS, ANSWERED
-from modelplane.compose.serving_stack.mutual_tls import LISTENER, SECRET
+from modelplane.compose.serving_stack.cluster_gateway import ANSWER_STATUS, ANSWERED
+from modelplane.compose.serving_stack.cluster_mutual_tls import LISTENER, SECRET
 from modelplane.compose.workload_kinds import (
     INFERENCE_POOL,
     LEADER_WORKER_SET,

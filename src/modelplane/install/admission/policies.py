@@ -16,8 +16,8 @@ from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.cluster.cluster_kubeconfig import SUBJECT
 from modelplane.compose.cluster.cluster_namespace import MADE, OURS
 from modelplane.compose.serving_stack import nic_policy
-from modelplane.compose.serving_stack.gateway import ANSWER, CONTROLLER
-from modelplane.compose.serving_stack.mutual_tls import POLICY
+from modelplane.compose.serving_stack.cluster_gateway import ANSWER, CONTROLLER
+from modelplane.compose.serving_stack.cluster_mutual_tls import POLICY
 from modelplane.compose.serving_stack.table import CRITICAL_PODS
 from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS
 from modelplane.compose.workload_kinds import NIC_CLUSTER_POLICY, Place
@@ -25,7 +25,7 @@ from modelplane.install.admission.admission_fields import CARDS, GATEWAYS, ROOTS
 from modelplane.install.admission.admission_forms import ANY, Form, Validation, fields, literal
 from modelplane.install.admission.admission_keys import KEY_VARIABLES, KEYS, PARAMETER, PARAMETER_KIND
 from modelplane.install.admission.admission_pods import PODS, TEMPLATES
-from modelplane.install.identity import MANAGED_BY, MANAGER, PART_OF
+from modelplane.install.installation_names import MANAGED_BY, MANAGER, PART_OF
 from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube.resources import Object
 

@@ -5,7 +5,7 @@ identity reads no others.
 """
 
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
-from modelplane.install.identity import CONTROLLER, GATEWAY, labels
+from modelplane.install.installation_names import CONTROLLER, GATEWAY, labels
 from modelplane.install.permissions.roles import Role, Rule, account
 from modelplane.kube.resources import Object
 

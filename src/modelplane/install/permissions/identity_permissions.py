@@ -14,9 +14,9 @@ from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.clouds.table import READ_ACCOUNTS
 from modelplane.compose.cluster.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
-from modelplane.compose.replica.backends.endpoint_picker import EXTENSIONS
+from modelplane.compose.replica.backends.picker_workload import EXTENSIONS
 from modelplane.compose.workload_kinds import Place
-from modelplane.install.identity import CONTROLLER, labels
+from modelplane.install.installation_names import CONTROLLER, labels
 from modelplane.install.permissions import capacity_permissions, gateway_permissions, people_permissions
 from modelplane.install.permissions.roles import RBAC, Role, Rule, account
 from modelplane.kube.resources import Object

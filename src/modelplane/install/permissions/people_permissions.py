@@ -4,7 +4,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP
 from modelplane.api.model_key import ModelKey
 from modelplane.compose.kinds import COMPOSED
-from modelplane.install.identity import labels
+from modelplane.install.installation_names import labels
 from modelplane.install.permissions.roles import RBAC, Role, Rule
 from modelplane.kube.resources import Object
 

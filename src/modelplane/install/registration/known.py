@@ -15,7 +15,7 @@ from modelplane.catalogue.entries import Card, Catalogue, Machine
 from modelplane.catalogue.inference_classes import inference_class
 from modelplane.cel import AttributeValue, QuantityError
 from modelplane.cel.value_types import quantity
-from modelplane.install.registration.devices import Kind, Signature, shared, slug
+from modelplane.install.registration.node_devices import Kind, Signature, shared, slug
 from modelplane.install.registration.observed import Node, Published, attribute
 
 _NVIDIA: Final = "nvidia.com"

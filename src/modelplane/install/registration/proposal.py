@@ -13,8 +13,8 @@ from modelplane.api.listing import alternatives
 from modelplane.api.meta import SYSTEM_NAMESPACE, ObjectMeta
 from modelplane.api.schema.decode import encode
 from modelplane.catalogue.entries import Catalogue
-from modelplane.install import inference_cluster
-from modelplane.install.registration.hardware import Hardware, hardware
+from modelplane.install import cluster_requirements
+from modelplane.install.registration.gpu_hardware import Hardware, hardware
 from modelplane.install.registration.observed import Observed
 from modelplane.install.registration.stack import Stack, stack
 from modelplane.kube.resources import Object
@@ -82,7 +82,7 @@ class Proposal:
 
     def identity(self, *, installer: bool) -> list[Object]:
         """Return the accounts of the fleet on the cluster, their permissions and limits."""
-        return inference_cluster.manifests(installer=installer)
+        return cluster_requirements.manifests(installer=installer)
 
     def node_labels(self) -> list[Object]:
         """Return the labels that put nodes into their pools, as Nodes."""

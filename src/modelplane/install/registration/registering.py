@@ -19,7 +19,7 @@ from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers import fleet_resources
 from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
-from modelplane.install.registration.credentials import (
+from modelplane.install.registration.account_kubeconfigs import (
     KEY,
     Address,
     is_accepted,

@@ -10,10 +10,10 @@ from modelplane.api.listing import number_of
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose.cluster import cluster_stack
 from modelplane.compose.cluster.cluster_namespace import MADE
-from modelplane.compose.serving_stack import gateway
+from modelplane.compose.serving_stack import cluster_gateway
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import ROWS, capabilities
-from modelplane.install.registration.devices import is_accelerator
+from modelplane.install.registration.node_devices import is_accelerator
 from modelplane.install.registration.observed import Gateway, Listener, Observed
 
 _GATEWAY: Final = f'Gateway "{GATEWAY_NAME}" in namespace "{SYSTEM_NAMESPACE}"'
@@ -114,7 +114,7 @@ def _components(
     there = {name for name, definition in _FOUND_BY.items() if definition in observed.definitions}
     if not needs_driver:
         there |= set(_DEVICES)
-    if gateway.CONTROLLER in observed.gateway_controllers:
+    if cluster_gateway.CONTROLLER in observed.gateway_controllers:
         there |= set(_ENVOY)
     for row in COMPONENTS:
         if row.name in there and row.name in _of(profile):
@@ -153,7 +153,7 @@ def _found(observed: Observed, present: Mapping[str, bool], *, has_devices: bool
     if has_devices:
         yield "devices of a DRA driver"
     yield from (name for key, name in capabilities().items() if present[key])
-    if gateway.CONTROLLER in observed.gateway_controllers:
+    if cluster_gateway.CONTROLLER in observed.gateway_controllers:
         yield "the controller of Envoy Gateway"
     yield from (str(name) for name, definition in _FOUND_BY.items() if definition in observed.definitions)
 

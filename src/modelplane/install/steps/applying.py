@@ -14,9 +14,9 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.fleet_resources import resource_of, resource_of_kind
-from modelplane.install.identity import VERSION
+from modelplane.install.installation_names import VERSION
+from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.install.options import Options
 from modelplane.install.steps import availability, refusals
 from modelplane.install.steps.found import Found, identity, look
 from modelplane.install.steps.outcomes import OUTCOMES, apply

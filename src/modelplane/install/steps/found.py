@@ -6,9 +6,16 @@ from functools import cache
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.install.definitions import definitions
-from modelplane.install.identity import CONTROLLER, INSTALLATION, MANAGED_BY, MANAGER, PART_OF, VERSION
+from modelplane.install.installation_names import (
+    CONTROLLER,
+    INSTALLATION,
+    MANAGED_BY,
+    MANAGER,
+    PART_OF,
+    VERSION,
+)
+from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.install.options import Options
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Key, key_of

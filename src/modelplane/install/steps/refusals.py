@@ -10,7 +10,7 @@ from modelplane.api.listing import listing
 from modelplane.cel.value_types.semver import SemverError, parse
 from modelplane.compose.definition_owner import owned_by_other
 from modelplane.install.definitions import definitions
-from modelplane.install.identity import MANAGER
+from modelplane.install.installation_names import MANAGER
 from modelplane.install.steps.found import Found
 from modelplane.kube.resources import Object
 

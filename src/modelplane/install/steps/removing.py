@@ -17,7 +17,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.controllers.election.leader import LEASE
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.install.crossplane_gateway import PUBLISHER
-from modelplane.install.identity import CONTROLLER, INSTALLATION, PART_OF
+from modelplane.install.installation_names import CONTROLLER, INSTALLATION, PART_OF
 from modelplane.install.steps import refusals
 from modelplane.install.steps.found import PARTS, Found, look, metadata_of
 from modelplane.install.steps.refusals import Refused

@@ -10,8 +10,8 @@ from typing import Any
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices.device import DiscoveredDevice
-from modelplane.kubelet.refusals import Refusal
+from modelplane.kubelet.devices.local_device import DiscoveredDevice
+from modelplane.kubelet.pod_refusals import Refusal
 
 REASON = "ClaimNotReady"
 

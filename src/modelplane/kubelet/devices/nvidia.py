@@ -6,7 +6,7 @@ The names of attributes and the spelling of their values are that driver's (k8s-
 
 from typing import Any
 
-from modelplane.kubelet.devices.device import NVIDIA_DRIVER, Attribute, DiscoveredDevice, mebibytes
+from modelplane.kubelet.devices.local_device import NVIDIA_DRIVER, Attribute, DiscoveredDevice, mebibytes
 
 _ARCHITECTURES = {
     2: "Kepler",

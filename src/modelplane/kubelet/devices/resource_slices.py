@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices.device import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
+from modelplane.kubelet.devices.local_device import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
 
 _DRIVERS = (CPU_DRIVER, NVIDIA_DRIVER)
 

@@ -17,7 +17,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet import refusals
+from modelplane.kubelet import pod_refusals
 from modelplane.kubelet.pods import narrowing
 
 _KINDS = {
@@ -86,7 +86,7 @@ async def _workload(client: Client, pod: Mapping[str, Any]) -> Object | None:
 def _content(spec: Mapping[str, Any], name: str) -> object:
     """Return what one container of a pod runs, and with what."""
     container = next(each for each in narrowing.containers({"spec": spec}) if each["name"] == name)
-    mounts = list(refusals.volume_mounts(container))
+    mounts = list(pod_refusals.volume_mounts(container))
     named = {mount["name"] for mount in mounts}
     return (
         [container.get(field) for field in _FIELDS],

@@ -17,12 +17,12 @@ from typing import Any
 
 from modelplane.compose.cache.hydration_program import PROGRAM, SOURCES_PROGRAM
 from modelplane.kube.client import Client
-from modelplane.kubelet import refusals
+from modelplane.kubelet import pod_refusals
 from modelplane.kubelet.engines import allowed, composed
 from modelplane.kubelet.engines.allow_list import AllowList, Place
 from modelplane.kubelet.engines.composed import Composed
-from modelplane.kubelet.refusals import Refusal
-from modelplane.kubelet.runtime.environment import expand
+from modelplane.kubelet.pod_refusals import Refusal
+from modelplane.kubelet.runtime.container_environment import expand
 
 _WILDCARDS = {"", "0.0.0.0", "::"}  # noqa: S104 - recognised so that it is not bound
 _PYTHON = re.compile(r"python[0-9.]*")
@@ -293,12 +293,12 @@ def _check_allowed(
     environment: Mapping[str, str],
     address: str,
 ) -> None:
-    mounts = map(refusals.mount_path, refusals.volume_mounts(container))
+    mounts = map(pod_refusals.mount_path, pod_refusals.volume_mounts(container))
     written = (*container.get("command", ()), *container.get("args", ()))
     place = Place(address, tuple(mounts))
     if problem := launcher.allowed.problem(arguments, environment, written, place):
         raise CannotLaunch(
-            refusals.REASON,
+            pod_refusals.REASON,
             f"cannot run {launcher.engine} as a process of this machine: {problem}, {_START_RUNTIME}, or "
             f"{_ALLOWED}",
         )

@@ -5,7 +5,7 @@ from modelplane.kubelet.pods import pod_status
 from modelplane.kubelet.pods.reporting import ContainerReport
 from modelplane.kubelet.pods.views import Role, Running, Terminated, Waiting
 from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit
-from modelplane.kubelet.runtime.choice import Runtimes
+from modelplane.kubelet.runtime.runtime_choice import Runtimes
 
 
 class ContainerStatus:

@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any
 
 from modelplane.kube import timestamps
-from modelplane.kubelet.events import Reason
 from modelplane.kubelet.logs.log_files import Selection
 from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pod_events import Reason
+from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods import ordering, restarts
 from modelplane.kubelet.pods.container_status import ContainerStatus
 from modelplane.kubelet.pods.prober import Prober
@@ -22,12 +23,11 @@ from modelplane.kubelet.pods.reporting import ContainerReport
 from modelplane.kubelet.pods.termination import Termination, countdown, grace_s
 from modelplane.kubelet.pods.views import BACK_OFF, ContainerView, Role, Running, Waiting
 from modelplane.kubelet.records import Attempt, Exit, PodRecord
-from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime import launch
-from modelplane.kubelet.runtime.choice import Runtimes
 from modelplane.kubelet.runtime.containers.cli import ContainerRuntimeError
-from modelplane.kubelet.runtime.containers.images import PULLING
+from modelplane.kubelet.runtime.containers.image_pulls import PULLING
 from modelplane.kubelet.runtime.containers.pod_network import PodNetwork
+from modelplane.kubelet.runtime.runtime_choice import Runtimes
 
 FIRST_RETRY_S = 0.5
 LAST_RETRY_S = 10.0

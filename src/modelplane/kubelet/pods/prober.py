@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 from modelplane.kube import timestamps
-from modelplane.kubelet.events import Reason
+from modelplane.kubelet.pod_events import Reason
 from modelplane.kubelet.pods import probes
 from modelplane.kubelet.pods.http_check import Answer
 from modelplane.kubelet.pods.reporting import ContainerReport
 from modelplane.kubelet.pods.termination import Termination, countdown, grace_s
 from modelplane.kubelet.records import Attempt
-from modelplane.kubelet.runtime.choice import Runtimes
+from modelplane.kubelet.runtime.runtime_choice import Runtimes
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.events import Reason, Recorder
+from modelplane.kubelet.pod_events import Reason, Recorder
 from modelplane.kubelet.pods import narrowing, pod_status
 from modelplane.kubelet.pods.views import ContainerView, PodView, Role
 

@@ -14,7 +14,7 @@ from modelplane.kube import timestamps
 from modelplane.kubelet.pods.reporting import ContainerReport, Report
 from modelplane.kubelet.pods.views import PodView
 from modelplane.kubelet.records import Attempt
-from modelplane.kubelet.runtime.choice import Runtimes
+from modelplane.kubelet.runtime.runtime_choice import Runtimes
 
 _LEAST_GRACE_S = 2.0
 _GONE_GRACE_S = 5.0

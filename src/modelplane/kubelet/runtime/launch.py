@@ -17,16 +17,16 @@ from typing import Any
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet import node, refusals
-from modelplane.kubelet.devices import claims, discovery
+from modelplane.kubelet import node, pod_refusals
+from modelplane.kubelet.devices import claims, device_discovery
 from modelplane.kubelet.engines import launchers
-from modelplane.kubelet.engines.llama_cpp import server, weights
-from modelplane.kubelet.events import Reason
+from modelplane.kubelet.engines.llama_cpp import server, weight_files
 from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pod_events import Reason
+from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods import narrowing
 from modelplane.kubelet.records import PodRecord
-from modelplane.kubelet.refusals import Refusal
-from modelplane.kubelet.runtime import environment
+from modelplane.kubelet.runtime import container_environment
 from modelplane.kubelet.runtime.host.process_attempt import Launch
 from modelplane.kubelet.volumes import mount_paths, mounts, service_account, volume_files, volumes
 from modelplane.kubelet.volumes.mounts import Mount
@@ -90,7 +90,7 @@ async def prepare(machine: Machine, pod: Object, record: PodRecord) -> Launch:
 
 def obstacles(machine: Machine, pod: Mapping[str, Any]) -> Iterator[Refusal]:
     """Yield everything that keeps a pod from running as a process of this machine."""
-    yield from refusals.refusals(pod)
+    yield from pod_refusals.refusals(pod)
     if not machine.host_commands:
         # The controllers choose the mount paths of what they compose.
         of_tenants = [
@@ -111,7 +111,7 @@ def missing_as_not_yet() -> Iterator[None]:
         mounts.CannotMount,
     ) as error:
         raise NotYet(error.refusal) from error
-    except environment.Unresolvable as error:
+    except container_environment.Unresolvable as error:
         raise NotYet(Refusal("CreateContainerConfigError", str(error))) from error
     except errors.KubernetesError as error:
         message = f"cannot read what the pod refers to: {error}"
@@ -123,13 +123,13 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     launchers.check(container, host_commands=machine.host_commands)
     allocated = await claims.devices_of(machine.client, pod, machine.devices)
     sources = await sources_of(machine.client, pod, container, record.namespace)
-    own = environment.resolve(container, pod, record.address, node.ADDRESS, sources)
+    own = container_environment.resolve(container, pod, record.address, node.ADDRESS, sources)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     given = {
         "HOSTNAME": record.name,
         server.POD_ADDRESS_VARIABLE: record.address,
         server.MODELS_VARIABLE: str(machine.directory.models),
-        **discovery.environment(machine.devices, allocated),
+        **device_discovery.environment(machine.devices, allocated),
     }
     trusted = machine.host_commands
     passed = launchers.passed(container, own, host_commands=trusted)
@@ -172,11 +172,11 @@ def environment_of(program: str) -> tuple[Path, ...]:
 
 async def _make_model(machine: Machine, words: Iterable[str]) -> None:
     """Put the model together that comes with Modelplane, if a container serves it and it is not there yet."""
-    if not any(weights.is_embedded(word.rpartition("=")[2]) for word in words):
+    if not any(weight_files.is_embedded(word.rpartition("=")[2]) for word in words):
         return
     try:
-        await asyncio.to_thread(weights.assembled, machine.directory.models)
-    except weights.ModelNotFound as error:
+        await asyncio.to_thread(weight_files.assembled, machine.directory.models)
+    except weight_files.ModelNotFound as error:
         raise NotYet(Refusal("CreateContainerError", str(error))) from error
 
 
@@ -234,12 +234,14 @@ def _hub_cache() -> str:
 
 async def sources_of(
     client: Client, pod: Object, container: Mapping[str, Any], namespace: str
-) -> environment.Sources:
+) -> container_environment.Sources:
     """Return the Secrets and ConfigMaps that a container refers to, as far as they exist."""
-    wanted = environment.references(container) | volume_files.references(volumes.mounted(container, pod))
+    wanted = container_environment.references(container) | volume_files.references(
+        volumes.mounted(container, pod)
+    )
     secrets = {name: await client.get(resources.SECRETS, name, namespace) for name in wanted.secrets}
     maps = {name: await client.get(resources.CONFIG_MAPS, name, namespace) for name in wanted.config_maps}
-    return environment.Sources(
+    return container_environment.Sources(
         {name: found for name, found in secrets.items() if found is not None},
         {name: found for name, found in maps.items() if found is not None},
     )

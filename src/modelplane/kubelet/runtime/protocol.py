@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from modelplane.kube.resources import Object
 from modelplane.kubelet.logs.log_files import Selection
+from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods.http_check import Answer
 from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit
-from modelplane.kubelet.refusals import Refusal
 
 Tell = Callable[[Refusal], None]
 """Reports what a start is waiting for."""

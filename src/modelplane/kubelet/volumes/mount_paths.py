@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import modelplane
-from modelplane.kubelet import refusals
-from modelplane.kubelet.refusals import Refusal
+from modelplane.kubelet import pod_refusals
+from modelplane.kubelet.pod_refusals import Refusal
 
 _FOR_VOLUMES = tuple(map(Path, ("/data", "/mnt", "/models", "/cache", "/dev/shm")))  # noqa: S108 - mount paths
 
@@ -56,10 +56,10 @@ def refused(containers: Iterable[Mapping[str, Any]], private: Iterable[Path]) ->
     """Yield why mounts of containers are refused; ``private`` directories are not for volumes."""
     closed = frozenset(private) - {Path("/")}
     for container in containers:
-        for mount in refusals.volume_mounts(container):
-            if why := problem(refusals.mount_path(mount), closed):
+        for mount in pod_refusals.volume_mounts(container):
+            if why := problem(pod_refusals.mount_path(mount), closed):
                 what = f'volume "{mount["name"]}" cannot be mounted at "{mount["mountPath"]}"'
-                yield Refusal(refusals.REASON, f"{what} for a process of this machine: {why}: {_REMEDY}")
+                yield Refusal(pod_refusals.REASON, f"{what} for a process of this machine: {why}: {_REMEDY}")
 
 
 def problem(path: str, private: frozenset[Path]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import modelplane
 from modelplane.host import folders
-from modelplane.kubelet.refusals import Refusal
+from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.volumes import mount_namespace
 
 _TEMPORARY = Path("/tmp")  # noqa: S108 - the path that is replaced for the pod, not a file of ours

@@ -9,8 +9,8 @@ from modelplane.host import folders
 from modelplane.kube import errors, events, resources, timestamps
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
-from modelplane.kubelet.events import AGENT
 from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pod_events import AGENT
 from modelplane.kubelet.volumes import provisioning, volumes
 from modelplane.kubelet.volumes.provisioning import (
     CreateVolume,

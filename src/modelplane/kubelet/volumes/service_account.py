@@ -16,7 +16,7 @@ import yaml
 from modelplane.host.private_files import write_private
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.refusals import SERVICE_ACCOUNT
+from modelplane.kubelet.pod_refusals import SERVICE_ACCOUNT
 from modelplane.kubelet.volumes.mounts import Mount
 
 _LIFETIME_S = 365 * 24 * 3600

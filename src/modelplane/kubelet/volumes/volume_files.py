@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelplane.kube.resources import Object
-from modelplane.kubelet.runtime.environment import References, Sources, Unresolvable, field_value
+from modelplane.kubelet.runtime.container_environment import References, Sources, Unresolvable, field_value
 
 KINDS = frozenset({"configMap", "downwardAPI", "projected", "secret"})
 """The kinds of volumes that are made of objects."""

@@ -22,11 +22,11 @@ from modelplane.cel.value_types import quantity
 from modelplane.host import folders
 from modelplane.host.private_files import write_private
 from modelplane.kube import resources
-from modelplane.kubelet import refusals
+from modelplane.kubelet import pod_refusals
 from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
-from modelplane.kubelet.refusals import Refusal
-from modelplane.kubelet.runtime.environment import Sources, expand
+from modelplane.kubelet.runtime.container_environment import Sources, expand
 from modelplane.kubelet.volumes import mount_namespace, mount_paths, volume_files
 from modelplane.kubelet.volumes.mounts import SHARED_MEMORY, Mount
 from modelplane.kubelet.volumes.storage_class import STORAGE_CLASS
@@ -125,9 +125,9 @@ async def mounts_of(
     """
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
     mounts = []
-    for entry in refusals.volume_mounts(container):
+    for entry in pod_refusals.volume_mounts(container):
         volume = volumes[entry["name"]]
-        target = refusals.mount_path(entry)
+        target = pod_refusals.mount_path(entry)
         if "emptyDir" in volume and target == str(SHARED_MEMORY):
             # The machine's own is enough if nothing else has to be mounted.
             size = _size_bytes(volume)
@@ -318,5 +318,5 @@ def _sub_path(volume: _Volume, name: str, below: str) -> Path:
 
 def mounted(container: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the volumes that a container mounts."""
-    names = {entry["name"] for entry in refusals.volume_mounts(container)}
+    names = {entry["name"] for entry in pod_refusals.volume_mounts(container)}
     return (volume for volume in pod["spec"].get("volumes", ()) if volume["name"] in names)

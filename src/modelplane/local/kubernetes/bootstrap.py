@@ -25,12 +25,12 @@ from modelplane.controllers.fleet_resources import resource_of
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.kubelet.devices.device import CPU_DRIVER, DiscoveredDevice
-from modelplane.kubelet.devices.discovery import Share, discover
+from modelplane.kubelet.devices.device_discovery import Share, discover
+from modelplane.kubelet.devices.local_device import CPU_DRIVER, DiscoveredDevice
 from modelplane.kubelet.volumes.storage_class import STORAGE_CLASS
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import cluster_objects, permissions
-from modelplane.local.kubernetes.applying import all_of, apply_in_order, apply_together, until_established
+from modelplane.local.kubernetes import cluster_objects, machine_permissions
+from modelplane.local.kubernetes.bulk_apply import all_of, apply_in_order, apply_together, until_established
 from modelplane.local.kubernetes.control_plane import ControlPlane, clusters, control_planes
 from modelplane.local.settings import Settings
 from modelplane.local.supervision.processes import POOL
@@ -75,7 +75,7 @@ async def _install_kinds(client: Client) -> None:
     # Only kinds that the controllers compose: objects of others would have no effect.
     kinds = [crd(kind) for kind in COMPOSED]
     # The identities first: the controllers wait for their permissions, then for the kinds.
-    await apply_in_order(client, permissions.of_the_fleet())
+    await apply_in_order(client, machine_permissions.of_the_fleet())
     await apply_together(client, kinds)
     await until_established(client, [kind["metadata"]["name"] for kind in kinds])
 

@@ -13,10 +13,10 @@ from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.controllers.gateway.gateway_controller import GATEWAY_CLASS
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices.device import DiscoveredDevice
+from modelplane.kubelet.devices.local_device import DiscoveredDevice
 from modelplane.kubelet.volumes import storage_class
-from modelplane.local.kubernetes import permissions, workload_policy
-from modelplane.local.kubernetes.applying import apply_in_order, apply_together, until_established
+from modelplane.local.kubernetes import machine_permissions, workload_policy
+from modelplane.local.kubernetes.bulk_apply import apply_in_order, apply_together, until_established
 
 # The one in C is ten times as fast, and not in every build of the library.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -25,7 +25,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 async def install(client: Client, workload_port: int, devices: Iterable[DiscoveredDevice]) -> None:
     """Make a control plane one that models can run on; doing it again changes nothing."""
     kinds = [*gateway_api(), *inference_extension()]
-    await apply_in_order(client, permissions.of_a_cluster())
+    await apply_in_order(client, machine_permissions.of_a_cluster())
     await apply_together(client, [*kinds, *workload_policy.manifests()])
     await until_established(client, [kind["metadata"]["name"] for kind in kinds])
     own = [*device_classes(devices), *storage_class.manifests(), *gateway(workload_port)]

@@ -9,7 +9,7 @@ from typing import Final
 from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes.permissions import CONTROLLERS
+from modelplane.local.kubernetes.machine_permissions import CONTROLLERS
 
 _API = "admissionregistration.k8s.io/v1"
 _NAME: Final = "modelplane-workloads"

@@ -18,9 +18,9 @@ from modelplane.host.errors import LocalError
 from modelplane.local import settings
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import ports
-from modelplane.local.supervision import locks, records
+from modelplane.local.supervision import locks, process_records
+from modelplane.local.supervision.process_records import Record, State
 from modelplane.local.supervision.processes import LEADER, STANDBY, supervisor_argv, table
-from modelplane.local.supervision.records import Record, State
 from modelplane.local.supervision.supervisor import Supervisor
 
 _START_S = 10.0
@@ -90,11 +90,11 @@ async def until_running(
     Raises ``LocalError`` with the end of the log of one that keeps dying or takes too long.
     """
     waiting = list(names)
-    before = {name: record.restarts for name in names if (record := records.read(home.record(name)))}
+    before = {name: record.restarts for name in names if (record := process_records.read(home.record(name)))}
     deadline = time.monotonic() + timeout_s
     while waiting:
         for name in list(waiting):
-            record = records.read(home.record(name))
+            record = process_records.read(home.record(name))
             if record is None:
                 continue
             if record.state is State.RUNNING and locks.holder(home.lock(name)) == record.pid:
@@ -194,7 +194,7 @@ def held(home: Home, clusters: Iterable[str]) -> tuple[str, ...]:
 
 
 def _stopped(home: Home, name: str) -> bool:
-    record = records.read(home.record(name))
+    record = process_records.read(home.record(name))
     return (record is None or record.state is State.STOPPED) and locks.holder(home.lock(name)) is None
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from modelplane.local import settings
 from modelplane.local.home import Home
-from modelplane.local.supervision import lifecycle, locks, processes, records
+from modelplane.local.supervision import lifecycle, locks, process_records, processes
+from modelplane.local.supervision.process_records import State
 from modelplane.local.supervision.processes import LEADER
-from modelplane.local.supervision.records import State
 
 _ALIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
 
@@ -35,7 +35,7 @@ def of(home: Home) -> tuple[ProcessStatus, ...]:
 
 def _status(home: Home, name: str, watched: bool) -> ProcessStatus:
     pid = locks.holder(home.lock(name)) or 0
-    record = records.read(home.record(name))
+    record = process_records.read(home.record(name))
     if record is None:
         return ProcessStatus(name, State.STARTING if pid else State.STOPPED, pid, 0.0, 0, memory(pid), "")
     state = record.state

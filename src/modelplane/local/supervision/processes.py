@@ -13,7 +13,7 @@ from modelplane.host import addresses
 from modelplane.local.home import Home
 from modelplane.local.kubernetes.control_plane import ControlPlane, clusters, control_planes, environment
 from modelplane.local.settings import Settings
-from modelplane.local.supervision.readiness import Check, Healthy, HealthyOnSocket, Listens, Lived
+from modelplane.local.supervision.readiness_checks import Check, Healthy, HealthyOnSocket, Listens, Lived
 
 POOL = "local"
 """The pool to which the Node of each local cluster belongs."""

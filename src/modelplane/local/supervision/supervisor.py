@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import ports
-from modelplane.local.supervision import back_off, locks, records, spawn
+from modelplane.local.supervision import locks, process_records, restart_delay, spawn
+from modelplane.local.supervision.process_records import Record, State
 from modelplane.local.supervision.processes import LEADER, STANDBY, Process
-from modelplane.local.supervision.records import Record, State
 
 _PROBE_EVERY_S = 0.05
 _ALIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
@@ -161,7 +161,7 @@ class Supervisor:
             self._forget(each)
             return False
         _say(f"{each.process.name}: adopted, pid {pid}")
-        known = records.read(self._home.record(each.process.name))
+        known = process_records.read(self._home.record(each.process.name))
         if known is not None:
             each.restarts, each.last_exit = known.restarts, known.last_exit
         if known is not None and (known.pid, known.state) == (pid, State.RUNNING):
@@ -195,9 +195,9 @@ class Supervisor:
 
     def _failed(self, each: _Supervised, lived_s: float, how: str) -> None:
         each.last_exit = how
-        each.failures = back_off.failures_after(each.failures, lived_s)
+        each.failures = restart_delay.failures_after(each.failures, lived_s)
         each.restarts += 1
-        pause_s = back_off.pause_s(each.failures)
+        pause_s = restart_delay.pause_s(each.failures)
         each.act_at = time.monotonic() + pause_s
         _say(f"{each.process.name}: {how}; starting it again in {pause_s:g} s")
         self._enter(each, State.BACK_OFF)
@@ -257,7 +257,7 @@ class Supervisor:
         record = Record(each.process.name, state, each.pid, time.time(), each.restarts, each.last_exit)
         # A full disk must not stop running processes.
         with suppress(OSError):
-            records.write(self._home, record)
+            process_records.write(self._home, record)
 
 
 def supervise(home: Home, table: Sequence[Process], claimed: Collection[int] = ()) -> None:
@@ -277,7 +277,7 @@ def supervise(home: Home, table: Sequence[Process], claimed: Collection[int] = (
         locks.wait_for(lock)
     # The leader starts a standby, which takes this lock.
     locks.release(home.lock(STANDBY))
-    led = _take_over(records.read(home.record(LEADER)))
+    led = _take_over(process_records.read(home.record(LEADER)))
     _record_leader(home, led)
     Supervisor(home, table, claimed).run()
     _record_leader(home, replace(led, state=State.STOPPED, pid=0, since=time.time()))
@@ -294,7 +294,7 @@ def _take_over(earlier: Record | None) -> Record:
 
 def _record_leader(home: Home, record: Record) -> None:
     with suppress(OSError):
-        records.write(home, record)
+        process_records.write(home, record)
 
 
 def _how_it_ended(pidfd: int) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.offline.files.diagnostics import ObjectName, Problem
-from modelplane.offline.files.manifests import Manifest
+from modelplane.offline.files.manifest_objects import Manifest
 
 
 class _First(NamedTuple):

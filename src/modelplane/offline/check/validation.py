@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec.structs import replace
 
 from modelplane.offline.check.repeats import Repeats
-from modelplane.offline.files import manifests
+from modelplane.offline.files import manifest_objects
 from modelplane.offline.files.diagnostics import Problem, Severity
-from modelplane.offline.files.manifests import Foreign
+from modelplane.offline.files.manifest_objects import Foreign
 from modelplane.offline.files.output import Output, Report
 from modelplane.offline.files.sources import Source, Unopened
 from modelplane.offline.lint.ambiguous_aliases import AmbiguousAliases
@@ -94,7 +94,7 @@ def validate(
     # Duplicates in a folder may be alternatives.
     repeats = Repeats(alternatives=True)
     together = (AmbiguousAliases(), BeyondKServe(), ContextLengths(configs), RefusedPods())
-    for each in manifests.read(counted()):
+    for each in manifest_objects.read(counted()):
         if len(found) >= MOST_PROBLEMS:
             found.append(_too_many(found[-1]))
             break
@@ -106,7 +106,7 @@ def validate(
             skipped += 1
         else:
             objects += 1
-            found += [*repeats.problems(each), *manifests.problems(each)]
+            found += [*repeats.problems(each), *manifest_objects.problems(each)]
             for rule in together:
                 rule.read(each)
     found += [problem for rule in together for problem in rule.problems()]

@@ -14,7 +14,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.deployment import fleet
+from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.offline.explain.service_explanation import routed
 from modelplane.offline.explain.statuses import Said, conditions, why_not_ready
@@ -22,7 +22,7 @@ from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.output import Output, Report
 from modelplane.offline.lint.lost_claims import lost_claims
 from modelplane.offline.plan import placements
-from modelplane.offline.plan.fleet import Files, Unplannable, is_assumed_silent
+from modelplane.offline.plan.fleet_of_files import Files, Unplannable, is_assumed_silent
 from modelplane.offline.plan.placements import Replica
 
 
@@ -68,7 +68,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
     endpoints = (item for item in _all(files, ModelEndpoint) if not endpoint_manifests.is_placeholder(item))
     endpoint = next((item for item in endpoints if _is(item, decoded)), None)
     reason = why_not_ready(replica)
-    lost = lost_claims(files, cluster, fleet.replica(replica).engines)
+    lost = lost_claims(files, cluster, fleet_snapshot.replica(replica).engines)
     notes = tuple(_notes(files, decoded, owner, lost, ready=not reason))
     return ReplicaExplanation(
         replica=ObjectName(

@@ -20,7 +20,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.namespaces import reserved
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose import status
+from modelplane.compose import owner_status
 from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.deployment import standby
 from modelplane.compose.gateway import fleet_gateway
@@ -31,12 +31,12 @@ from modelplane.compose.service import region_rules
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.gateway.gateway_api.route_tree import ROUTE
-from modelplane.gateway.regions import Admitted
+from modelplane.gateway.region_routing import Admitted
 from modelplane.gateway.services import MOST_ENDPOINTS, Target, select, target_of
 from modelplane.offline.explain.statuses import Said, conditions, why_not_ready
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.output import Output, Report
-from modelplane.offline.plan.fleet import NEVER, Files, Unplannable
+from modelplane.offline.plan.fleet_of_files import NEVER, Files, Unplannable
 from modelplane.offline.render.gateways import gateway_backend, gateway_is_local
 
 
@@ -344,8 +344,11 @@ def _with_status(files: Files, service: Object) -> Object:
     composition = _composed(files, decode_as(ModelService, service))
     if isinstance(composition, Blocked):
         return service
-    said = (*composition.conditions, status.ready(composition, {}, ()))
-    return {**service, "status": {**composition.status, "conditions": status.with_times(said, (), 0, NEVER)}}
+    said = (*composition.conditions, owner_status.ready(composition, {}, ()))
+    return {
+        **service,
+        "status": {**composition.status, "conditions": owner_status.with_times(said, (), 0, NEVER)},
+    }
 
 
 def _composed(files: Files, service: ModelService) -> Composition | Blocked:

@@ -15,9 +15,9 @@ from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement
 from modelplane.offline.check.repeats import Repeats
-from modelplane.offline.files import manifests
+from modelplane.offline.files import manifest_objects
 from modelplane.offline.files.diagnostics import Problem, Severity
-from modelplane.offline.files.manifests import Foreign, Manifest
+from modelplane.offline.files.manifest_objects import Foreign, Manifest
 from modelplane.offline.files.sources import Source, Unopened
 
 _OURS = frozenset(kind.api_version for kind in KINDS)
@@ -84,7 +84,7 @@ def load(sources: Iterable[Source | Unopened]) -> Loaded:
     objects: list[Object] = []
     problems: list[Problem] = []
     repeats = Repeats(alternatives=False)
-    for each in manifests.read(sources):
+    for each in manifest_objects.read(sources):
         if isinstance(each, Foreign):
             continue
         if isinstance(each, Manifest) and each.kind is None and not each.name.name:
@@ -115,7 +115,7 @@ def _without_nulls(value: Any) -> Any:
 
 def _problems(manifest: Manifest) -> Iterator[Problem]:
     if manifest.kind is not None and manifest.node.at(("metadata", "uid")) is None:
-        yield from manifests.problems(manifest)
+        yield from manifest_objects.problems(manifest)
         return
     named = manifest.node.at(("metadata", "name"))
     if named is None or not isinstance(named.value, str):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.kinds import INFERENCE_CLUSTER, MODEL_DEPLOYMENT
 from modelplane.offline.files.diagnostics import Problem, Severity
-from modelplane.offline.files.manifests import Manifest
+from modelplane.offline.files.manifest_objects import Manifest
 
 if TYPE_CHECKING:
     from modelplane.api.model_deployment import ReplicaTemplate

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from modelplane.api.kinds import MODEL_CACHE, MODEL_DEPLOYMENT
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.offline.files.diagnostics import Problem, Severity
-from modelplane.offline.files.manifests import Manifest
+from modelplane.offline.files.manifest_objects import Manifest
 
 if TYPE_CHECKING:
     from modelplane.offline.lint.context_advice import Configs, Repo

@@ -15,9 +15,9 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.schema.decode import decode_as
 from modelplane.catalogue.cards import Overstatement, overstatements
-from modelplane.compose.deployment import fleet
+from modelplane.compose.deployment import fleet_snapshot
 from modelplane.offline.lint.nominal_memory import matches
-from modelplane.offline.plan.fleet import Files
+from modelplane.offline.plan.fleet_of_files import Files
 
 _CLUSTERS: Final = kind_of(InferenceCluster)
 
@@ -43,7 +43,7 @@ def _lost(devices: Iterable[Device], claims: Sequence[Sequence[str]]) -> Iterato
     """Yield the devices that match a claim as declared, and not as their card publishes itself."""
     for device in devices:
         for found in overstatements([device]):
-            declared = fleet.device(device)
+            declared = fleet_snapshot.device(device)
             published = replace(declared, capacity={**declared.capacity, found.key: found.published})
             if any(matches(declared, each) and not matches(published, each) for each in claims):
                 yield found

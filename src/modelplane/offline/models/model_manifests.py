@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from modelplane.api import labels
 from modelplane.api.fields.caches.cache_sources import CacheFiles
-from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.fields.pods.engines import Role
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model as MetaModel

@@ -13,7 +13,7 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.offline.models.engine_containers import Engine, default_image
 from modelplane.offline.models.model_manifests import Wanted, manifests
 from modelplane.offline.models.size_report import PoolFit, pool_fits
-from modelplane.offline.plan.fleet import assemble
+from modelplane.offline.plan.fleet_of_files import assemble
 from modelplane.offline.plan.placements import Plan, plan_manifests
 from modelplane.sizing.hardware import Refused, Served
 from modelplane.sizing.memory import Load

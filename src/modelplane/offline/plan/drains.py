@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.fields.cluster.drain import MOST_MOVING, TaintEffect
+from modelplane.api.fields.cluster.drain_settings import MOST_MOVING, TaintEffect
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.deployment import fleet
+from modelplane.compose.deployment import fleet_snapshot
 from modelplane.offline.files.identities import versioned
-from modelplane.offline.plan.fleet import Files, Unplannable, assemble, snapshot
+from modelplane.offline.plan.fleet_of_files import Files, Unplannable, assemble, snapshot
 from modelplane.offline.plan.placements import Plan, plan
 
 _LIMITS: Final = {"maxMoving": MOST_MOVING, "maxMovingInFleet": MOST_MOVING}
@@ -55,7 +55,7 @@ def _drained(cluster: Object, pool: str) -> Object:
 def _concerned(files: Files, tainted: Object) -> frozenset[str]:
     """Return the uids of the deployments with replicas in a draining place of a cluster."""
     try:
-        cluster = fleet.described(decode_as(InferenceCluster, tainted))
+        cluster = fleet_snapshot.described(decode_as(InferenceCluster, tainted))
     except InvalidObject as error:
         raise Unplannable(f"{error}: correct it") from error
     return frozenset(

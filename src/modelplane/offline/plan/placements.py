@@ -13,7 +13,7 @@ from modelplane.offline.files.edits import identity
 from modelplane.offline.files.output import Output, Report
 from modelplane.offline.lint.lost_claims import lost_claims
 from modelplane.offline.plan import pool_reports
-from modelplane.offline.plan.fleet import (
+from modelplane.offline.plan.fleet_of_files import (
     Files,
     Placed,
     assemble,

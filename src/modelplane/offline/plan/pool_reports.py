@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from modelplane import scheduler
 from modelplane.offline.files.output import Output
-from modelplane.offline.plan.fleet import Files, snapshot, to_provision
+from modelplane.offline.plan.fleet_of_files import Files, snapshot, to_provision
 
 
 class Amount(Output, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import msgspec
 
 from modelplane.api.schema.decode import convert
 from modelplane.gateway.hosts import authority
-from modelplane.gateway.table import Route
+from modelplane.gateway.route_table import Route
 from modelplane.offline.files.output import Output
 from modelplane.offline.files.redaction import redacted
 

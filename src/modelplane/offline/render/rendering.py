@@ -11,9 +11,9 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose import status as status_of
+from modelplane.compose import owner_status as status_of
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
-from modelplane.compose.deployment import failover
+from modelplane.compose.deployment import lost_replicas
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.deciders.canary.state import UNDECIDED
 from modelplane.offline.files.diagnostics import ObjectName, choice
@@ -23,7 +23,7 @@ from modelplane.offline.files.output import Output, Report
 from modelplane.offline.files.redaction import hidden_values, redacted
 from modelplane.offline.files.store import Store
 from modelplane.offline.files.yaml_output import as_yaml
-from modelplane.offline.plan.fleet import (
+from modelplane.offline.plan.fleet_of_files import (
     NEVER,
     Files,
     Unplannable,
@@ -234,7 +234,7 @@ def _composed(
             gateway_asks_for_keys=bool(gateway_address),
             gateway_is_local=gateway_is_local(store),
             canary=UNDECIDED,
-            watched=failover.reported(decoded),
+            watched=lost_replicas.reported(decoded),
         )
         composition = composer.compose(request)
         looked |= found.keys()

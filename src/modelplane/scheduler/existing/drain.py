@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from modelplane.api.fields.cluster.drain import Cordon
+from modelplane.api.fields.cluster.drain_settings import Cordon
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.existing.retention import Kept, Leaving, RetentionDecision, leave
 from modelplane.scheduler.types import Cluster, Fleet, Replica

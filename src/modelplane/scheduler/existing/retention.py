@@ -23,10 +23,10 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.scheduler.capacity.ledger import Ledger
+from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.existing import failover
-from modelplane.scheduler.filters.regions import outside
+from modelplane.scheduler.filters.region_rule import outside
 from modelplane.scheduler.filters.taints import evicting
 from modelplane.scheduler.placement.misfit import Misfit
 from modelplane.scheduler.placement.placer import Pins

@@ -6,13 +6,13 @@ A filter reads one deployment and one cluster (or the devices of one node), and 
 from collections.abc import Callable
 from typing import Final
 
+from modelplane.scheduler.filters.accepted_pods import pod_keys
 from modelplane.scheduler.filters.cache_footprint import cache_footprint
 from modelplane.scheduler.filters.capabilities import capabilities
 from modelplane.scheduler.filters.cluster_selector import cluster_selector
 from modelplane.scheduler.filters.cordon import cordon
-from modelplane.scheduler.filters.pod_keys import pod_keys
-from modelplane.scheduler.filters.readiness import gateway, readiness
-from modelplane.scheduler.filters.regions import regions
+from modelplane.scheduler.filters.ready_cluster import gateway, readiness
+from modelplane.scheduler.filters.region_rule import regions
 from modelplane.scheduler.filters.taints import taints
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Verdict

@@ -1,7 +1,7 @@
 """The clusters on which the deployment's ModelCache stages its weights."""
 
-from modelplane.scheduler.filters.labels import differing
-from modelplane.scheduler.filters.regions import beyond, remedy
+from modelplane.scheduler.filters.match_labels import differing
+from modelplane.scheduler.filters.region_rule import beyond, remedy
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 

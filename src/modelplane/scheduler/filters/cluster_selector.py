@@ -1,6 +1,6 @@
 """The deployment's clusterSelector: labels that a cluster must carry."""
 
-from modelplane.scheduler.filters.labels import differing
+from modelplane.scheduler.filters.match_labels import differing
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 

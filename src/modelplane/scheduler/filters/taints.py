@@ -1,6 +1,6 @@
 """Taints of a cluster that the deployment does not tolerate."""
 
-from modelplane.api.fields.cluster.drain import CORDONS, TaintEffect
+from modelplane.api.fields.cluster.drain_settings import CORDONS, TaintEffect
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.scheduler.types import Cluster, Deployment, Taint, Toleration
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict

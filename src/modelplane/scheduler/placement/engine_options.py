@@ -13,8 +13,8 @@ import msgspec
 
 from modelplane.scheduler.capacity.demand import Group, Load
 from modelplane.scheduler.filters.cordon import closed
-from modelplane.scheduler.filters.devices import Served, devices
-from modelplane.scheduler.filters.spot import spot
+from modelplane.scheduler.filters.device_requests import Served, devices
+from modelplane.scheduler.filters.spot_consent import spot
 from modelplane.scheduler.placement import amounts
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.selection import Selection

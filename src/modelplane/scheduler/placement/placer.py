@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.capacity.capacity import FreeCapacity
 from modelplane.scheduler.placement import misfit
 from modelplane.scheduler.placement.cost import Cost, cost_of, total

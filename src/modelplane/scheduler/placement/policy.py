@@ -1,6 +1,6 @@
 """Policies: the order of feasible clusters, and of feasible pools of one cluster."""
 
-from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.placement.cost import Cost
 
 

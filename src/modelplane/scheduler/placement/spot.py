@@ -6,7 +6,7 @@ stay are; the others go to spot pools first, and by price with policy ``Cheapest
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
 

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from modelplane.cel import NoMatch
-from modelplane.cel.conditions import conditions, reads
+from modelplane.cel.operands import conditions, reads
 from modelplane.scheduler.placement.cluster_queue import Refused
 from modelplane.scheduler.placement.misfit import Misfit
 from modelplane.scheduler.placement.selection import Selection

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from modelplane.scheduler.capacity.ledger import Ledger
+from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.preemption.reservation import Reservation
 from modelplane.scheduler.quotas.quotas import DeviceKey, Limit, Quota
 from modelplane.scheduler.types import Cluster, Fleet, PlacedEngine, Pool, Replica

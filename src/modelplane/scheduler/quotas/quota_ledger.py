@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from modelplane.scheduler.capacity.ledger import Ledger
+from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.preemption.reservation import Reservation
 from modelplane.scheduler.quotas.cohort_use import CohortUse
 from modelplane.scheduler.quotas.quotas import DeviceKey, Limit, Quota, binding

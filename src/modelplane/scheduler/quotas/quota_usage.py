@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.scheduler.capacity.ledger import Ledger
+from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.quotas.quota_ledger import QuotaLedger
 from modelplane.scheduler.quotas.quotas import DeviceKey, Quota

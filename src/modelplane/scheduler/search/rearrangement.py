@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from modelplane.api.fields.deployment.placement import PlacementPolicy
+from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.capacity.capacity import FreeCapacity, price
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.filters import admit

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from modelplane.api.rejected import Rejected
-from modelplane.compose.replica.backends.endpoint_picker import configuration
+from modelplane.compose.replica.backends.picker_workload import configuration
 from modelplane.compose.replica.backends.prefill_decode import engine_port
 from support.replicas import engine, gang, member, replica
 

@@ -11,9 +11,9 @@ from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.readiness import condition_of, is_ready
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.helm.cluster_releases import _marks
+from modelplane.controllers.helm.helm_storage import histories
 from modelplane.controllers.helm.instruction import Instruction
-from modelplane.controllers.helm.releases import Releases
-from modelplane.controllers.helm.storage import histories
+from modelplane.controllers.helm.release_control import Releases
 from support.helm import no_releases
 
 OWNER: dict[str, Any] = {

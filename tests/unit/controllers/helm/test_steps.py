@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.controllers.helm import storage
+from modelplane.controllers.helm import helm_storage
 from modelplane.controllers.helm.failures import Failures
+from modelplane.controllers.helm.helm_storage import Details, History
 from modelplane.controllers.helm.instruction import ReleaseId
 from modelplane.controllers.helm.report import NOT_OURS, UNREADABLE, Unsynced, report
 from modelplane.controllers.helm.steps import Action, Step, next_step
-from modelplane.controllers.helm.storage import Details, History
 
 DEMO = ReleaseId("ns", "demo")
 
@@ -27,7 +27,7 @@ def _secret(number: int, status: str, digest: str = "d", name: str = "demo") -> 
 
 def _history(*revisions: tuple[str, str]) -> History:
     secrets = [_secret(number, *each) for number, each in enumerate(revisions, 1)]
-    return storage.histories(reversed(secrets))[DEMO]
+    return helm_storage.histories(reversed(secrets))[DEMO]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_release_without_records_is_installed() -> None:
 def test_secrets_that_are_no_records_are_passed_over() -> None:
     odd = {"metadata": {"name": "x", "namespace": "ns", "labels": {"owner": "helm", "version": "x"}}}
     unlabelled = {"metadata": {"name": "y", "namespace": "ns"}}
-    assert storage.histories([odd, unlabelled, _secret(2, "deployed")]).keys() == {DEMO}
+    assert helm_storage.histories([odd, unlabelled, _secret(2, "deployed")]).keys() == {DEMO}
 
 
 def test_a_release_of_others_has_no_owner() -> None:
@@ -91,21 +91,23 @@ def test_the_details_of_a_record_are_read() -> None:
     }
     packed = base64.b64encode(gzip.compress(json.dumps(content).encode()))
     secret = {"data": {"release": base64.b64encode(packed).decode()}}
-    assert storage.details_of(secret) == Details("2026-01-01T00:00:00Z", "Install complete", "lws", "1.2.3")
+    assert helm_storage.details_of(secret) == Details(
+        "2026-01-01T00:00:00Z", "Install complete", "lws", "1.2.3"
+    )
 
 
 @pytest.mark.parametrize(
     "release", ["", "*", base64.b64encode(b"*").decode(), base64.b64encode(base64.b64encode(b"x")).decode()]
 )
 def test_a_record_that_cannot_be_read_has_no_details(release: str) -> None:
-    assert storage.details_of({"data": {"release": release}}) == Details()
+    assert helm_storage.details_of({"data": {"release": release}}) == Details()
 
 
 def test_a_record_that_would_fill_the_memory_has_no_details(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "_LARGEST", 1000)
+    monkeypatch.setattr(helm_storage, "_LARGEST", 1000)
     packed = base64.b64encode(gzip.compress(json.dumps({"info": {"description": "x" * 2000}}).encode()))
     secret = {"data": {"release": base64.b64encode(packed).decode()}}
-    assert storage.details_of(secret) == Details()
+    assert helm_storage.details_of(secret) == Details()
 
 
 def test_attempts_are_further_and_further_apart() -> None:

@@ -12,9 +12,9 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request, Unknown
 from modelplane.compose.gateway.gateway_keys import KEY
 from modelplane.compose.gateway.inference_gateway import CLUSTERS
-from modelplane.crossplane.function import gateway
-from modelplane.gateway import state, tokens
-from modelplane.gateway.state import GatewayState
+from modelplane.crossplane.function import fleet_gateway_requests
+from modelplane.gateway import configuration_state, tokens
+from modelplane.gateway.configuration_state import GatewayState
 from modelplane.gateway.tokens import SETTLED, GatewayKeys
 
 ADDRESS = "203.0.113.1"
@@ -55,21 +55,23 @@ def service(address: str, reason: str = "RouteConfigured", *, resolved: bool = T
 )
 def test_the_pods_of_envoy_are_needed_by(found: dict[str, Any], *, is_needed: bool) -> None:
     request = asked(Backend.GATEWAY_API, "GatewayAPI", ("envoy-service",))
-    seen = gateway.with_gateway(request, {gateway.SERVICES: (found,)}, PODS)
+    seen = fleet_gateway_requests.with_gateway(request, {fleet_gateway_requests.SERVICES: (found,)}, PODS)
     assert bool(seen.envoy_is_needed_by) is is_needed
 
 
 def test_services_that_cannot_be_read_may_need_the_pods() -> None:
     request = asked(Backend.GATEWAY_API, "GatewayAPI", ("envoy-service",))
-    seen = gateway.with_gateway(request, {gateway.SERVICES: Unknown("forbidden")}, PODS)
+    seen = fleet_gateway_requests.with_gateway(
+        request, {fleet_gateway_requests.SERVICES: Unknown("forbidden")}, PODS
+    )
     assert "forbidden" in seen.envoy_is_needed_by
 
 
 def test_a_backend_that_never_was_envoy_asks_for_no_service() -> None:
     request = asked(Backend.TRAEFIK, "Traefik", ("traefik",))
-    keys = [each.key for each in gateway.requirements(request.owner, request.observed)]
+    keys = [each.key for each in fleet_gateway_requests.requirements(request.owner, request.observed)]
     assert keys == []
-    assert gateway.with_gateway(request, {}, PODS).envoy_is_needed_by == ""
+    assert fleet_gateway_requests.with_gateway(request, {}, PODS).envoy_is_needed_by == ""
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,9 @@ def test_a_backend_that_never_was_envoy_asks_for_no_service() -> None:
     ],
 )
 def test_a_state_that_is_missing_holds_up_only_a_gateway_that_never_served(status: str, problem: str) -> None:
-    seen = gateway.with_gateway(asked(Backend.ENVOY, status), {gateway.STATE: ()}, PODS)
+    seen = fleet_gateway_requests.with_gateway(
+        asked(Backend.ENVOY, status), {fleet_gateway_requests.STATE: ()}, PODS
+    )
     assert seen.gateway_problem == problem
     assert (seen.gateway_asks_for_keys, seen.gateway_has_tls) == (False, False)
 
@@ -91,8 +95,8 @@ def test_what_is_reported_is_what_the_request_says() -> None:
     reported = GatewayState(
         problem="a", without_module="b", tls_problem="c", asks_for_keys=True, has_tls=True
     )
-    found = {gateway.STATE: (state.manifest(reported, "modelplane-system"),)}
-    seen = gateway.with_gateway(asked(Backend.ENVOY), found, PODS)
+    found = {fleet_gateway_requests.STATE: (configuration_state.manifest(reported, "modelplane-system"),)}
+    seen = fleet_gateway_requests.with_gateway(asked(Backend.ENVOY), found, PODS)
     assert (seen.gateway_problem, seen.gateway_without_module, seen.gateway_tls_problem) == ("a", "b", "c")
     assert (seen.gateway_asks_for_keys, seen.gateway_has_tls, seen.proxy) == (True, True, Backend.ENVOY)
     assert seen.gateway_pods == PODS
@@ -119,8 +123,8 @@ def keys(
         request = msgspec.structs.replace(request, observed={KEY: {"metadata": {"managedFields": fields}}})
     given: dict[str, Any] = {KEY: found}
     if reported:
-        given[gateway.STATE] = (state.manifest(reported, "modelplane-system"),)
-    return gateway.with_gateway(request, given, PODS).gateway_keys
+        given[fleet_gateway_requests.STATE] = (configuration_state.manifest(reported, "modelplane-system"),)
+    return fleet_gateway_requests.with_gateway(request, given, PODS).gateway_keys
 
 
 def secret(read: GatewayKeys = KEYS) -> tuple[dict[str, Any], ...]:

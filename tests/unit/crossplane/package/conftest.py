@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.crossplane.package.addresses import Registry
 from modelplane.crossplane.package.building import build
-from modelplane.crossplane.package.contents import configuration, function
+from modelplane.crossplane.package.package_addresses import Registry
+from modelplane.crossplane.package.package_contents import configuration, function
 from support.packages import VERSION, small_runtime
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.crossplane.package.addresses import Registry, Version, installed_name
 from modelplane.crossplane.package.errors import PackageError
+from modelplane.crossplane.package.package_addresses import Registry, Version, installed_name
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@ import json
 
 import pytest
 
-from modelplane.crossplane.package.addresses import Registry
 from modelplane.crossplane.package.building import build, runtime_from
-from modelplane.crossplane.package.contents import configuration, function
 from modelplane.crossplane.package.errors import PackageError
 from modelplane.crossplane.package.images.blobs import Blobs
 from modelplane.crossplane.package.images.reading import stored_image
+from modelplane.crossplane.package.package_addresses import Registry
+from modelplane.crossplane.package.package_contents import configuration, function
 from support.packages import VERSION, small_runtime
 
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from modelplane.api.kinds import KINDS
 from modelplane.crossplane.package.clouds import CLOUDS
-from modelplane.crossplane.package.contents import cloud_configuration
+from modelplane.crossplane.package.package_contents import cloud_configuration
 
 AWS = next(cloud for cloud in CLOUDS if cloud.name == "aws")
 

@@ -1,9 +1,9 @@
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.xrd import xrd
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.crossplane.package.addresses import Registry, Version
 from modelplane.crossplane.package.clouds import CLOUDS
-from modelplane.crossplane.package.contents import configuration, function, packages
+from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package.package_contents import configuration, function, packages
 
 REGISTRY = Registry("registry.example.org/ai")
 VERSION = Version("1.2.3")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images.entries import File
+from modelplane.crossplane.package.images.image_entries import File
 from modelplane.crossplane.package.python import interpreter
 from modelplane.crossplane.package.python.libraries import libraries
 

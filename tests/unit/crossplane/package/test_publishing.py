@@ -10,17 +10,17 @@ from typing import Any
 import httpx2
 import pytest
 
-from modelplane.crossplane.package.addresses import Registry, Target
 from modelplane.crossplane.package.building import build
-from modelplane.crossplane.package.contents import function
 from modelplane.crossplane.package.errors import PackageError
 from modelplane.crossplane.package.images.blobs import Blobs
-from modelplane.crossplane.package.images.entries import File
+from modelplane.crossplane.package.images.image_entries import File
 from modelplane.crossplane.package.images.oci import Image, Platform
+from modelplane.crossplane.package.package_addresses import Registry, Target
+from modelplane.crossplane.package.package_contents import function
 from modelplane.crossplane.package.registry import accounts
 from modelplane.crossplane.package.registry.accounts import Account
-from modelplane.crossplane.package.registry.connection import DELAYS_S, Connection
 from modelplane.crossplane.package.registry.publishing import Pushed, push
+from modelplane.crossplane.package.registry.registry_connection import DELAYS_S, Connection
 from modelplane.crossplane.package.registry.repository import Repository
 from support import registry as loopback
 from support.certificates import authority, server_context

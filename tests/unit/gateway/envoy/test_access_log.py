@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from modelplane.gateway.envoy import access_log, listeners
-from modelplane.gateway.table import Backend, Front, Listener
-from modelplane.gateway.usage.usage import UsageRecord
+from modelplane.gateway.route_table import Backend, Front, Listener
+from modelplane.gateway.usage.usage_sums import UsageRecord
 
 OF_MODULE = {
     *("key", "namespace", "model", "error", "stream", "estimated", "firstTokenMs", "heldMs"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelplane.gateway.envoy.clusters import cluster
-from modelplane.gateway.table import Backend
+from modelplane.gateway.route_table import Backend
 
 
 def tls(san: str, host: str, **server_name: str) -> dict[str, Any]:

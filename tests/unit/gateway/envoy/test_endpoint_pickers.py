@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from modelplane.gateway.envoy.envoy_files import files, transition
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
-from modelplane.gateway.envoy.files import files, transition
-from modelplane.gateway.table import Backend, EndpointPicker, Front, Listener, Route, Table
+from modelplane.gateway.route_table import Backend, EndpointPicker, Front, Listener, Route, Table
 
 POLICIES = "type.googleapis.com/envoy.extensions.load_balancing_policies"
 EXT_PROC = "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3"

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from modelplane.gateway.envoy.envoy_files import files, transition
+from modelplane.gateway.envoy.envoy_routes import routes_file
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
-from modelplane.gateway.envoy.files import files, transition
-from modelplane.gateway.envoy.filters.module import KEYS, MODELS
-from modelplane.gateway.envoy.routes import routes_file
+from modelplane.gateway.envoy.filters.module_filters import KEYS, MODELS
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile
 from modelplane.gateway.module_files.models import ModelFile, ServiceEntry
-from modelplane.gateway.table import Backend, Front, Listener, Route, Table
+from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 from modelplane.gateway.tls import Tls
 
 A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/", host="10.0.0.1")

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
+from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_routes import routes_file
 from modelplane.gateway.envoy.file_names import CLUSTERS
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.envoy.filters.module import SERVICES
-from modelplane.gateway.envoy.routes import routes_file
+from modelplane.gateway.envoy.filters.module_filters import SERVICES
 from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
-from modelplane.gateway.table import Backend, Front, Listener, Route, Table
+from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 
 A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/")
 B = Backend("ml/b", (("10.0.0.2", 80),), 5, "/ml/b/")

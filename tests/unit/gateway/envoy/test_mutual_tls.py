@@ -2,11 +2,11 @@
 
 import json
 
-from modelplane.gateway.envoy.certificates.mutual_tls import AUTHORITIES, IDENTITY, identity
+from modelplane.gateway.envoy.certificates.upstream_tls import AUTHORITIES, IDENTITY, identity
+from modelplane.gateway.envoy.envoy_files import files
 from modelplane.gateway.envoy.file_names import CLUSTERS
-from modelplane.gateway.envoy.files import files
 from modelplane.gateway.mutual_tls import Identity, Pair
-from modelplane.gateway.table import Backend, Listener, Route, Table
+from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.proxy.publication import is_private
 
 OWN = Identity(Pair("CERTIFICATE", "KEY"), "AUTHORITIES")

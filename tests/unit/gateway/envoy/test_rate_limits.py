@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from modelplane.api.fields.requests.rate_limit_service import RateLimitService
+from modelplane.gateway.envoy.envoy_files import files
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
-from modelplane.gateway.envoy.files import files
 from modelplane.gateway.module_files.keys import KeyFile
-from modelplane.gateway.table import Backend, Front, Listener, Route, Table
+from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 
 SERVICE = RateLimitService(host="ratelimit.example", port=9090, domain="fleet", fail_closed=False, tls=True)
 ROUTE = Route("ml/qwen", "/ml/qwen/", (Backend("ml/own", (("127.0.0.1", 9),)),))

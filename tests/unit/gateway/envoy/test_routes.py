@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from modelplane.gateway.envoy.routes import clusters_of, route_configuration
+from modelplane.gateway.envoy.envoy_routes import clusters_of, route_configuration
 from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.module_files.models import ModelFile
 from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
-from modelplane.gateway.table import Backend, Front, Listener, Route
+from modelplane.gateway.route_table import Backend, Front, Listener, Route
 
 A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/", host="10.0.0.1")
 B = Backend("ml/b", (("10.0.0.2", 80), ("10.0.0.3", 80)), 1, "/v1/", "v1", host="10.0.0.2")

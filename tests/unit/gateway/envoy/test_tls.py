@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from modelplane.api.inference_gateway import TLSVersion
-from modelplane.gateway.envoy.certificates.tls import certificate, certificate_file
+from modelplane.gateway.envoy.certificates.listener_tls import certificate, certificate_file
+from modelplane.gateway.envoy.envoy_files import files
 from modelplane.gateway.envoy.file_names import LISTENERS, takes_tls
-from modelplane.gateway.envoy.files import files
-from modelplane.gateway.table import Listener, Table
+from modelplane.gateway.route_table import Listener, Table
 from modelplane.gateway.tls import Certificate, Tls
 
 FRONT = Certificate("front", "chain", "key")

@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.kube.client import Client
 from modelplane.kubelet.devices import claims
-from modelplane.kubelet.devices.discovery import discover
+from modelplane.kubelet.devices.device_discovery import discover
 
 
 class Api:

@@ -1,8 +1,8 @@
 import pytest
 
-from modelplane.kubelet.devices import claims, discovery, resource_slices
+from modelplane.kubelet.devices import claims, device_discovery, resource_slices
 from modelplane.kubelet.devices.claims import ClaimNotReady
-from modelplane.kubelet.devices.device import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
+from modelplane.kubelet.devices.local_device import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
 
 CPU = DiscoveredDevice(CPU_DRIVER, "cpu-0", {"type": {"string": "cpu"}}, {"memory": "1024Mi"})
 GPUS = tuple(
@@ -17,17 +17,20 @@ GPUS = tuple(
 
 
 def test_a_machine_without_a_gpu_has_its_cpu() -> None:
-    cpu = discovery.cpu()
+    cpu = device_discovery.cpu()
     assert (cpu.driver, cpu.name) == ("cpu.modelplane.ai", "cpu-0")
     assert set(cpu.attributes) == {"type", "model", "architecture", "cores"}
-    assert cpu.attributes["cores"] == {"int": discovery.cores()}
-    assert cpu.capacity == {"memory": f"{discovery.memory_bytes() // 2**20}Mi"}
+    assert cpu.attributes["cores"] == {"int": device_discovery.cores()}
+    assert cpu.capacity == {"memory": f"{device_discovery.memory_bytes() // 2**20}Mi"}
 
 
 def test_an_engine_sees_its_own_gpus_only() -> None:
-    assert discovery.environment(GPUS, GPUS[1:])["CUDA_VISIBLE_DEVICES"] == "GPU-1"
-    assert discovery.environment(GPUS, ()) == {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
-    assert discovery.environment((CPU,), (CPU,)) == {}
+    assert device_discovery.environment(GPUS, GPUS[1:])["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+    assert device_discovery.environment(GPUS, ()) == {
+        "CUDA_VISIBLE_DEVICES": "",
+        "NVIDIA_VISIBLE_DEVICES": "void",
+    }
+    assert device_discovery.environment((CPU,), (CPU,)) == {}
 
 
 def test_devices_are_published_in_one_slice_per_driver() -> None:

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from modelplane.kubelet.devices import nvidia
-from modelplane.kubelet.devices.device import DiscoveredDevice
+from modelplane.kubelet.devices.local_device import DiscoveredDevice
 from modelplane.kubelet.devices.nvidia import semantic_version
 
 # What NVML (nvidia-ml-py 13) answers for an H100, by the names of its functions.

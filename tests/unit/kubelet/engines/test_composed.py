@@ -9,7 +9,7 @@ import pytest
 from modelplane.api import labels
 from modelplane.api.fields.pods.containers import ROUTING_SIDECAR
 from modelplane.compose.cluster.cluster_namespace import OURS
-from modelplane.compose.replica.backends.endpoint_picker import PICKER_KEY
+from modelplane.compose.replica.backends.picker_workload import PICKER_KEY
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Resource
 from modelplane.kubelet.engines import composed

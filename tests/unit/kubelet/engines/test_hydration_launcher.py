@@ -2,10 +2,10 @@ import sys
 
 import pytest
 
+from modelplane.compose.added_images import HYDRATION
 from modelplane.compose.cache.cache_volume import MARKER
 from modelplane.compose.cache.hydration_program import PROGRAM, SOURCES_PROGRAM
 from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
-from modelplane.compose.images import HYDRATION
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.engines.launchers import CannotLaunch
 

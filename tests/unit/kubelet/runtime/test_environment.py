@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.runtime import environment
-from modelplane.kubelet.runtime.environment import References, Sources, Unresolvable
+from modelplane.kubelet.runtime import container_environment
+from modelplane.kubelet.runtime.container_environment import References, Sources, Unresolvable
 
 POD = {
     "metadata": {
@@ -22,7 +22,7 @@ SOURCES = Sources(
 
 
 def resolve(container: dict[str, Any], sources: Sources = SOURCES) -> dict[str, str]:
-    return environment.resolve(container, POD, "127.77.1.2", "127.0.0.1", sources)
+    return container_environment.resolve(container, POD, "127.77.1.2", "127.0.0.1", sources)
 
 
 def variable(**source: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def variable(**source: Any) -> dict[str, Any]:
     ],
 )
 def test_references_are_expanded(text: str, expanded: str) -> None:
-    assert environment.expand(text, {"A": "1", "B": "2"}) == expanded
+    assert container_environment.expand(text, {"A": "1", "B": "2"}) == expanded
 
 
 def test_a_variable_may_use_those_before_it() -> None:
@@ -122,4 +122,6 @@ def test_what_a_container_refers_to_is_listed_once() -> None:
         ],
         "envFrom": [{"secretRef": {"name": "all"}}],
     }
-    assert environment.references(container) == References(frozenset({"hub", "all"}), frozenset({"settings"}))
+    assert container_environment.references(container) == References(
+        frozenset({"hub", "all"}), frozenset({"settings"})
+    )

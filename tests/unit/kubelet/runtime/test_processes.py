@@ -4,8 +4,8 @@ import signal
 import subprocess
 import sys
 
-from modelplane.kubelet.runtime import processes, shim
-from modelplane.kubelet.runtime.processes import Process
+from modelplane.kubelet.runtime import other_processes, shim
+from modelplane.kubelet.runtime.other_processes import Process
 
 
 def started(*command: str) -> tuple[subprocess.Popen[bytes], Process]:
@@ -30,7 +30,7 @@ async def test_a_later_process_of_the_same_number_is_left_alone() -> None:
     child, process = started("sleep", "100")
     earlier = Process(process.pid, "another-boot/1")
     assert not earlier.send(signal.SIGKILL)
-    assert processes.session_of(earlier) == ()
+    assert other_processes.session_of(earlier) == ()
     await asyncio.wait_for(earlier.wait(), 5)
     assert process.alive
     child.kill()
@@ -42,9 +42,9 @@ def test_what_is_left_of_a_session_is_found_after_its_leader_has_ended() -> None
     child, leader = started(sys.executable, "-c", source)
     printed, _ = child.communicate(timeout=10)
     orphan = Process(int(printed), shim.identity(int(printed)))
-    assert processes.session_of(leader) == (orphan.pid,)
-    processes.kill_session(leader)
-    assert processes.wait_until_ended([orphan], 5) == ()
+    assert other_processes.session_of(leader) == (orphan.pid,)
+    other_processes.kill_session(leader)
+    assert other_processes.wait_until_ended([orphan], 5) == ()
 
 
 def test_a_session_of_an_earlier_boot_is_nobodys_business() -> None:
@@ -53,13 +53,13 @@ def test_a_session_of_an_earlier_boot_is_nobodys_business() -> None:
     printed, _ = child.communicate(timeout=10)
     earlier = Process(leader.pid, f"another-boot/{leader.identity.partition('/')[2]}")
     try:
-        assert processes.session_of(earlier) == ()
+        assert other_processes.session_of(earlier) == ()
     finally:
         os.kill(int(printed), signal.SIGKILL)
 
 
 def test_those_that_do_not_end_in_time_are_returned() -> None:
     child, process = started("sleep", "100")
-    assert processes.wait_until_ended([process], 0.05) == (process,)
+    assert other_processes.wait_until_ended([process], 0.05) == (process,)
     os.kill(child.pid, signal.SIGKILL)
     child.communicate()

@@ -6,8 +6,8 @@ import pytest
 
 from modelplane.kube.client import Client
 from modelplane.kube.errors import Unreachable
-from modelplane.kubelet.events import Recorder
 from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pod_events import Recorder
 from modelplane.kubelet.records import AgentDirectory
 from modelplane.kubelet.volumes.provisioner import Provisioner
 from modelplane.kubelet.volumes.provisioning import CreateVolume

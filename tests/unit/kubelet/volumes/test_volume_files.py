@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.runtime.environment import References, Sources, Unresolvable
+from modelplane.kubelet.runtime.container_environment import References, Sources, Unresolvable
 from modelplane.kubelet.volumes import volume_files
 from modelplane.kubelet.volumes.volume_files import File
 

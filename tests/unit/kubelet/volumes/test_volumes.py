@@ -10,10 +10,10 @@ import pytest
 import modelplane
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.kubelet.events import Recorder
 from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pod_events import Recorder
 from modelplane.kubelet.records import AgentDirectory, PodRecord
-from modelplane.kubelet.runtime.environment import Sources
+from modelplane.kubelet.runtime.container_environment import Sources
 from modelplane.kubelet.volumes import volumes
 from modelplane.kubelet.volumes.mounts import Mount
 from modelplane.kubelet.volumes.volumes import VolumeNotReady

@@ -2,7 +2,7 @@
 
 from modelplane.api.clouds.nebius_cluster import NebiusCluster
 from modelplane.compose.clouds.nebius.kinds import NETWORK, SUBNET
-from modelplane.compose.clouds.nebius.named import named
+from modelplane.compose.clouds.nebius.nebius_names import named
 from modelplane.compose.clouds.site import Parts, Site
 
 OF_NETWORK = {"useNetworkPools": True}

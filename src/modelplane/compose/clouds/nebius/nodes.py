@@ -9,7 +9,7 @@ from modelplane.api.clouds.nebius_cluster import NebiusCluster, NebiusNodePool
 from modelplane.api.fields.cluster.node_pools import NodeTaint
 from modelplane.compose.clouds.nebius.fabric import membership
 from modelplane.compose.clouds.nebius.kinds import NODE_GROUP
-from modelplane.compose.clouds.nebius.named import named
+from modelplane.compose.clouds.nebius.nebius_names import named
 from modelplane.compose.clouds.nebius.storage import attachment
 from modelplane.compose.clouds.nodes import (
     GPU_TAINT,

@@ -4,7 +4,7 @@ from typing import Any
 
 from modelplane.api.clouds.nebius_cluster import NebiusCluster
 from modelplane.compose.clouds.nebius.kinds import FILE_SYSTEM
-from modelplane.compose.clouds.nebius.named import named
+from modelplane.compose.clouds.nebius.nebius_names import named
 from modelplane.compose.clouds.site import Parts, Site
 
 WRITABLE = "READ_WRITE"

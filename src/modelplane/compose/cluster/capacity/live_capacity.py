@@ -25,7 +25,7 @@ from modelplane.compose.cluster.capacity.capacity_facts import facts_of
 from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, Unclear, observe
 from modelplane.compose.composition import Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.deployment import fleet
+from modelplane.compose.deployment import fleet_snapshot
 
 NODES: Final = "nodes"
 """Key of the requirement for the nodes of the cluster."""
@@ -141,7 +141,7 @@ def _observed(
             cause = f"cannot list {kind}s of the cluster{UNREADABLE}: {unknown.cause}"
             return {pool.name: Unclear(cause) for pool in pools}
     try:
-        given = _given(fleet.replica(each) for each in request.found(_REPLICAS))
+        given = _given(fleet_snapshot.replica(each) for each in request.found(_REPLICAS))
         reports = _reports(decode_as(ModelReplica, each) for each in request.found(_UNHEALTHY))
     except InvalidObject as error:
         return {pool.name: Unclear(str(error)) for pool in pools}
@@ -196,10 +196,10 @@ def _condition(
 def _overcommitted(request: Request[InferenceCluster], pools: Sequence[GPUPool]) -> Condition:
     type_ = Type.CAPACITY_OVERCOMMITTED
     try:
-        replicas = tuple(fleet.replica(each) for each in request.found(_REPLICAS))
+        replicas = tuple(fleet_snapshot.replica(each) for each in request.found(_REPLICAS))
     except InvalidObject as error:
         return false(type_, Reason.CAPACITY_STALE, f"unknown: {error}")
-    cluster = scheduler.Cluster(request.owner.metadata.name, pools=tuple(map(fleet.pool, pools)))
+    cluster = scheduler.Cluster(request.owner.metadata.name, pools=tuple(map(fleet_snapshot.pool, pools)))
     found = scheduler.overcommitted(scheduler.Fleet((cluster,), replicas))
     if not found:
         return false(type_, Reason.WITHIN_CAPACITY, "replicas hold no more than is usable")

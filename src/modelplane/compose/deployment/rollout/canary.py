@@ -13,12 +13,12 @@ from math import ceil
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.fields.deployment.canary import CanaryPhase, CanarySettings, CanaryStatus
+from modelplane.api.fields.deployment.canary_settings import CanaryPhase, CanarySettings, CanaryStatus
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Request
-from modelplane.compose.deployment.rollout.rollout import is_updating, revision, serves
+from modelplane.compose.deployment.rollout.rollout_order import is_updating, revision, serves
 from modelplane.deciders.canary.decision import Decision, Outcome
 from modelplane.deciders.canary.state import Observed
 

@@ -10,11 +10,17 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.fields.deployment.canary import CanaryPhase
+from modelplane.api.fields.deployment.canary_settings import CanaryPhase
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.deployment.rollout.canary import Canary, has_revision
-from modelplane.compose.deployment.rollout.rollout import Limits, Rollout, is_draining, is_updating, serves
+from modelplane.compose.deployment.rollout.rollout_order import (
+    Limits,
+    Rollout,
+    is_draining,
+    is_updating,
+    serves,
+)
 from modelplane.compose.deployment.wanted_replicas import Wanted
 
 

@@ -14,9 +14,9 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Request
-from modelplane.compose.deployment import fleet
+from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.deployment.rollout.canary import Canary, has_revision, is_paused
-from modelplane.compose.deployment.rollout.rollout import serves
+from modelplane.compose.deployment.rollout.rollout_order import serves
 from modelplane.compose.deployment.rollout.stable_replicas import needed
 from modelplane.compose.deployment.rollout.stable_template import stable_template
 
@@ -26,7 +26,7 @@ def held(request: Request[ModelDeployment], state: Canary | None) -> tuple[str, 
     if state is None or not state.has_stable:
         return ()
     template = stable_template(request.owner, state, request.observed)
-    if template is not None and fleet.same_needs(template, request.owner.replica_template()):
+    if template is not None and fleet_snapshot.same_needs(template, request.owner.replica_template()):
         return ()
     older = [
         (has_revision(each, state.status.stable_revision), serves(each), key, each["metadata"]["name"])

@@ -13,7 +13,7 @@ import msgspec
 from modelplane import scheduler
 from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
-from modelplane.api.fields.deployment.rollout import RolloutSettings, RolloutStatus
+from modelplane.api.fields.deployment.rollout_settings import RolloutSettings, RolloutStatus
 from modelplane.api.listing import number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
@@ -21,7 +21,7 @@ from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment.rollout import canary_progress
 from modelplane.compose.deployment.rollout.canary import Canary
-from modelplane.compose.deployment.rollout.rollout import Rollout, is_updating, revision, serves
+from modelplane.compose.deployment.rollout.rollout_order import Rollout, is_updating, revision, serves
 from modelplane.compose.deployment.wanted_replicas import replica_key
 from modelplane.compose.readiness import condition_of
 

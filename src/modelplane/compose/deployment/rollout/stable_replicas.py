@@ -17,7 +17,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Request
 from modelplane.compose.deployment.rollout.canary import Canary, has_revision
-from modelplane.compose.deployment.rollout.rollout import serves
+from modelplane.compose.deployment.rollout.rollout_order import serves
 from modelplane.compose.deployment.rollout.stable_template import Stable, stable
 
 

@@ -14,10 +14,10 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, ReplicaSpec, ReplicaTemplate
 from modelplane.api.schema.decode import InvalidObject, convert
 from modelplane.compose.composition import Request, Requirement
-from modelplane.compose.deployment import fleet
+from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.deployment.rollout.canary import Canary
 from modelplane.compose.deployment.rollout.revisions import revision_name, template_of
-from modelplane.compose.deployment.rollout.rollout import revision
+from modelplane.compose.deployment.rollout.rollout_order import revision
 
 CACHES: Final = "caches-of-namespace"
 
@@ -36,7 +36,11 @@ class Stable(msgspec.Struct, frozen=True):
 
     def has_places_of(self, other: ReplicaTemplate) -> bool:
         """Return True if replicas with another template have the same places."""
-        return not self.other_cache and self.template is not None and fleet.same_needs(self.template, other)
+        return (
+            not self.other_cache
+            and self.template is not None
+            and fleet_snapshot.same_needs(self.template, other)
+        )
 
 
 def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
@@ -69,7 +73,7 @@ def _cache(request: Request[ModelDeployment], name: str) -> scheduler.CacheFootp
         return f"cannot be read: {unknown.cause}: wait"
     found = [each for each in request.found(CACHES) if each["metadata"]["name"] == name]
     try:
-        cache = fleet.footprint(found)
+        cache = fleet_snapshot.footprint(found)
     except InvalidObject as error:
         return f"cannot be read: {error}: correct it"
     return cache if cache.known else "is not there: create it again"

@@ -12,7 +12,7 @@ from modelplane.api.fields.pods.containers import ROUTING_SIDECAR as SIDECAR_NAM
 from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase
 from modelplane.api.model_replica import PlacedEngine
 from modelplane.api.rejected import Rejected
-from modelplane.compose.images import ROUTING_SIDECAR
+from modelplane.compose.added_images import ROUTING_SIDECAR
 from modelplane.compose.replica.backends import connectors
 from modelplane.compose.replica.backends.workload import HEALTH_PATH, Form, Workload, head
 from modelplane.compose.replica.engine_flags import flag

@@ -28,11 +28,11 @@ from modelplane.compose.cache import cache_volume
 from modelplane.compose.replica import engine_variables
 from modelplane.compose.replica.backends import connectors, gang_hooks, prefill_decode
 from modelplane.compose.replica.backends.draining import GRACE_S, UNTIL_0_3, Draining, draining
-from modelplane.compose.replica.backends.endpoint_picker import engine_labels
+from modelplane.compose.replica.backends.picker_workload import engine_labels
 from modelplane.compose.replica.backends.workload import HEALTH_PATH, Form, Workload
 from modelplane.compose.replica.engine_flags import flag, model
+from modelplane.compose.replica.pods.copied_references import CONFIG_MAP, SECRET
 from modelplane.compose.replica.pods.node_placement import node_rules
-from modelplane.compose.replica.pods.references import CONFIG_MAP, SECRET
 from modelplane.compose.replica.pods.security import CONTAINER, POD
 
 STARTUP_TIMEOUT_S = 7200

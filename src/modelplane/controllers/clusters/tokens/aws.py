@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from modelplane.controllers.clusters.tokens.identities import Credential, Token
+from modelplane.controllers.clusters.tokens.cloud_identities import Credential, Token
 
 LIFETIME_S: Final = 14 * 60
 """EKS accepts a token for 15 minutes. Source: AWS CLI."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from modelplane.api.clouds.cluster_origin import IdentityType
 from modelplane.controllers.clusters.tokens import aws, google, nebius
-from modelplane.controllers.clusters.tokens.identities import Exchange
+from modelplane.controllers.clusters.tokens.cloud_identities import Exchange
 
 EXCHANGES: Final[Mapping[IdentityType, Exchange]] = {
     IdentityType.GOOGLE: google.exchange,

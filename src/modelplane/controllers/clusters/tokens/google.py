@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-from modelplane.controllers.clusters.tokens.identities import Credential, Token
+from modelplane.controllers.clusters.tokens.cloud_identities import Credential, Token
 
 TOKEN_SERVER: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 

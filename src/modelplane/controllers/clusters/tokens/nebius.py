@@ -10,7 +10,7 @@ from typing import Final
 import httpx2
 import msgspec
 
-from modelplane.controllers.clusters.tokens.identities import Credential, Token
+from modelplane.controllers.clusters.tokens.cloud_identities import Credential, Token
 
 TOKEN_SERVER: Final = "https://auth.eu.nebius.com/oauth2/token/exchange"  # noqa: S105 - an address
 

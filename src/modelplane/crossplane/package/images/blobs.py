@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from modelplane.crossplane.package.images.entries import Entry, arranged, write_tar
+from modelplane.crossplane.package.images.image_entries import Entry, arranged, write_tar
 from modelplane.crossplane.package.images.oci import Descriptor, Layer, MediaType
 
 CHUNK = 1 << 20

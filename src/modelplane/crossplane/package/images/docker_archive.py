@@ -1,8 +1,8 @@
 """Docker archives: ``manifest.json`` names the files of a config and of layers."""
 
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images.archive import DOCKER_MANIFEST
-from modelplane.crossplane.package.images.files import Files, parsed, read, required, well_formed
+from modelplane.crossplane.package.images.image_archive import DOCKER_MANIFEST
+from modelplane.crossplane.package.images.image_files import Files, parsed, read, required, well_formed
 from modelplane.crossplane.package.images.oci import XPKG, Descriptor, Json, MediaType, xpkg_label
 from modelplane.crossplane.package.images.oci_layout import image_of
 from modelplane.crossplane.package.images.stored_image import StoredImage, measured

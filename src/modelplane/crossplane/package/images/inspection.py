@@ -9,7 +9,7 @@ import yaml
 
 from modelplane.crossplane.package.building import PACKAGE_FILE
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images.files import Files, damaged, well_formed
+from modelplane.crossplane.package.images.image_files import Files, damaged, well_formed
 from modelplane.crossplane.package.images.oci import VERSION, XPKG, XPKG_BASE, Descriptor, Json
 from modelplane.crossplane.package.images.reading import stored_image
 from modelplane.crossplane.package.images.stored_image import StoredImage

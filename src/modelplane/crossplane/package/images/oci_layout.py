@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images.archive import BLOBS, INDEX
-from modelplane.crossplane.package.images.files import Files, damaged, parsed, read, well_formed
+from modelplane.crossplane.package.images.image_archive import BLOBS, INDEX
+from modelplane.crossplane.package.images.image_files import Files, damaged, parsed, read, well_formed
 from modelplane.crossplane.package.images.oci import (
     LAYERS,
     REF_NAME,

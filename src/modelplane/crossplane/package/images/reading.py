@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from modelplane.crossplane.package.images.archive import DOCKER_MANIFEST, OCI_LAYOUT
 from modelplane.crossplane.package.images.docker_archive import read_archive
-from modelplane.crossplane.package.images.files import no_package, opened
+from modelplane.crossplane.package.images.image_archive import DOCKER_MANIFEST, OCI_LAYOUT
+from modelplane.crossplane.package.images.image_files import no_package, opened
 from modelplane.crossplane.package.images.oci_layout import read_layout
 from modelplane.crossplane.package.images.stored_image import StoredImage
 

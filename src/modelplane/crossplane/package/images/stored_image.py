@@ -10,7 +10,7 @@ from typing import IO, cast
 
 from modelplane.crossplane.package.errors import PackageError
 from modelplane.crossplane.package.images.blobs import CHUNK
-from modelplane.crossplane.package.images.files import Files, damaged, required
+from modelplane.crossplane.package.images.image_files import Files, damaged, required
 from modelplane.crossplane.package.images.oci import Descriptor, Image, MediaType
 
 

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 import modelplane
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images.entries import File
+from modelplane.crossplane.package.images.image_entries import File
 
 NAME = "modelplane"
 EXTRA = "function"

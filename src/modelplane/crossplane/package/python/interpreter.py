@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images.entries import File
+from modelplane.crossplane.package.images.image_entries import File
 
 _LEFT_OUT = frozenset(
     {

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images.entries import File
+from modelplane.crossplane.package.images.image_entries import File
 
 _ELF = b"\x7fELF"
 _AT_ONCE = 100

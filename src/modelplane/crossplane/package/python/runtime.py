@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from modelplane.crossplane.package.images.blobs import Blobs
-from modelplane.crossplane.package.images.entries import ANYONE_MAY_WRITE, Entry, File, Folder
+from modelplane.crossplane.package.images.image_entries import ANYONE_MAY_WRITE, Entry, File, Folder
 from modelplane.crossplane.package.images.oci import Image, Json, this_platform
 from modelplane.crossplane.package.python import distributions, interpreter
 from modelplane.crossplane.package.python.libraries import libraries

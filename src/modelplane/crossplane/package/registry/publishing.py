@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from modelplane.crossplane.package.addresses import Target
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images.archive import BLOBS
 from modelplane.crossplane.package.images.blobs import CHUNK, canonical_json, digest_of
-from modelplane.crossplane.package.images.files import Files, parsed, read, required, well_formed
+from modelplane.crossplane.package.images.image_archive import BLOBS
+from modelplane.crossplane.package.images.image_files import Files, parsed, read, required, well_formed
 from modelplane.crossplane.package.images.oci import Descriptor, MediaType
 from modelplane.crossplane.package.images.reading import stored_image
 from modelplane.crossplane.package.images.stored_image import StoredImage
+from modelplane.crossplane.package.package_addresses import Target
 from modelplane.crossplane.package.registry.repository import Repository
 
 

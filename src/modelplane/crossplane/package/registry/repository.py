@@ -6,11 +6,11 @@ from typing import Final
 
 import httpx2
 
-from modelplane.crossplane.package.addresses import Target
 from modelplane.crossplane.package.errors import PackageError
 from modelplane.crossplane.package.images.oci import Descriptor, MediaType
+from modelplane.crossplane.package.package_addresses import Target
 from modelplane.crossplane.package.registry.accounts import Account
-from modelplane.crossplane.package.registry.connection import Answer, Connection, Content
+from modelplane.crossplane.package.registry.registry_connection import Answer, Connection, Content
 
 _MANIFESTS: Final = ", ".join((MediaType.MANIFEST, MediaType.INDEX))
 _FOUND: Final = frozenset({200, 302, 303, 307, 308})

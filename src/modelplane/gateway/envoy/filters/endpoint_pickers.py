@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
-from modelplane.gateway.table import EndpointPicker, Listener
+from modelplane.gateway.route_table import EndpointPicker, Listener
 
 DESTINATION = "x-gateway-destination-endpoint"
 """Header with the addresses that a picker chose, in order: ``IP:PORT`` with commas between."""

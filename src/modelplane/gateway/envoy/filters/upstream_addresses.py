@@ -8,10 +8,10 @@ backends, and are known by their tokens.
 from typing import Any
 
 from modelplane.gateway.destinations import Destinations, Network
-from modelplane.gateway.envoy.filters import tokens
+from modelplane.gateway.envoy.filters import token_filters
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
+from modelplane.gateway.route_table import Listener, Route
 from modelplane.gateway.services import ip_version
-from modelplane.gateway.table import Listener, Route
 
 _FOLDER = "destinations/"
 _FILTER = "envoy.filters.http.upstream_rbac"
@@ -69,7 +69,7 @@ def policy(listener: Listener, destinations: Destinations) -> dict[str, Any]:
         policies[DENIED_TO_OTHERS] = {
             "permissions": rules,
             **anyone,
-            "condition": tokens.is_not_of_replica(),
+            "condition": token_filters.is_not_of_replica(),
         }
     rules_ = {"rules": {"action": "DENY", "policies": policies}} if policies else {}
     return {"name": _FILTER, "typed_config": {"@type": _RBAC, **rules_}}

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from modelplane.kubelet.engines.llama_cpp import flags, weights
+from modelplane.kubelet.engines.llama_cpp import flags, weight_files
 from modelplane.kubelet.engines.llama_cpp.flags import Value
-from modelplane.kubelet.engines.llama_cpp.weights import LocalModel
+from modelplane.kubelet.engines.llama_cpp.weight_files import LocalModel
 
 POD_ADDRESS_VARIABLE = "MODELPLANE_POD_IP"
 """The address that the pod binds, in the environment of every engine."""
@@ -77,7 +77,7 @@ def main(arguments: list[str], environment: Mapping[str, str]) -> NoReturn:
         settings = flags.parse(arguments, environment)
         model = _model(settings, environment)
         server = _serve(settings, model, environment)
-    except (flags.UnknownFlag, weights.ModelNotFound, CannotServe) as error:
+    except (flags.UnknownFlag, weight_files.ModelNotFound, CannotServe) as error:
         _say(str(error))
         _exit(1)
     _say(f'serving model "{model.alias}" at {server.listening_address}')
@@ -88,10 +88,10 @@ def main(arguments: list[str], environment: Mapping[str, str]) -> NoReturn:
 
 def _model(settings: Mapping[str, Value], environment: Mapping[str, str]) -> LocalModel:
     if "model" in settings:
-        return weights.from_file(str(settings["model"]))
+        return weight_files.from_file(str(settings["model"]))
     if "hf_repo" in settings:
         models = Path(environment.get(MODELS_VARIABLE) or Path.home() / ".cache" / "modelplane" / "models")
-        return weights.from_repo(str(settings["hf_repo"]), str(settings.get("hf_file", "")), models)
+        return weight_files.from_repo(str(settings["hf_repo"]), str(settings.get("hf_file", "")), models)
     raise CannotServe('no model is named: give "--model FILE" or "--hf-repo OWNER/NAME"')
 
 
@@ -137,8 +137,8 @@ def configure(parameters: Any, library: Any, settings: Mapping[str, Value], mode
     if settings.get("verbose"):
         parameters.verbosity = 99
     if model.is_base and "chat_template" not in settings and "chat_template_file" not in settings:
-        parameters.chat_template = weights.BASE_MODEL_TEMPLATE
-        parameters.antiprompt = [weights.BASE_MODEL_STOP]
+        parameters.chat_template = weight_files.BASE_MODEL_TEMPLATE
+        parameters.antiprompt = [weight_files.BASE_MODEL_STOP]
         # A small base model's likeliest continuation is its best, and it tends to repeat itself.
         parameters.sampling.temp = 0.0
         parameters.sampling.penalty_repeat = 1.1

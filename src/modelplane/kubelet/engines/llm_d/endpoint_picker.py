@@ -21,7 +21,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kubelet.engines.llama_cpp.server import POD_ADDRESS_VARIABLE
-from modelplane.kubelet.engines.llm_d import messages
+from modelplane.kubelet.engines.llm_d import ext_proc_messages
 from modelplane.kubelet.engines.llm_d.choice import Choice, Turns, is_divided
 
 PREFILL: Final = "x-prefiller-host-port"
@@ -43,7 +43,7 @@ def answers(choose: Callable[[], Choice | None]) -> Callable[[Any], Any]:
     """
 
     def answer(asked: Any) -> Any:
-        said = messages.ProcessingResponse()
+        said = ext_proc_messages.ProcessingResponse()
         match asked.WhichOneof("kind"):
             case "request_headers":
                 _chosen(choose(), said)
@@ -108,14 +108,16 @@ class Picker:
 def _server(picker: Picker, address: str, port: int) -> grpc.aio.Server:
     process: Any = grpc.stream_stream_rpc_method_handler(
         picker.process,
-        messages.ProcessingRequest.FromString,
-        messages.ProcessingResponse.SerializeToString,
+        ext_proc_messages.ProcessingRequest.FromString,
+        ext_proc_messages.ProcessingResponse.SerializeToString,
     )
     check: Any = grpc.unary_unary_rpc_method_handler(picker.check)
     server = grpc.aio.server()
     server.add_generic_rpc_handlers(
         (
-            grpc.method_handlers_generic_handler(messages.SERVICE, {messages.METHOD: process}),
+            grpc.method_handlers_generic_handler(
+                ext_proc_messages.SERVICE, {ext_proc_messages.METHOD: process}
+            ),
             grpc.method_handlers_generic_handler(_HEALTH, {"Check": check}),
         )
     )

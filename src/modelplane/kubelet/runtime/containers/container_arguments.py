@@ -17,9 +17,9 @@ from modelplane.cel.value_types import quantity
 from modelplane.host import addresses
 from modelplane.kubelet.pods import narrowing, probes
 from modelplane.kubelet.records import PodRecord
+from modelplane.kubelet.runtime.container_environment import expand
 from modelplane.kubelet.runtime.containers import pause
 from modelplane.kubelet.runtime.containers.cli import RuntimeKind
-from modelplane.kubelet.runtime.environment import expand
 from modelplane.kubelet.volumes.mounts import Mount
 
 NETWORK = "modelplane"

@@ -7,8 +7,8 @@ the creator of a pod is not always the machine's owner.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from modelplane.kubelet.pod_refusals import REASON, Refusal, volumes
 from modelplane.kubelet.pods import probes
-from modelplane.kubelet.refusals import REASON, Refusal, volumes
 
 _ELSEWHERE = "or run it on a cluster of its own nodes"
 

@@ -19,18 +19,18 @@ from modelplane.host import addresses
 from modelplane.host.private_files import write_private
 from modelplane.kube.resources import Object
 from modelplane.kubelet import node
-from modelplane.kubelet.devices import claims, discovery
-from modelplane.kubelet.devices.device import NVIDIA_DRIVER
+from modelplane.kubelet.devices import claims, device_discovery
+from modelplane.kubelet.devices.local_device import NVIDIA_DRIVER
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.engines.llama_cpp import server
 from modelplane.kubelet.logs import log_files
 from modelplane.kubelet.logs.log_files import Selection
 from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods import http_check
 from modelplane.kubelet.pods.http_check import Answer
 from modelplane.kubelet.records import Attempt, Container, ContainerDirectory, Exit, PodRecord, Started
-from modelplane.kubelet.refusals import Refusal
-from modelplane.kubelet.runtime import environment, launch
+from modelplane.kubelet.runtime import container_environment, launch
 from modelplane.kubelet.runtime.containers import container_arguments, container_refusals, pod_network
 from modelplane.kubelet.runtime.containers.cli import (
     ENDED,
@@ -40,7 +40,7 @@ from modelplane.kubelet.runtime.containers.cli import (
     NoSuchObject,
 )
 from modelplane.kubelet.runtime.containers.container_arguments import ContainerIdentity, ContainerInputs
-from modelplane.kubelet.runtime.containers.images import Pulls, full_name
+from modelplane.kubelet.runtime.containers.image_pulls import Pulls, full_name
 from modelplane.kubelet.runtime.containers.pod_network import PodNetwork
 from modelplane.kubelet.runtime.launch import NotYet
 from modelplane.kubelet.runtime.protocol import Tell
@@ -117,7 +117,7 @@ class PodContainers:
         sources = await launch.sources_of(self.machine.client, pod, container, self.record.namespace)
         # In its own network the pod has the address that the API shows.
         own = replace(self.record, address=addresses.reported(self.record.address))
-        variables = environment.resolve(container, pod, own.address, node.ADDRESS, sources)
+        variables = container_environment.resolve(container, pod, own.address, node.ADDRESS, sources)
         mounted = await volumes.mounts_of(self.machine, pod, container, own, variables, sources)
         nvidia = [device for device in allocated if device.driver == NVIDIA_DRIVER]
         # CUDA images ask for every device, which a container runtime may be configured to give.
@@ -129,7 +129,7 @@ class PodContainers:
             environment={server.POD_ADDRESS_VARIABLE: own.address, **hidden, **variables},
             mounts=mounted,
             gpus=tuple(device.uuid for device in nvidia),
-            memory_bytes=discovery.memory_bytes(),
+            memory_bytes=device_discovery.memory_bytes(),
             image_user=user,
             expanded=variables,
         )

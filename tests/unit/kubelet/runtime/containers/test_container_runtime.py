@@ -12,16 +12,16 @@ import pytest
 from modelplane.kube.resources import Object
 from modelplane.kubelet.logs.log_files import Selection
 from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods.pods import stop_all
-from modelplane.kubelet.refusals import Refusal
-from modelplane.kubelet.runtime.choice import Runtimes
 from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntimes
 from modelplane.kubelet.runtime.containers.container_runtime import PodContainers
 from modelplane.kubelet.runtime.host import process_attempt
 from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
 from modelplane.kubelet.runtime.launch import NotYet
-from modelplane.kubelet.runtime.processes import Process
+from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.kubelet.runtime.protocol import Runtime
+from modelplane.kubelet.runtime.runtime_choice import Runtimes
 from support.container_bench import (
     RECORD,
     STUBBORN,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from modelplane.kubelet.runtime.containers.cli import ContainerRuntimeError
-from modelplane.kubelet.runtime.containers.images import credentials, full_name, merged
+from modelplane.kubelet.runtime.containers.image_pulls import credentials, full_name, merged
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 from modelplane.host import descriptors
 from modelplane.kubelet.pods.pods import stop_all
 from modelplane.kubelet.records import AgentDirectory, Attempt, ContainerDirectory
-from modelplane.kubelet.runtime import processes
+from modelplane.kubelet.runtime import other_processes
 from modelplane.kubelet.runtime.host import process_attempt
 from modelplane.kubelet.runtime.host.process_attempt import Launch
-from modelplane.kubelet.runtime.processes import Process
+from modelplane.kubelet.runtime.other_processes import Process
 
 STUBBORN = """
 import signal, time
@@ -62,7 +62,7 @@ async def test_a_settled_attempt_is_not_looked_for_again(
     attempt = await process_attempt.start(kept, Launch(("true",), {}))
     ended = await process_attempt.wait(attempt)
     killed: list[Process] = []
-    monkeypatch.setattr(processes, "kill_session", killed.append)
+    monkeypatch.setattr(other_processes, "kill_session", killed.append)
     assert await process_attempt.wait(attempt) == ended
     assert stop_all(tmp_path, 0.1) == 0
     assert killed == []

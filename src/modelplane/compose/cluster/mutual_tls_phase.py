@@ -1,0 +1,75 @@
+"""Mutual TLS of an InferenceCluster: the address that requests use, and the condition about the phase."""
+
+from typing import Any
+
+from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
+from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
+from modelplane.api.fields.cluster.mutual_tls_settings import MutualTLSPhase
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.compose.composition import Request, Unknown
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.serving_stack import cluster_gateway
+from modelplane.gateway.mutual_tls import Link, Protocol, Rollout, server_name, used
+
+_NOTHING_ISSUES = (
+    "nothing issues certificates here: only Modelplane's controllers do, and Crossplane does not. What is in "
+    "force stays: remove spec.gateway.mutualTLS, or let the controllers reconcile the fleet"
+)
+
+
+def rollout(cluster: InferenceCluster) -> Rollout:
+    """Return the state of the rollout that a cluster's status has."""
+    known = cluster.status.gateway.mutual_tls if cluster.status.gateway else None
+    return Rollout(known.phase, known.draining_since) if known else Rollout()
+
+
+def gateway_status(request: Request[InferenceCluster], plain: str) -> dict[str, Any]:
+    """Return the gateway in the status of a cluster; ``plain`` is its address for plain HTTP."""
+    link, known = _link(request), request.owner.status.gateway
+    state = link.rollout if link else rollout(request.owner)
+    status: dict[str, Any] = {"address": plain} if plain else {}
+    if used(state.phase) is Protocol.TLS:
+        found = next(
+            filter(None, map(cluster_gateway.secured_address, request.found(cluster_gateway.KEY))), ""
+        )
+        address = found or (known.address if known and known.server_name else "")
+        status = {"address": address, "serverName": server_name(request.owner.metadata.uid)}
+    elif known and known.server_name and request.unknown(cluster_gateway.KEY):
+        # The last known address is that for TLS, which the gateway accepts until no endpoint uses it.
+        status = {"address": known.address, "serverName": known.server_name}
+    if not status.get("address"):
+        status = {"address": known.address} if known and state.phase is not MutualTLSPhase.PLAIN else {}
+    if status and state.phase is not MutualTLSPhase.PLAIN:
+        status["mutualTLS"] = {"phase": str(state.phase)}
+        if state.draining_since:
+            status["mutualTLS"]["drainingSince"] = f"{state.draining_since:%Y-%m-%dT%H:%M:%SZ}"
+    return status
+
+
+def conditions(request: Request[InferenceCluster]) -> tuple[Condition, ...]:
+    """Return the condition of a cluster with mutual TLS; nothing for one without."""
+    link = _link(request)
+    wanted = request.owner.spec.gateway.mutual_tls is not None
+    phase = (link.rollout if link else rollout(request.owner)).phase
+    if not wanted and phase is MutualTLSPhase.PLAIN:
+        return ()
+    if link is None:
+        return (false(Type.MUTUAL_TLS, Reason.UNSUPPORTED_GATEWAY, _NOTHING_ISSUES),)
+    found = request.found(cluster_gateway.KEY)
+    if wanted and found and not any(map(cluster_gateway.is_ours, found)):
+        class_name = found[0].get("spec", {}).get("gatewayClassName", "")
+        message = (
+            f'its Gateway of class "{class_name}" was not made by a ServingStack, so Modelplane changes no '
+            "listener of it: remove that Gateway to get one, or remove spec.gateway.mutualTLS"
+        )
+        return (false(Type.MUTUAL_TLS, Reason.UNSUPPORTED_GATEWAY, message),)
+    if link.problem:
+        return (false(Type.MUTUAL_TLS, Reason.INVALID_CERTIFICATE, link.problem),)
+    if wanted and phase is MutualTLSPhase.REQUIRED:
+        message = "its gateway accepts only requests of the fleet's gateway"
+        return (true(Type.MUTUAL_TLS, Reason.TLS_REQUIRED, message),)
+    return (false(Type.MUTUAL_TLS, Reason.ROLLING_OUT, link.waiting),)
+
+
+def _link(request: Request[InferenceCluster]) -> Link | None:
+    return None if isinstance(request.mutual_tls, Unknown) else request.mutual_tls

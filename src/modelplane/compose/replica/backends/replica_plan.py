@@ -1,0 +1,111 @@
+"""Plan of a replica: the workloads of its engines on its cluster, or why they cannot run there.
+
+Nothing is guessed: if the cluster lacks a requirement of an engine, or does not report it, the result is
+``Refused`` with the reason, and running workloads stay as they are.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.listing import listing, subject
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.rejected import Rejected
+from modelplane.compose.replica.backends import connectors
+from modelplane.compose.replica.backends.gang import is_gang
+from modelplane.compose.replica.backends.prefill_decode import engine_port
+from modelplane.compose.replica.backends.replica_routes import picks
+from modelplane.compose.replica.backends.table import BACKENDS, backend_of, marks_of
+from modelplane.compose.replica.backends.workload import Workload
+from modelplane.compose.workload_kinds import (
+    INFERENCE_POOL,
+    LEADER_WORKER_SET,
+    LLM_INFERENCE_SERVICE,
+    WorkloadKind,
+)
+
+_INSTALL: Final = "install it there"
+_REMEDIES: Final = {
+    LLM_INFERENCE_SERVICE.capability: (
+        "enable the components of KServe in spec.servingStack there, or install KServe "
+        "(https://kserve.github.io/website/docs/install/llmisvc-install)"
+    )
+}
+"""Remedies for a missing capability, where there is a choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The reason for which a replica's engines cannot be written."""
+
+    reason: Reason
+    message: str
+
+
+def plan(
+    replica: ModelReplica, cluster: InferenceCluster, copies: Mapping[tuple[str, str], str]
+) -> tuple[Workload, ...] | Refused:
+    """Return the workloads of a replica, or the first reason against them."""
+    where = f'InferenceCluster "{cluster.metadata.name}"'
+    taints = {pool.name: pool.tolerated() for pool in cluster.spec.node_pools}
+    pools = {member.node_pool_name for engine in replica.spec.engines for member in engine.members}
+    if unknown := pools - taints.keys():
+        # Without the pool's taints, the pods would lack the tolerations for its nodes.
+        message = f"{where} has no node pool {listing(unknown)}: declare it in spec.nodePools"
+        return Refused(Reason.WAITING_FOR_CLUSTER, message)
+    for backend in BACKENDS:
+        run = any(backend_of(replica, engine) is backend for engine in replica.spec.engines)
+        if run and (why := backend.rejected(replica)):
+            return Refused(Reason.UNSUPPORTED_TOPOLOGY, why.message)
+    if found := cluster.status.capabilities:
+        offered = msgspec.to_builtins(found)
+        for need in _needs(replica):
+            if not offered.get(need.capability):
+                return Refused(
+                    Reason.UNSUPPORTED_TOPOLOGY,
+                    f"{where} has no {need.name}, which {need.purpose}: {need.remedy}",
+                )
+    elif needs := [need.name for need in _needs(replica)]:
+        message = f"it is not known yet whether {where} has {listing(needs)}"
+        return Refused(Reason.WAITING_FOR_CLUSTER, message)
+    workloads = []
+    for engine in replica.spec.engines:
+        port = connectors.refusal(replica, engine) or engine_port(engine)
+        if isinstance(port, Rejected):
+            return Refused(Reason.UNSUPPORTED_TOPOLOGY, port.message)
+        name = backend_of(replica, engine).name(replica, engine)
+        workloads.append(Workload(replica, engine, name, marks_of(replica, engine), port, taints, copies))
+    return tuple(workloads)
+
+
+class _Need(NamedTuple):
+    """A capability that a replica needs: its field in the status, its name in messages, and its purpose."""
+
+    capability: str
+    name: str
+    purpose: str
+    remedy: str
+
+
+def _needs(replica: ModelReplica) -> Iterator[_Need]:
+    engines = replica.spec.engines
+    if any(member.device_requests for engine in engines for member in engine.members):
+        yield _Need("dra", "DRA", "claims of devices need", _INSTALL)
+    for backend in BACKENDS:
+        run = [engine for engine in engines if backend_of(replica, engine) is backend]
+        if run and backend.kind.capability:
+            named = [engine.name for engine in run]
+            yield _need_of(backend.kind, f"{subject('engine', named, 'needs', 'need')} {backend.role}")
+        gangs = [engine.name for engine in run if is_gang(engine)]
+        if gangs and backend.kind is not LEADER_WORKER_SET:
+            yield _need_of(LEADER_WORKER_SET, f"{subject('engine', gangs, 'needs', 'need')} as a gang")
+    if picks(replica):
+        yield _need_of(INFERENCE_POOL, "the endpoint picker needs")
+
+
+def _need_of(kind: WorkloadKind, purpose: str) -> _Need:
+    return _Need(kind.capability, kind.kind, purpose, _REMEDIES.get(kind.capability, _INSTALL))

@@ -1,0 +1,171 @@
+"""Flow: compose the components of a serving stack, each once those that it needs are ready.
+
+A component that is composed stays: only ``enabled: false`` uninstalls one. If the cluster cannot be read, a
+setting is invalid or another component degrades, everything stays as it is.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from modelplane.api.clouds.serving_stack import ServingStack
+from modelplane.api.conditions.reasons import ServingStackCondition as Type
+from modelplane.api.conditions.reasons import ServingStackReason as Reason
+from modelplane.api.fields.cluster.stack_components import ComponentName, ComponentState, ServingProfile
+from modelplane.api.listing import in_order, listing
+from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
+from modelplane.compose import guards
+from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.definition_owner import CRD_API_VERSION
+from modelplane.compose.serving_stack import ai_gateway, cluster_gateway, cluster_mutual_tls
+from modelplane.compose.serving_stack.component import Component, Plan, composed_before
+from modelplane.compose.serving_stack.installing import (
+    Outcome,
+    is_installed,
+    outcome,
+    uninstalling,
+)
+from modelplane.compose.serving_stack.table import COMPONENTS
+from modelplane.compose.workload_kinds import INFERENCE_POOL, capabilities
+
+
+def requirements(stack: ServingStack) -> tuple[Requirement, ...]:
+    """Return the requirements of a stack: what its cluster has already, and its users."""
+    there = _there(stack.spec.cluster_name) if stack.spec.cluster_name else ()
+    return (*there, *guards.requirements(kind_name(ServingStack), stack.metadata))
+
+
+def _there(cluster: str) -> Iterator[Requirement]:
+    yield cluster_gateway.requirement(cluster)
+    yield ai_gateway.requirement(cluster)
+    definitions = capabilities()
+    signs = {row.found_by for row in COMPONENTS} & definitions.keys()
+    for key in sorted({*signs, INFERENCE_POOL.capability}):
+        yield Requirement(
+            key, CRD_API_VERSION, "CustomResourceDefinition", name=definitions[key], cluster=cluster
+        )
+
+
+def compose(request: Request[ServingStack]) -> Composition:
+    """Compose the components of a stack; in doubt, keep each as it is."""
+    stack = request.owner
+    refused = _refused(stack)
+    if refused is not None:
+        known = composed_before(stack)
+        keys = {key for row in COMPONENTS if row.name in known for key in row.keys}
+        return _composition(request, keep_all({*request.observed, *keys}), refused, [])
+    plan = _plan(request)
+    outcomes: dict[ComponentName, Outcome] = {}
+    for row in COMPONENTS:
+        if row.name in plan.chosen:
+            outcomes[row.name] = outcome(row, plan, outcomes)
+        elif _is_off(row, plan) and any(key in request.observed for key in row.keys):
+            outcomes[row.name] = uninstalling(row, plan)
+    children = tuple(child for each in outcomes.values() for child in each.children)
+    named = {child.key for child in children}
+    dropped = _dropped(outcomes) | cluster_mutual_tls.withdrawn(plan)
+    kept = keep_all(key for key in request.observed if key not in named | dropped)
+    composed = _composition(request, (*children, *kept), _progress(outcomes), list(outcomes.values()))
+    return replace(composed, unsatisfied=ai_gateway.awaits_picker(plan))
+
+
+def _refused(stack: ServingStack) -> Condition | None:
+    """Return why nothing is composed; None if the stack can be."""
+    if stack.metadata.namespace != SYSTEM_NAMESPACE:
+        message = (
+            f'a stack in namespace "{stack.metadata.namespace}" is not installed: stacks are made for '
+            f'InferenceClusters, in namespace "{SYSTEM_NAMESPACE}"'
+        )
+        return false(Type.INSTALLED, Reason.NO_CLUSTER, message)
+    if not stack.spec.cluster_name:
+        message = "spec.clusterName is empty: name the InferenceCluster, or let that make the stack"
+        return false(Type.INSTALLED, Reason.NO_CLUSTER, message)
+    return None
+
+
+def _plan(request: Request[ServingStack]) -> Plan:
+    spec = request.owner.spec
+    settings = {each.name: each for each in spec.components}
+    plan = Plan(request, spec.cluster_name or "", frozenset(), settings, COMPONENTS)
+    return replace(plan, chosen=frozenset(row.name for row in COMPONENTS if _is_chosen(row, plan)))
+
+
+def _is_chosen(row: Component, plan: Plan) -> bool:
+    """Return True if a stack has a component: it is asked for, or it was installed before."""
+    settings = plan.settings.get(row.name)
+    if settings is not None and settings.enabled is not None:
+        return settings.enabled
+    in_profile = {
+        ServingProfile.STANDARD: row.in_standard,
+        ServingProfile.MINIMAL: row.in_minimal,
+        ServingProfile.NONE: False,
+    }
+    return in_profile[plan.stack.spec.profile] or is_installed(row, plan)
+
+
+def _dropped(outcomes: Mapping[ComponentName, Outcome]) -> set[str]:
+    """Return the keys of the children that are uninstalled."""
+    leaving = (each for each in outcomes.values() if each.state is ComponentState.UNINSTALLING)
+    return {key for each in leaving for key in each.row.keys}
+
+
+def _is_off(row: Component, plan: Plan) -> bool:
+    settings = plan.settings.get(row.name)
+    return settings is not None and settings.enabled is False
+
+
+def _progress(outcomes: Mapping[ComponentName, Outcome]) -> Condition:
+    leaving = [each.row.name for each in outcomes.values() if each.state is ComponentState.UNINSTALLING]
+    wanted = [each for each in outcomes.values() if each.row.name not in leaving]
+    unready = [each for each in wanted if not each.is_settled]
+    pending = [each for each in unready if not each.row.optional]
+    failed = [f"{each.row.name}: {each.message}" for each in wanted if each.has_failed]
+    message = f"{len(wanted) - len(unready)} of {len(wanted)} components are ready"
+    if leaving:
+        message = f"{message}, uninstalling {listing(leaving)}"
+    if failed:
+        message = f"{message}: {in_order(failed, separator='; ')}"
+    elif unready:
+        message = f"{message}: waiting for {listing(each.row.name for each in pending or unready)}"
+    if not pending:
+        degraded = failed or unready
+        return true(Type.INSTALLED, Reason.DEGRADED if degraded else Reason.COMPONENTS_READY, message)
+    broken = any(each.has_failed for each in pending)
+    return false(Type.INSTALLED, Reason.COMPONENT_FAILED if broken else Reason.INSTALLING, message)
+
+
+def _composition(
+    request: Request[ServingStack],
+    children: tuple[Desired | Keep, ...],
+    condition: Condition,
+    outcomes: list[Outcome],
+) -> Composition:
+    stack = request.owner
+    # A cluster that was written to stays listed until the stack has no objects there.
+    clusters = set(stack.status.clusters) | ({stack.spec.cluster_name} if outcomes else set())
+    known = msgspec.to_builtins(stack.status.components)
+    status: dict[str, Any] = {
+        "components": [each.status() for each in outcomes] or known,
+        "clusters": sorted(filter(None, clusters)),
+    }
+    if address := _address(request):
+        status["gateway"] = {"address": address}
+    return Composition(
+        children=children,
+        status=status,
+        conditions=(condition,),
+        ready=condition.holds,
+        guards=guards.found(kind_name(ServingStack), request),
+    )
+
+
+def _address(request: Request[ServingStack]) -> str:
+    """Return the address of the cluster's gateway; the last known one if it cannot be read."""
+    if request.unknown(cluster_gateway.KEY):
+        known = request.owner.status.gateway
+        return (known.address if known else None) or ""
+    found = next((cluster_gateway.address(each) for each in request.found(cluster_gateway.KEY)), "")
+    return found or cluster_gateway.address(request.observed.get(cluster_gateway.KEY, {}))

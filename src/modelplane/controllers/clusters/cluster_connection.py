@@ -1,0 +1,201 @@
+"""Connection to one inference cluster.
+
+Each cluster has its own client and its own watches, so a slow or unreachable cluster delays no other. If
+something about a cluster is unknown, the answer is its cause, never an empty result.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.compose.cluster import cluster_namespace
+from modelplane.compose.cluster.cluster_kubeconfig import replacement
+from modelplane.compose.composition import Requirement, Unknown
+from modelplane.controllers.children.child_index import ChildIndex
+from modelplane.controllers.clusters.capacity_watches import KINDS, CapacityWatches
+from modelplane.controllers.clusters.copies_health import Health
+from modelplane.controllers.clusters.watches import LOADING, Changed, Watches, child_kinds, is_scoped
+from modelplane.controllers.fleet_resources import resource_for
+from modelplane.kube import errors
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+from modelplane.kube.resources import NAMESPACES, Object, Resource
+from modelplane.telemetry import traces
+
+
+class Connection:
+    """One inference cluster: a client, and copies of Modelplane's objects there."""
+
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        on_change: Changed,
+        on_problem: Callable[[str], None],
+        *,
+        routes: bool = False,
+        credential: str = "",
+    ) -> None:
+        """``credential`` names the Secret of the kubeconfig, for messages.
+
+        ``routes``: this machine's Envoy sends requests to pods, whose addresses are watched.
+        """
+        self.name = name
+        self._credential = credential
+        self.client = client
+        self._on_problem = on_problem
+        self._answers = asyncio.Event()
+        self._watches = Watches(
+            name,
+            client,
+            on_change=on_change,
+            on_answer=self._answered,
+            on_looked=self._tell,
+            routes=routes,
+        )
+        self._health = Health(self._watches, self._tell)
+        self._capacity = CapacityWatches(client, partial(on_change, name))
+
+    async def open(self) -> None:
+        """Begin to read the cluster; return once it has been read or has failed."""
+        self._watches.begin()
+        await self._answers.wait()
+
+    def _answered(self, informer: Informer) -> None:
+        """Report that a copy was read or cannot be read, and again after a time without an answer."""
+        self._health.review(informer)
+        self._tell()
+
+    def _tell(self) -> None:
+        if not self.loading:
+            self._answers.set()
+            self._on_problem(self.name)
+
+    async def close(self) -> None:
+        """Stop every watch and close the client."""
+        self._health.close()
+        await self._capacity.close()
+        await self._watches.close()
+        await self.client.close()
+
+    @property
+    def problem(self) -> str:
+        """The cause if the copies of the cluster are unreliable; empty otherwise."""
+        problem = self._health.problem
+        if problem != errors.UNAUTHORIZED:
+            return problem
+        return f"{problem}: {replacement(self._credential)}"
+
+    @property
+    def lost(self) -> str:
+        """The cause if the cluster has not answered for minutes; empty otherwise."""
+        return self._health.lost
+
+    @property
+    def loading(self) -> bool:
+        """True if the cluster answers and its objects are still being read."""
+        return self.problem == LOADING
+
+    @property
+    def routable(self) -> bool:
+        """True if every object that its gateway's routes are derived from has been read."""
+        return self._watches.routable
+
+    @property
+    def children(self) -> ChildIndex:
+        """Index of the children in the copies, by their owner's uid."""
+        return self._watches.children
+
+    def informer(self, resource: Resource, namespace: str = "") -> Informer:
+        """Return the copy of one kind that is watched: where it is scoped, in the namespace."""
+        return self._watches.informer(resource, namespace)
+
+    def objects(self, resource: Resource) -> tuple[Object, ...]:
+        """Return the objects of one kind; none if the kind is not watched."""
+        return self._watches.objects(resource)
+
+    def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
+        """Return the objects that a requirement names, or the cause if they are unknown."""
+        if self.problem:
+            since = self._health.unreachable_since()
+            return Unknown(self.problem, loading=self.loading, since=since)
+        resource = resource_for(requirement.api_version, requirement.kind)
+        if resource in KINDS:
+            return self._capacity.find(resource)
+        if refusal := self._watches.refusal(resource, requirement.namespace):
+            return Unknown(refusal)
+        if resource == NAMESPACES:
+            self._watches.follow_namespace(requirement.name)
+        # Without a copy, the kind was looked for, and nothing has been written since.
+        copies = self._watches.copies_for(resource, requirement)
+        for informer in copies:
+            if not informer.synced:
+                return Unknown(informer.problem or LOADING, loading=not informer.problem)
+            if problem := self._health.silence_of(informer):
+                return Unknown(problem)
+        return tuple(item for informer in copies for item in informer if requirement.matches(item))
+
+    async def look_for(self, uid: str, namespace: str) -> tuple[Object, ...]:
+        """List an owner's children on the cluster itself, not in the copies.
+
+        They are in the namespace of the owner's name. If it has no copies of any owner, the access is given
+        back.
+        """
+        selector = f"{labels.OWNER_UID}={uid}"
+        found: list[Object] = []
+        # One after the other: a deletion is not urgent.
+        for resource in child_kinds():
+            if is_scoped(resource):
+                found += await self._watches.copies_of(resource, selector, namespace)
+                continue
+            try:
+                found += await self._watches.ours(resource, selector)
+            except errors.Forbidden:
+                if not self._watches.may_do_without(resource):
+                    raise
+        if not found:
+            await self._watches.give_back(namespace)
+        return tuple(found)
+
+    async def apply(self, manifest: Mapping[str, Any], *, force: bool) -> Object:
+        """Apply an object, and create its namespace if it is missing."""
+        resource = await self.client.resource_of(manifest)
+        self._watches.expect(resource)
+        name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace", "")
+        with traces.span("write", cluster=self.name, kind=manifest["kind"], namespace=namespace, name=name):
+            try:
+                written = await self._write(resource, manifest, force=force)
+            except errors.NotFound as error:
+                if not error.is_of_namespace(namespace):
+                    raise
+                await self._create_namespace(namespace)
+                written = await self._write(resource, manifest, force=force)
+        self._watches.remember(resource, written)
+        return written
+
+    async def _write(self, resource: Resource, manifest: Mapping[str, Any], *, force: bool) -> Object:
+        """Apply an object; of a scoped kind, once the access to its namespace is there."""
+        if not is_scoped(resource):
+            return await self.client.apply(manifest, force=force)
+        access, namespace = self._watches.access, manifest["metadata"]["namespace"]
+        await access.before_write(resource, namespace)
+        try:
+            return await self.client.apply(manifest, force=force)
+        except errors.Forbidden:
+            # The access may have been taken away since; if not, the object itself is refused.
+            if not await access.take(resource, namespace):
+                raise
+        return await self.client.apply(manifest, force=force)
+
+    async def _create_namespace(self, name: str) -> None:
+        with suppress(errors.Conflict):
+            await self.client.create(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Namespace",
+                    "metadata": {"name": name, "labels": dict(cluster_namespace.MADE)},
+                }
+            )

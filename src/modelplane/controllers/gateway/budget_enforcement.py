@@ -1,0 +1,211 @@
+"""Budgets of API keys: it reads what every gateway has counted, and refuses keys that have spent theirs.
+
+Before the sums are known, and while they cannot be read, what was refused stays refused.
+"""
+
+import asyncio
+import datetime as dt
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from modelplane.api.fields.requests.pricing import Pricing
+from modelplane.api.meta import Object
+from modelplane.api.model_key import ModelKey
+from modelplane.api.model_service import ModelService
+from modelplane.compose.composition import Blocked
+from modelplane.controllers.gateway.closed_tiers import Tiers
+from modelplane.controllers.runnable import Runnable
+from modelplane.gateway.envoy.filters.module_filters import KEYS
+from modelplane.gateway.module_files.keys import KeyFile, KeyTable
+from modelplane.gateway.route_table import Front
+from modelplane.gateway.usage.costs import Tariff
+from modelplane.gateway.usage.ledger import Ledger, day_of
+from modelplane.gateway.usage.spent_budgets import (
+    BudgetTable,
+    KeyBudgets,
+    blocked_by_budget,
+    budget_table,
+    has_budgets,
+    with_budgets,
+)
+from modelplane.gateway.usage.spent_tiers import TierBudgets
+from modelplane.kube import errors
+from modelplane.proxy.interface import Proxy
+from modelplane.proxy.ledger_file import utc_now
+
+_log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Inputs of a table."""
+
+    ledger: Ledger
+    keys: KeyTable
+    tariff: Tariff
+    services: tuple[Object, ...]
+    changes: int
+    day: str
+
+    def is_same(self, other: "_Seen") -> bool:
+        """Return True if another table would be equal."""
+        pairs = ((self.ledger, other.ledger), (self.keys, other.keys), (self.tariff, other.tariff))
+        services = [*map(id, self.services)] == [*map(id, other.services)]
+        same_time = (self.changes, self.day) == (other.changes, other.day)
+        return services and same_time and all(a is b for a, b in pairs)
+
+
+class Budgets(Runnable):
+    """Compares usage with budgets; does nothing without a gateway, or without a budget."""
+
+    name = "budgets"
+
+    def __init__(
+        self,
+        proxy: Proxy | None,
+        *,
+        tiers: Tiers | None = None,
+        changed: Callable[[Iterable[str]], None],
+        touch: Callable[[], None],
+        now: Callable[[], dt.datetime] = utc_now,
+    ) -> None:
+        """``changed`` takes ModelKeys with another state; ``touch`` has the gateway look at its keys."""
+        self._proxy = proxy
+        self._tiers = tiers
+        self._changed = changed
+        self._touch = touch
+        self._now = now
+        self._keys = KeyTable()
+        self._tariff = Tariff(None)
+        self._pricing: Pricing | None = None
+        self._table: BudgetTable | None = None
+        self._ledger: Ledger | None = None
+        self._seen: _Seen | None = None
+        self._before: frozenset[str] | None = None
+        self._file: tuple[KeyFile, frozenset[str], KeyFile] | None = None
+        self._problem = ""
+        self._lock = asyncio.Lock()
+
+    @property
+    def wanted(self) -> bool:
+        """True if a gateway has to count what is used."""
+        return has_budgets(self._keys.parts) or bool(self._tiers and self._tiers.with_budgets)
+
+    def counting(self, front: Front | Blocked) -> Front | Blocked:
+        """Return who is admitted, and whether the gateway counts what is used."""
+        return front if isinstance(front, Blocked) else replace(front, counts=self.wanted)
+
+    def tiers(self, service: ModelService) -> TierBudgets | None:
+        """Return the state of the budgets of a ModelService."""
+        problem = self._problem or "what tiers have used is still being read"
+        return self._tiers.state(service, problem) if self._tiers else None
+
+    def state(self, key: ModelKey) -> KeyBudgets:
+        """Return the state of the budgets of a ModelKey."""
+        if self._table is None:
+            return KeyBudgets(problem=self._problem or "what API keys have used is still being read")
+        name = f"{key.metadata.namespace}/{key.metadata.name}"
+        return KeyBudgets(self._table.of(name), self._table.currency)
+
+    def price(self, pricing: Pricing | None) -> None:
+        """Use these prices from now on."""
+        if pricing != self._pricing:
+            self._pricing, self._tariff = pricing, Tariff(pricing)
+
+    async def apply(self, keys: KeyTable, pricing: Pricing | None) -> KeyFile | Blocked:
+        """Return the keys, of which those that have spent their budget are refused.
+
+        While neither the sums nor the former keys can be read, all stays as it is.
+        """
+        async with self._lock:
+            try:
+                return await self._apply(keys, pricing)
+            except (OSError, msgspec.DecodeError) as error:
+                return Blocked(f"cannot read which API keys have spent their budget: {error}")
+
+    async def _apply(self, keys: KeyTable, pricing: Pricing | None) -> KeyFile:
+        self.price(pricing)
+        self._keys = keys
+        if not self.wanted:
+            self._table = BudgetTable()
+        elif self._ledger is None:
+            self._table = None
+        else:
+            await self._compare(self._ledger)
+        spent = await self._spent()
+        known = self._file
+        if known is None or known[0] is not keys.file or known[1] != spent:
+            self._file = known = (keys.file, spent, with_budgets(keys.file, spent))
+        return known[2]
+
+    async def _spent(self) -> frozenset[str]:
+        if self._table is not None:
+            return self._table.spent
+        if self._before is None:
+            self._before = await asyncio.to_thread(self._published)
+        return self._before
+
+    def _published(self) -> frozenset[str]:
+        """Return the keys that were refused before this process began.
+
+        Raises ``OSError`` or ``msgspec.DecodeError``.
+        """
+        if self._proxy is None:
+            return frozenset()
+        text = self._proxy.former(KEYS)
+        if not text and (problem := self._proxy.former_problem()):
+            raise OSError(problem)
+        return blocked_by_budget(KeyFile.of_text(text.encode())) if text else frozenset()
+
+    async def run(self) -> None:
+        """Compare every second, until cancelled."""
+        while self._proxy is not None:
+            async with self._lock:
+                is_complete = await self._look(self._proxy)
+            await asyncio.sleep(LOOK_EVERY_S if is_complete else 0)
+
+    async def _look(self, proxy: Proxy) -> bool:
+        """Compare once; return False if there is more to read."""
+        if not self.wanted:
+            return True
+        try:
+            ledger = await proxy.usage()
+        except (errors.KubernetesError, OSError) as error:
+            self._say(f"cannot read the usage of API keys, so what is refused stays refused: {error}")
+            return True
+        self._say("")
+        if ledger is None:
+            return False
+        self._ledger = ledger
+        before = self._table
+        await self._compare(ledger)
+        if before is None or await self._spent() != before.spent:
+            self._touch()
+        return True
+
+    async def _compare(self, ledger: Ledger) -> None:
+        now = self._now()
+        tiers = tuple(self._tiers.with_budgets) if self._tiers else ()
+        seen = _Seen(ledger, self._keys, self._tariff, tiers, ledger.changes, day_of(now))
+        if self._table is not None and self._seen and self._seen.is_same(seen):
+            return
+        if self._tiers is not None:
+            await self._tiers.compare(ledger, self._tariff, now)
+        table = await asyncio.to_thread(budget_table, self._keys.parts, ledger, self._tariff, now)
+        before, self._table, self._seen = self._table, table, seen
+        keys, namespaces = table.differing(before or BudgetTable())
+        for namespace in namespaces:
+            part = self._keys.parts.get(namespace)
+            keys |= {f"{namespace}/{name}" for name in part.generations} if part else set()
+        if keys:
+            self._changed(keys)
+
+    def _say(self, problem: str) -> None:
+        if problem and problem != self._problem:
+            _log.warning("%s", problem)
+        self._problem = problem

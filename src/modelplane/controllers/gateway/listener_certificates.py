@@ -1,0 +1,166 @@
+"""Certificates of the gateway's listener, from the Secrets that the InferenceGateway names.
+
+One rule: a Secret that is missing or damaged changes nothing. Its former certificate stays, also over a
+restart, and without any the gateway serves no request, least of all without TLS.
+"""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from modelplane.api.inference_gateway import Backend, GatewayTLS, InferenceGateway
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.rejected import Rejected
+from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.gateway.envoy.certificates.listener_tls import certificate, certificate_file
+from modelplane.gateway.tls import Certificate, Tls
+from modelplane.host import certificates
+from modelplane.kube.resources import Object
+from modelplane.proxy.interface import GatewayAddress
+
+_TYPE = "kubernetes.io/tls"
+_CHAIN, _KEY = "tls.crt", "tls.key"
+_LONGEST_WAIT_S = 3600.0
+
+
+class Certificates:
+    """The TLS that the InferenceGateway asks for, as far as its Secrets allow."""
+
+    def __init__(
+        self,
+        gateway: Callable[[], Object | None],
+        secret: Callable[[str], Object | None],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """``gateway`` is the InferenceGateway, ``secret`` a Secret of the system's namespace by its name."""
+        self._gateway = gateway
+        self._secret = secret
+        self._now = now
+        self._known: dict[str, Certificate] = {}
+        """The last valid certificate of each Secret that is asked for."""
+        self._checked: dict[str, tuple[Certificate, str]] = {}
+        """The certificate of each Secret that was checked last, and its problem."""
+        self._names: frozenset[str] = frozenset()
+        self._is_read = False
+        self._problem = ""
+        self.tls: Tls | None = None
+        """TLS of the listener; None for plain HTTP."""
+
+    def uses(self, secret: Object) -> bool:
+        """Return True if a Secret of the system's namespace is one of those that are asked for."""
+        return secret["metadata"]["name"] in self._names
+
+    async def update(self, kept: Callable[[str], str], served: Callable[[], Iterable[str]] = tuple) -> None:
+        """Read what is asked for; ``kept`` returns the content of a file of the proxy, empty if it has none.
+
+        Without an InferenceGateway, or with one that cannot be read, nothing changes: also ``served``, the
+        files of certificates that an earlier process wrote.
+        """
+        item = self._gateway()
+        if item is None:
+            if not self._is_read:
+                await self._resume(kept, served)
+            return
+        try:
+            spec = decode_as(InferenceGateway, item).spec
+        except InvalidObject:
+            return
+        self._is_read = True
+        if spec.tls is None or spec.backend is not Backend.ENVOY:
+            self._names, self._known, self._checked = frozenset(), {}, {}
+            self._problem, self.tls = "", None
+        else:
+            await self._read(spec.tls, kept)
+
+    async def _resume(self, kept: Callable[[str], str], served: Callable[[], Iterable[str]]) -> None:
+        paths = await asyncio.to_thread(lambda: sorted(served()))
+        if paths:
+            found = [certificate(await asyncio.to_thread(kept, path)) for path in paths]
+            self.tls = Tls(tuple(each for each in found if each is not None))
+
+    async def _read(self, wanted: GatewayTLS, kept: Callable[[str], str]) -> None:
+        names = tuple(reference.name for reference in wanted.certificate_refs)
+        self._names = frozenset(names)
+        known: dict[str, Certificate] = {}
+        problems = []
+        for name in names:
+            former = self._known.get(name)
+            if former is None:
+                former = certificate(await asyncio.to_thread(kept, certificate_file(name)))
+            found = await self._valid(name)
+            served = former if isinstance(found, Rejected) else found
+            if isinstance(found, Rejected):
+                meanwhile = "; its former certificate is used meanwhile" if former else ""
+                problems.append(f"{_title(name)}: {found.message}{meanwhile}")
+            if served:
+                known[name] = served
+                problems += self._expired(served)
+        self._known = known
+        self.tls = Tls(tuple(known.values()), wanted.minimum_version)
+        self._problem = "; ".join(problems)
+
+    async def _valid(self, name: str) -> Certificate | Rejected:
+        """Return the certificate in a Secret, or why it is of no use; each is checked once."""
+        found = _found(name, self._secret(name))
+        if isinstance(found, Rejected):
+            return found
+        checked, problem = self._checked.get(name, (None, ""))
+        if found != checked:
+            problem = await asyncio.to_thread(_problem, found)
+            self._checked[name] = found, problem
+        return Rejected(problem) if problem else found
+
+    def _expired(self, served: Certificate) -> tuple[str, ...]:
+        """Return the problem of a certificate that has expired; clients refuse it, and nothing else does."""
+        expires = certificates.expires(served.chain)
+        if expires is None or expires > self._now():
+            return ()
+        return (f"{_title(served.name)}: its certificate expired at {expires:%Y-%m-%dT%H:%M:%SZ}: renew it",)
+
+    @property
+    def expiries(self) -> dict[str, datetime]:
+        """The time at which each certificate that is served expires, by the name of its Secret."""
+        served = self.tls.certificates if self.tls else ()
+        times = ((each.name, certificates.expires(each.chain)) for each in served)
+        return {name: expires for name, expires in times if expires}
+
+    @property
+    def look_again_s(self) -> float | None:
+        """Seconds until the next certificate expires, an hour at most; None if there is none to look at."""
+        left = [(expires - self._now()).total_seconds() for expires in self.expiries.values()]
+        return min([_LONGEST_WAIT_S, *(each for each in left if each > 0)]) if left else None
+
+    def announced(self, address: GatewayAddress) -> GatewayAddress:
+        """Return the address of the gateway with the problem of its TLS; none while it serves no request."""
+        if self.tls is not None and not self.tls.certificates:
+            problem = f"the gateway has no certificate, and so refuses every connection: {self._problem}"
+            return replace(address, address="", problem=problem, tls_problem=problem)
+        return replace(address, tls_problem=self._problem)
+
+
+def _title(name: str) -> str:
+    return f'Secret "{name}" in namespace "{SYSTEM_NAMESPACE}"'
+
+
+def _found(name: str, secret: Object | None) -> Certificate | Rejected:
+    """Return the certificate in a Secret, not checked yet."""
+    if secret is None:
+        return Rejected(
+            "it does not exist: create it, or check the Certificate of cert-manager that writes it"
+        )
+    if secret.get("type") != _TYPE:
+        return Rejected(f"its type is {secret.get('type', 'Opaque')}: name one of type {_TYPE}")
+    data = secret.get("data") or {}
+    try:
+        chain, key = (base64.b64decode(data.get(part, ""), validate=True).decode() for part in (_CHAIN, _KEY))
+    except (binascii.Error, UnicodeDecodeError):
+        chain = key = ""
+    return Certificate(name, chain, key)
+
+
+def _problem(found: Certificate) -> str:
+    problem = certificates.problem(found.chain.encode(), found.key.encode())
+    return problem and f"{problem}: write both into {_CHAIN} and {_KEY}"

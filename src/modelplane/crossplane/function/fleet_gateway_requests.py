@@ -1,0 +1,159 @@
+"""The fleet's gateway, as requests to the function tell of it.
+
+The status of the InferenceGateway names the backend that routes requests, and Crossplane observes the pods of
+Envoy as children of the InferenceGateway. One rule: nothing is said of the gateway's configuration but what
+the process that publishes it has reported.
+"""
+
+import secrets
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from modelplane.api.conditions.reasons import ModelServiceCondition, ModelServiceReason
+from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
+from modelplane.api.listing import listing
+from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_service import ModelService
+from modelplane.compose.composition import Request, Requirement, Unknown
+from modelplane.compose.gateway import envoy_pods, fleet_gateway, gateway_keys
+from modelplane.compose.gateway.inference_gateway import CLUSTERS
+from modelplane.compose.readiness import condition_of, is_true
+from modelplane.gateway import configuration_state, tokens
+from modelplane.gateway.configuration_state import GatewayState
+from modelplane.gateway.credentials import needs_module
+from modelplane.gateway.tokens import GatewayKeys
+
+STATE: Final = "gateway-state"
+"""Key of the requirement for the state of the gateway's configuration."""
+
+SERVICES: Final = "routed-services"
+"""Key of the requirement for the services that may still be reached through the pods of Envoy."""
+
+_STATE = Requirement(STATE, "v1", "ConfigMap", namespace=SYSTEM_NAMESPACE, name=configuration_state.NAME)
+_SERVICES = Requirement(SERVICES, API_VERSION, kind_name(ModelService))
+
+_ON_THE_WAY = frozenset({ModelServiceReason.CONFIGURING, ModelServiceReason.WAITING_FOR_GATEWAY})
+"""Reasons of a service that a gateway does not route to yet."""
+
+_KEY_BYTES = 32
+_UNREPORTED = timedelta(hours=1)
+
+_NOT_REPORTED = "the state of the gateway's configuration is not reported yet"
+
+
+def requirements(owner: Any, composed: Mapping[str, Object]) -> tuple[Requirement, ...]:
+    """Return the requirements of an owner about the gateway's pods."""
+    if isinstance(owner, InferenceGateway):
+        if owner.spec.backend is Backend.ENVOY:
+            return (_STATE,)
+        return (_SERVICES,) if any(key.startswith(envoy_pods.PREFIX) for key in composed) else ()
+    return (_STATE,) if isinstance(owner, ModelEndpoint) and needs_module(owner) else ()
+
+
+def with_gateway(
+    request: Request[Any], found: Mapping[str, tuple[Object, ...] | Unknown], pods: Mapping[str, Object]
+) -> Request[Any]:
+    """Return a request with what is known of the gateway.
+
+    ``found`` has the objects of ``requirements``; ``pods`` are the manifests of the pods of Envoy.
+    """
+    owner, request = request.owner, replace(request, knows_keys_in_force=False)
+    if not isinstance(owner, InferenceGateway):
+        backend = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
+        known = _reported(found.get(STATE, ()))
+        unknown = "" if STATE not in found or known else _NOT_REPORTED
+        return replace(
+            request,
+            proxy=Backend.ENVOY if backend == Backend.ENVOY else Backend.GATEWAY_API,
+            gateway_without_module=known.without_module if known else unknown,
+        )
+    known = _reported(found.get(STATE, ()))
+    if owner.metadata.name == DEFAULT_NAME:
+        request = replace(request, gateway_keys=_keys(request, found.get(gateway_keys.KEY), known))
+    if owner.spec.backend is not Backend.ENVOY:
+        return replace(request, envoy_is_needed_by=_unmoved(request, found.get(SERVICES, ())))
+    request = replace(
+        request,
+        gateway_address="",  # that of a Gateway of the Gateway API, which another backend serves
+        proxy=Backend.ENVOY,
+        gateway_pods=pods if owner.metadata.name == DEFAULT_NAME else {},
+        gateway_has_tls=known.has_tls if known else False,
+    )
+    if known is None:
+        # What has reported once goes on serving.
+        problem = "" if owner.status.backend is Backend.ENVOY else _NOT_REPORTED
+        return replace(request, gateway_problem=problem)
+    return replace(
+        request,
+        gateway_problem=known.problem,
+        gateway_tls_problem=known.tls_problem,
+        gateway_without_module=known.without_module,
+        gateway_asks_for_keys=known.asks_for_keys,
+    )
+
+
+def _keys(
+    request: Request[InferenceGateway],
+    found: tuple[Object, ...] | Unknown | None,
+    known: GatewayState | None,
+) -> GatewayKeys | None:
+    """Return the keys of the gateway, the first one if there are none; None while they are not known.
+
+    Another gateway than Envoy reports nothing: by then, each service has been composed several times.
+    """
+    if found is None or isinstance(found, Unknown):
+        return None
+    if not found:
+        is_new = not request.found(CLUSTERS.key) and not request.unknown(CLUSTERS.key)
+        return GatewayKeys({1: secrets.token_bytes(_KEY_BYTES)}, 1 if is_new else 0)
+    keys = tokens.read(found[0])
+    if not keys.keys or request.now is None:
+        return None
+    if request.owner.spec.backend is Backend.ENVOY:
+        reported = known.keys_sent if known else {}
+        sent = {int(number): since for number, since in reported.items() if number.isdecimal()}
+        return tokens.advanced(keys, sent, request.now)
+    changed = _changed(request.observed.get(gateway_keys.KEY, {}))
+    since = {number: changed for number in keys.keys if changed is not None}
+    return tokens.advanced(keys, since, request.now, _UNREPORTED)
+
+
+def _changed(secret: Object) -> datetime | None:
+    """Return the time of the last change of an observed Secret; None if it is not known."""
+    times = [each.get("time", "") for each in secret.get("metadata", {}).get("managedFields") or ()]
+    try:
+        return datetime.fromisoformat(max(times, default=""))
+    except ValueError:
+        return None
+
+
+def _reported(found: tuple[Object, ...] | Unknown) -> GatewayState | None:
+    return None if isinstance(found, Unknown) or not found else configuration_state.read(found[0])
+
+
+def _unmoved(request: Request[InferenceGateway], found: tuple[Object, ...] | Unknown) -> str:
+    """Return the services that are still reached through the pods of Envoy only; empty if none is."""
+    if not any(key.startswith(envoy_pods.PREFIX) for key in request.observed):
+        return ""
+    if isinstance(found, Unknown):
+        return f"services that cannot be read: {found.cause}"
+    address = request.gateway_address
+    waiting = [each for each in found if _is_unmoved(each, address)]
+    named = (f'"{each["metadata"]["namespace"]}/{each["metadata"]["name"]}"' for each in waiting)
+    return f"ModelService {listing(named)}" if waiting else ""
+
+
+def _is_unmoved(service: Object, address: str) -> bool:
+    """Return True if a service that has endpoints is not routed by the gateway at an address yet."""
+    published = str(service.get("status", {}).get("address", ""))
+    if not published:
+        return False
+    if not address or f"//{address}/" not in published:
+        return True
+    routing = condition_of(service, ModelServiceCondition.ROUTING_READY)
+    is_waiting = routing.get("reason") in _ON_THE_WAY and routing.get("status") != "True"
+    return is_waiting and is_true(service, ModelServiceCondition.ENDPOINTS_RESOLVED)

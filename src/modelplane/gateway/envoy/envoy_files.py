@@ -1,0 +1,151 @@
+"""Envoy's files of a table: listeners, routes, clusters.
+
+One rule: a change reaches as few files as it can. A listener does not mention
+its routes, so it is written once, and the connections that it accepted stay.
+The number of files does not grow with the number of backends, because Envoy
+spends an inotify instance on each. All paths are relative to Envoy's working
+directory. Configuration reference: envoy v1.40, ``api-v3``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from modelplane.gateway.envoy import clusters, envoy_routes, holding
+from modelplane.gateway.envoy import listeners as envoy_listeners
+from modelplane.gateway.envoy.certificates import listener_tls, upstream_tls
+from modelplane.gateway.envoy.envoy_routes import former_names, routes_file
+from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, ROUTES, WITH_MODULE
+from modelplane.gateway.envoy.filters import module_filters, rate_limit_filter
+from modelplane.gateway.envoy.filters.upstream_addresses import destinations_file, policy
+from modelplane.gateway.envoy.type_urls import CONFIG
+from modelplane.gateway.route_table import Backend, EndpointPicker, Listener, Table, shared
+
+
+def files(table: Table) -> dict[str, str]:
+    """Return the content of every file, by its path from Envoy's working directory.
+
+    Raises ValueError if two different backends of one listener have the same name.
+    """
+    backends = dict(sorted(_backends(table)))
+    listeners = sorted(table.listeners, key=lambda listener: listener.name)
+    services = [each for each in map(rate_limit_filter.service_of, listeners) if each is not None]
+    configurations = [
+        *(envoy_routes.route_configuration(each) for each in listeners),
+        *(envoy_routes.without_routes(each, name) for each in listeners for name in former_names(each)),
+    ]
+    routes = {
+        routes_file(each["name"]): _response(f"{CONFIG}route.v3.RouteConfiguration", [each])
+        for each in configurations
+    }
+    policies = {
+        destinations_file(listener.name): _response(
+            f"{CONFIG}core.v3.TypedExtensionConfig", [policy(listener, listener.destinations)]
+        )
+        for listener in listeners
+        if listener.destinations is not None
+    }
+    return {
+        **policies,
+        **{path: _dump({"resources": [secret]}) for path, secret in listener_tls.secrets(table.listeners)},
+        **{path: _dump({"resources": [secret]}) for path, secret in upstream_tls.secrets(table.identity)},
+        CLUSTERS: _response(
+            f"{CONFIG}cluster.v3.Cluster",
+            [
+                *(
+                    clusters.cluster(name, each, has_identity=table.identity is not None)
+                    for name, each in backends.items()
+                ),
+                *(clusters.rate_limit_service(each) for each in services[:1]),
+                *(clusters.endpoint_picker(*each) for each in sorted(_pickers(listeners))),
+            ],
+        ),
+        **routes,
+        **{path: content for each in listeners for path, content in module_filters.files(each).items()},
+        LISTENERS: _listeners(
+            (each for each in listeners if not module_filters.is_required(each)), with_module=False
+        ),
+        WITH_MODULE: _listeners(listeners, with_module=True),
+    }
+
+
+def transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
+    """Return the files to replace ``old`` by on the way to ``new``.
+
+    A route may only name clusters that exist, and Envoy may read the clusters first: one that the old
+    routes name stays until those routes are gone. Without any, the result is ``new``.
+    """
+    try:
+        leaving = _leaving(new, old)
+    except (KeyError, TypeError, msgspec.DecodeError):
+        return dict(new)  # the old files are damaged: nothing runs on them
+    if not leaving:
+        return dict(new)
+    clusters_ = msgspec.json.decode(new[CLUSTERS])
+    clusters_["resources"] += leaving
+    return {**new, CLUSTERS: _dump(clusters_)}
+
+
+def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the clusters of the old files that the old routes name and the new files lack."""
+    if new[CLUSTERS] == old[CLUSTERS]:
+        return []
+    former = msgspec.json.decode(old[CLUSTERS])["resources"]
+    gone = {each["name"] for each in former} - {
+        each["name"] for each in msgspec.json.decode(new[CLUSTERS])["resources"]
+    }
+    if not gone:
+        return []
+    named = {
+        name
+        for path, content in old.items()
+        if path.startswith(ROUTES)
+        for configuration in msgspec.json.decode(content)["resources"]
+        for host in configuration["virtual_hosts"]
+        for route in host["routes"]
+        for name in envoy_routes.clusters_of(route)
+    }
+    return [each for each in former if each["name"] in gone & named]
+
+
+def _listeners(listeners: Iterable[Listener], *, with_module: bool) -> str:
+    return _response(
+        f"{CONFIG}listener.v3.Listener",
+        [envoy_listeners.resource(each, with_module=with_module) for each in listeners],
+    )
+
+
+def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
+    """Yield each distinct backend by the name of its cluster."""
+    seen: dict[str, tuple[Any, ...]] = {}
+    for listener in table.listeners:
+        yield from holding.clusters(listener)
+        for backend in (each for route in listener.routes for each in route.backends):
+            name = clusters.cluster_name(listener, backend)
+            if name not in seen:
+                seen[name] = shared(backend)
+                yield name, backend
+            elif seen[name] != shared(backend):
+                raise ValueError(
+                    f'two different backends of listener "{listener.name}" are named "{backend.name}"'
+                )
+
+
+def _pickers(listeners: Iterable[Listener]) -> set[tuple[str, EndpointPicker]]:
+    """Return the pickers of each listener, with the listener's name."""
+    return {
+        (listener.name, backend.picker)
+        for listener in listeners
+        for route in listener.routes
+        for backend in route.backends
+        if backend.picker is not None
+    }
+
+
+def _response(type_url: str, resources: Iterable[dict[str, Any]]) -> str:
+    return _dump({"resources": [{"@type": type_url, **resource} for resource in resources]})
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return msgspec.json.encode(value, order="sorted").decode() + "\n"

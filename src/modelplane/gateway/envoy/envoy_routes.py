@@ -1,0 +1,219 @@
+"""The routes of a listener: an Envoy ``RouteConfiguration``.
+
+Each listener has a file of its own for them, so that a change of routes does not change the listener.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, combinations
+from typing import Any
+
+from modelplane.gateway import bound_routes
+from modelplane.gateway.envoy import holding, loops, paths, priority_groups, replies, retries, rewrite
+from modelplane.gateway.envoy.clusters import cluster_name
+from modelplane.gateway.envoy.file_names import ROUTES
+from modelplane.gateway.envoy.filters import (
+    endpoint_pickers,
+    module_filters,
+    token_filters,
+    upstream_addresses,
+)
+from modelplane.gateway.route_table import Listener, Route
+from modelplane.gateway.tiers import Shares, attempts
+
+_BOUND = "modelplane.regions"
+"""Filter state of the module with the regions of a request, each between commas."""
+
+_BY_MODEL = "/v1/"
+"""Prefix of the paths that the module routes by the model in the body."""
+
+_RETRIED_IN_TIERS = [429, 503]
+_RETRIED_BYTES = 1 << 20
+
+
+def routes_file(name: str) -> str:
+    """Return the file of the routes with a name."""
+    return f"{ROUTES}{name}.json"
+
+
+def routes_name(listener: Listener) -> str:
+    """Return the name of a listener's routes, which tells what a request needs.
+
+    Connections that a former listener accepted keep its routes: so those of a listener that needs less are
+    others, and empty (``former_names``).
+    """
+    return "".join((listener.name, *_guards(listener)))
+
+
+def former_names(listener: Listener) -> tuple[str, ...]:
+    """Return the names that the routes of a listener had while it needed less."""
+    guards = _guards(listener)
+    fewer = (some for number in range(len(guards)) for some in combinations(guards, number))
+    return tuple("".join((listener.name, *some)) for some in fewer)
+
+
+def possible_files(listener: str) -> Iterator[str]:
+    """Yield the files of the routes of a listener with a name, whatever a request needs."""
+    for number in range(len(_GUARDS) + 1):
+        for some in combinations(_GUARDS, number):
+            yield routes_file("".join((listener, *some)))
+
+
+def endpoint_counts(contents: Iterable[str]) -> dict[str, int]:
+    """Return the number of backends of each service's route, by NAMESPACE/NAME, in files that were written.
+
+    A file that is missing or damaged has none.
+    """
+    counts: dict[str, int] = {}
+    for route in chain.from_iterable(map(_written, contents)):
+        if route["name"].count("/") == 1:
+            counts[route["name"]] = max(counts.get(route["name"], 0), len({*clusters_of(route)}))
+    return counts
+
+
+def _written(content: str) -> list[dict[str, Any]]:
+    try:
+        configurations = json.loads(content or "{}").get("resources", ())
+        return [
+            route for each in configurations for host in each["virtual_hosts"] for route in host["routes"]
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return []
+
+
+_GUARDS = ("-keys", "-tls")
+
+
+def _guards(listener: Listener) -> list[str]:
+    applies = (module_filters.is_required(listener), listener.tls is not None)
+    return [guard for guard, is_set in zip(_GUARDS, applies, strict=True) if is_set]
+
+
+def route_configuration(listener: Listener) -> dict[str, Any]:
+    """Return the ``RouteConfiguration`` of a listener."""
+    # Envoy takes the first route that matches: the most specific one comes first.
+    routes = sorted(listener.routes, key=lambda route: -len(route.prefix))
+    return {
+        "name": routes_name(listener),
+        "virtual_hosts": [
+            {
+                "name": "all",
+                "domains": ["*"],
+                "routes": [
+                    *_before_the_model_is_known(listener),
+                    paths.refusal(),
+                    loops.refusal(by_module=module_filters.is_required(listener)),
+                    *(each for route in routes for each in _routes(listener, route)),
+                    _not_found("/"),
+                ],
+            }
+        ],
+    }
+
+
+def _not_found(prefix: str) -> dict[str, Any]:
+    return {"name": "not-found", "match": {"prefix": prefix}, **replies.not_found()}
+
+
+def _before_the_model_is_known(listener: Listener) -> Iterator[dict[str, Any]]:
+    """Yield the first route of a request that the module routes by its model, where it needs one of its own.
+
+    The module replaces its path, and Envoy chooses again. Without this route, its first choice would take as
+    long as Envoy needs to look at all. The service that a model names may be in a namespace of this name.
+    """
+    has_models = listener.front is not None and listener.front.models is not None
+    is_namespace = any(route.prefix.startswith(_BY_MODEL) for route in listener.routes)
+    if has_models and module_filters.is_required(listener) and not is_namespace:
+        yield _not_found(_BY_MODEL)
+
+
+def without_routes(listener: Listener, name: str) -> dict[str, Any]:
+    """Return the ``RouteConfiguration`` for connections of a former listener, which lead nowhere."""
+    return {**route_configuration(replace(listener, routes=())), "name": name}
+
+
+def _routes(listener: Listener, route: Route) -> Iterator[dict[str, Any]]:
+    """Yield the Envoy routes of a route: before its own, that of the requests that it holds."""
+    if holding.is_possible(listener, route):
+        held = _route(listener, holding.stand_in(route))
+        yield {**held, "match": holding.only_held(held["match"])}
+        yield holding.mark(_route(listener, route))
+        return
+    own = _route(listener, route)
+    if bound_routes.is_needed(listener, route):
+        yield {**_route(listener, bound_routes.ordered(route)), "match": _only_bound(own["match"])}
+    yield own
+
+
+def _only_bound(matched: dict[str, Any]) -> dict[str, Any]:
+    """Return the match of an Envoy route for requests that the module binds to regions."""
+    return {**matched, "filter_state": [{"key": _BOUND, "string_match": {"prefix": ","}}]}
+
+
+def _route(listener: Listener, route: Route) -> dict[str, Any]:
+    path = route.prefix.rstrip("/")
+    matched: dict[str, Any] = {
+        "name": route.name,
+        "match": ({"path_separated_prefix": path} if path else {"prefix": "/"})
+        | token_filters.required(route),
+    }
+    if not route.backends:
+        return {**matched, **replies.unavailable(route.unavailable)}
+    matched |= token_filters.removed(listener)
+    matched["metadata"] = rewrite.of_route(route)
+    matched["metadata"]["filter_metadata"] |= upstream_addresses.of_route(route)
+    matched["request_body_buffer_limit"] = _RETRIED_BYTES
+    is_ordered = route.settings.balancing is not None
+    if groups := attempts(route.backends, is_ordered=is_ordered):
+        return _with_tiers(matched, listener, route, groups)
+    action = {**_clusters(listener, route), "timeout": "0s", "retry_policy": retries.policy(listener, route)}
+    return {**matched, **_picked(listener, route), "route": action}
+
+
+def _picked(listener: Listener, route: Route) -> dict[str, Any]:
+    """Return the part of an Envoy route that has the picker of its backend asked, if it has one."""
+    picker = route.backends[0].picker
+    return endpoint_pickers.of_route(listener.name, picker) if picker else {}
+
+
+def _clusters(listener: Listener, route: Route) -> dict[str, Any]:
+    """Return the part of a route's action that names its backends, with weights if there are several."""
+    names = {each.name: cluster_name(listener, each) for each in route.backends}
+    if len(names) == 1:
+        return {"cluster": next(iter(names.values()))}
+    weighted = [
+        {"name": names[backend.name], "weight": backend.weight}
+        for backend in sorted(route.backends, key=lambda backend: backend.name)
+    ]
+    return {"weighted_clusters": {"clusters": weighted}}
+
+
+def _with_tiers(
+    matched: dict[str, Any], listener: Listener, route: Route, groups: Sequence[Shares]
+) -> dict[str, Any]:
+    """Return the route that asks tier after tier, at most once each backend."""
+    matched["metadata"]["filter_metadata"] |= priority_groups.names(listener, route.backends)
+    # Each attempt is at another backend, which need not recover first.
+    waits = {"base_interval": "0.001s", "max_interval": "0.01s"}
+    policy = {
+        **retries.policy(listener, route, len(groups)),
+        "retriable_status_codes": _RETRIED_IN_TIERS,
+        "retry_back_off": waits,
+    }
+    specifier = priority_groups.specifier(listener, groups)
+    if route.settings.balancing is not None:
+        specifier = priority_groups.ordered(specifier, listener, route.backends)
+    action = {**specifier, "timeout": "0s", "retry_policy": policy}
+    return {**matched, **priority_groups.answer(), "route": action}
+
+
+def clusters_of(route: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the clusters that an Envoy route names."""
+    action = route.get("route", {})
+    if "cluster" in action:
+        yield action["cluster"]
+    for cluster in action.get("weighted_clusters", {}).get("clusters", ()):
+        yield cluster["name"]
+    yield from priority_groups.clusters(action)
+    yield from endpoint_pickers.clusters_of(route)

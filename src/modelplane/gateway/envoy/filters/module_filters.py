@@ -1,0 +1,96 @@
+"""The filters of the gateway module, and the files that they read.
+
+The contract is in ``gateway-module/README.md``.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+
+from modelplane.gateway import bound_routes
+from modelplane.gateway.balancing import in_force
+from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
+from modelplane.gateway.module_files.service_file import ServiceEntry, ServiceFile
+from modelplane.gateway.route_table import Front, Listener, Route
+
+NAME = "modelplane_gateway"
+"""Name by which Envoy looks for the library."""
+
+PRIVATE = "private/"
+"""Folder, in Envoy's working directory, of the files that only the gateway may read."""
+
+KEYS = f"{PRIVATE}keys.json"
+SHARES = f"{PRIVATE}shares.json"
+MODELS = f"{PRIVATE}models.json"
+SERVICES = f"{PRIVATE}services.json"
+CREDENTIALS = f"{PRIVATE}credentials.json"
+
+ERRORS = "modelplane:"
+"""Prefix of the response code details of the module's own answers."""
+
+
+def front(listener: Listener) -> dict[str, Any]:
+    """Return the filter of requests, which also drops internal headers of the client and counts the hop."""
+    settings = listener.front or Front()
+    options: dict[str, Any] = {"authentication": "None", "internalHeaders": True}
+    options["record"] = bool(listener.usage_log)
+    if settings.keys is not None:
+        options |= {"authentication": "APIKey", "keys": f"./{KEYS}", "shares": f"./{SHARES}"}
+        if settings.rate_limits is not None:
+            options["globalLimits"] = True
+    if settings.models is not None:
+        options["models"] = f"./{MODELS}"
+    if listener.front is not None:
+        options["services"] = f"./{SERVICES}"
+    return _filter("front", options)
+
+
+def backend(listener: Listener) -> dict[str, Any]:
+    """Return the filter of each attempt, after its backend has been chosen; it keeps the path itself."""
+    return _filter("backend", {} if listener.front is None else {"credentials": f"./{CREDENTIALS}"})
+
+
+def files(listener: Listener) -> dict[str, str]:
+    """Return the files that the filters of a listener read."""
+    if listener.front is None:
+        return {}
+    front = listener.front
+    settings = {route.name: _settings(listener, route) for route in listener.routes}
+    settings = {name: each for name, each in settings.items() if each != ServiceEntry()}
+    services = ServiceFile(services=settings)
+    read = {KEYS: front.keys, MODELS: front.models, SERVICES: services, CREDENTIALS: front.credentials}
+    texts = {path: content.text().decode() for path, content in read.items() if content is not None}
+    return texts if front.keys is None else texts | {SHARES: json.dumps({"gateways": front.gateways})}
+
+
+def _settings(listener: Listener, route: Route) -> ServiceEntry:
+    """Return what the filter of requests knows of a route."""
+    own = in_force(route)
+    needs_bound = bound_routes.is_needed(listener, route)
+    bound = bound_routes.ordered(route).settings.balancing if needs_bound else None
+    return msgspec.structs.replace(
+        own,
+        balancing=bound_routes.with_regions(route, own.balancing),
+        bound=bound_routes.with_regions(route, bound),
+    )
+
+
+def is_required(listener: Listener) -> bool:
+    """Return True if a listener without the module would admit requests that it has to refuse."""
+    return listener.front is not None and listener.front.keys is not None
+
+
+def _filter(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": f"modelplane.{name}",
+        "typed_config": {
+            "@type": f"{HTTP_FILTERS}dynamic_modules.v3.DynamicModuleFilter",
+            "dynamic_module_config": {"name": NAME, "do_not_close": True, "metrics_namespace": "modelplane"},
+            "filter_name": name,
+            "filter_config": {
+                "@type": "type.googleapis.com/google.protobuf.StringValue",
+                "value": json.dumps(options, sort_keys=True),
+            },
+        },
+    }

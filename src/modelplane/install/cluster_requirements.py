@@ -1,0 +1,133 @@
+"""Requirements of an inference cluster: the fleet's identity, its permissions, and their limits.
+
+Applied to the cluster that is to be registered. A token of the identity goes, in a kubeconfig, into a Secret
+of the control plane.
+"""
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose import copy_access
+from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
+from modelplane.install.admission.policies import LABELS, policies
+from modelplane.install.installation_names import namespace
+from modelplane.install.installation_options import CREDENTIAL_LIFETIME
+from modelplane.install.permissions.identity_permissions import (
+    BIND_COPIES,
+    INFERENCE_CLUSTER,
+    OWN_TOKEN,
+    copies,
+    for_crossplane,
+    on_cluster,
+)
+from modelplane.install.permissions.roles import RBAC, Role, account
+from modelplane.kube.resources import Object
+
+
+def manifests(*, crossplane: bool = False, installer: bool = False) -> list[Object]:
+    """Return the objects, in an order in which nothing needs later objects.
+
+    ``crossplane``: provider-kubernetes is to use the identity too. ``installer``: with the identity that
+    installs charts.
+    """
+    everywhere = (*on_cluster(), BIND_COPIES)
+    if crossplane:
+        everywhere = for_crossplane((*everywhere, *copies()))
+    identity = account(INFERENCE_CLUSTER)
+    return [
+        namespace(),
+        # The limits before the permissions.
+        *policies(dry_runs=crossplane),
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": INFERENCE_CLUSTER, "namespace": SYSTEM_NAMESPACE, "labels": LABELS},
+            "automountServiceAccountToken": False,
+        },
+        Role("ClusterRole", copy_access.ROLE, copies(), LABELS).manifest(),
+        *Role("ClusterRole", INFERENCE_CLUSTER, everywhere, LABELS).bound_to(identity),
+        *Role("Role", INFERENCE_CLUSTER, OWN_TOKEN, LABELS).bound_to(identity, SYSTEM_NAMESPACE),
+        *(_installer() if installer else ()),
+    ]
+
+
+def _installer() -> tuple[Object, Object]:
+    """Return the identity that installs charts, and its permission: everything.
+
+    Charts contain ClusterRoles, webhooks and CustomResourceDefinitions. Kubernetes lets an identity grant
+    only what it has, so no smaller role installs whatever charts there are.
+    """
+    return (
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": INSTALLER, "namespace": SYSTEM_NAMESPACE, "labels": LABELS},
+            "automountServiceAccountToken": False,
+        },
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": INSTALLER, "labels": LABELS},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [account(INSTALLER)],
+        },
+    )
+
+
+def instructions(
+    lifetime: str = CREDENTIAL_LIFETIME, *, crossplane: bool = False, installer: bool = False
+) -> str:
+    """Return instructions for the manifests, as comments to print before them.
+
+    ``lifetime`` is that of the first token, as kubectl takes it.
+    """
+    steps = (_STEPS + (_INSTALLER_STEPS if installer else "")).replace("LIFETIME", lifetime)
+    command = "modelplane install --inference-cluster"
+    options = (" --crossplane" if crossplane else "") + (" --installer" if installer else "")
+    steps = steps.replace(command, command + options)
+    return "".join(f"# {line}".rstrip() + "\n" for line in steps.splitlines())
+
+
+_FILE = "gpu-1.kubeconfig"
+_INSTALLER_FILE = "gpu-1-installer.kubeconfig"
+
+_STEPS = f"""\
+What a fleet may do on this cluster. To register the cluster as "gpu-1", or to replace its credential,
+where GPU and CONTROL are the kubectl contexts of the two:
+
+  modelplane install --inference-cluster | kubectl --context GPU apply -f -
+  token=$(kubectl --context GPU create token {INFERENCE_CLUSTER} -n {SYSTEM_NAMESPACE} \\
+    --duration LIFETIME)
+  (umask 077; kubectl --context GPU config view --raw --minify --flatten > {_FILE})
+  kubectl config --kubeconfig={_FILE} unset users
+  kubectl config --kubeconfig={_FILE} set-credentials modelplane --token="$token"
+  kubectl config --kubeconfig={_FILE} set-context --current --user=modelplane
+  kubectl --context CONTROL create secret generic gpu-1-kubeconfig -n {SYSTEM_NAMESPACE} \\
+    --from-file=kubeconfig={_FILE} --dry-run=client -o yaml |
+    kubectl --context CONTROL apply --server-side --force-conflicts -f -
+  rm {_FILE}
+
+Then name the Secret in an InferenceCluster, under spec.cluster.existing.secretRef.
+
+The token is valid for LIFETIME, or for as long as the cluster grants. The controllers renew it at half of
+its life and write the new one into the Secret. Under Crossplane nothing renews it: choose a longer
+--credential-lifetime, and repeat the commands before the time in status.credential.expirationTime of the
+InferenceCluster.
+"""
+
+_INSTALLER_STEPS = f"""\
+
+To let Modelplane install charts on the cluster, with ServiceAccount "{INSTALLER}", which is an
+administrator of the cluster (cluster-admin):
+
+  token=$(kubectl --context GPU create token {INSTALLER} -n {SYSTEM_NAMESPACE} --duration LIFETIME)
+  (umask 077; kubectl --context GPU config view --raw --minify --flatten > {_INSTALLER_FILE})
+  kubectl config --kubeconfig={_INSTALLER_FILE} unset users
+  kubectl config --kubeconfig={_INSTALLER_FILE} set-credentials installer --token="$token"
+  kubectl config --kubeconfig={_INSTALLER_FILE} set-context --current --user=installer
+  kubectl --context CONTROL create secret generic gpu-1-installer -n {SYSTEM_NAMESPACE} \\
+    --from-file=kubeconfig={_INSTALLER_FILE} --dry-run=client -o yaml |
+    kubectl --context CONTROL apply --server-side --force-conflicts -f -
+  rm {_INSTALLER_FILE}
+
+Then name the Secret in the InferenceCluster, under spec.cluster.existing.installerSecretRef. The controllers
+renew this token too. Without it, what is installed stays as it is.
+"""

@@ -1,0 +1,256 @@
+"""Hardware of a cluster: the InferenceClasses of its GPU nodes, and the node pools."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from modelplane.api import labels
+from modelplane.api.fields.cluster.devices import Device
+from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint
+from modelplane.api.inference_class import InferenceClass, InferenceClassSpec
+from modelplane.api.listing import listing, number_of
+from modelplane.api.meta import ObjectMeta
+from modelplane.catalogue.entries import Catalogue
+from modelplane.install.registration import known
+from modelplane.install.registration import node_devices as device_kinds
+from modelplane.install.registration.known import KnownClasses, Labeled
+from modelplane.install.registration.node_devices import Kind, Signature, slug
+from modelplane.install.registration.observed import Node, Observed, Published
+
+MOST_POOLS: Final = 8
+_MOST_TAINTS: Final = 16
+_LONGEST_POOL: Final = 40
+_LONGEST_CLASS: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A node pool and the nodes of it."""
+
+    name: str
+    class_name: str
+    nodes: tuple[Node, ...]
+
+    @property
+    def unlabeled(self) -> tuple[str, ...]:
+        """The nodes that do not have the label of the pool yet."""
+        return tuple(node.name for node in self.nodes if node.pool != self.name)
+
+    def __str__(self) -> str:
+        """The pool as a line for people."""
+        nodes = number_of(len(self.nodes), "node")
+        return f'pool "{self.name}": {nodes} of InferenceClass "{self.class_name}"'
+
+    def spec(self) -> NodePool:
+        """Return the pool as an InferenceCluster lists it."""
+        taints = {taint: None for node in self.nodes for taint in node.taints}
+        by_key = {(each.key, each.effect): each for each in taints}
+        return NodePool(
+            name=self.name,
+            class_name=self.class_name,
+            node_count=len(self.nodes),
+            taints=tuple(sorted(by_key.values(), key=_taint_key))[:_MOST_TAINTS],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """The classes and pools of a cluster, and what was noticed."""
+
+    classes: tuple[InferenceClass, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Reasons for which the cluster cannot be registered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A GPU node with the class that it belongs to."""
+
+    node: Node
+    known: InferenceClass | None
+    counted: Signature = ()
+    devices: tuple[tuple[Kind, Published], ...] = ()
+    labeled: Labeled | None = None
+
+    @property
+    def likeness(self) -> object:
+        """Equal for nodes of one class."""
+        return self.known.metadata.name if self.known else (self.counted, self.labeled)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Nodes of one pool."""
+
+    members: list[_Member] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """The label that its nodes have already."""
+        return self.members[0].node.pool
+
+
+def hardware(cluster: str, observed: Observed, catalogue: Catalogue) -> Hardware:
+    """Return the classes and pools that describe a cluster's GPU nodes."""
+    known_classes = KnownClasses(catalogue)
+    members, notes = _members(observed, known_classes)
+    if not members:
+        return Hardware(notes=tuple(notes), problems=(_no_gpus(observed),))
+    groups, problems = _groups(members)
+    if len(groups) > MOST_POOLS:
+        left_out = groups[MOST_POOLS:]
+        count = sum(len(group.members) for group in left_out)
+        notes.append(
+            f"the nodes are of {len(groups)} kinds, and a cluster has at most {MOST_POOLS} pools: {count} "
+            f"nodes are left out, {listing(each.node.name for group in left_out for each in group.members)}"
+        )
+    classes: dict[str, InferenceClass] = {}
+    names: dict[object, str] = {}
+    pools: list[Pool] = []
+    taken = {group.label for group in groups}
+    for group in groups[:MOST_POOLS]:
+        likeness = group.members[0].likeness
+        if likeness not in names:
+            alike = [each for other in groups for each in other.members if each.likeness == likeness]
+            made = _class(cluster, alike, known_classes, set(classes))
+            names[likeness] = made.metadata.name
+            classes[made.metadata.name] = made
+            notes += _doubts(made, alike)
+        name = group.label or _free(_pool_name(names[likeness], cluster), taken, _LONGEST_POOL)
+        taken.add(name)
+        pools.append(Pool(name, names[likeness], tuple(each.node for each in group.members)))
+    return Hardware(tuple(classes.values()), tuple(pools), tuple(notes), tuple(problems))
+
+
+def _members(observed: Observed, known_classes: KnownClasses) -> tuple[list[_Member], list[str]]:
+    class_of = device_kinds.device_class_of(observed.device_classes)
+    found: list[_Member] = []
+    unknown: list[str] = []
+    for node in observed.nodes:
+        devices = tuple(device_kinds.kinds_of(node, class_of))
+        counted = device_kinds.signature(kind for kind, _ in devices)
+        if counted:
+            of_catalogue = known_classes.of_devices(node, counted, devices)
+            found.append(_Member(node, of_catalogue, counted, devices))
+        elif node.extended:
+            gpus = known.labeled(node)
+            of_labels = known_classes.of_labels(node, gpus) if gpus else None
+            if of_labels or (gpus and known.of_labels(gpus, None, "")):
+                found.append(_Member(node, of_labels, labeled=gpus))
+            else:
+                unknown.append(node.name)
+    if not unknown:
+        return found, []
+    note = (
+        f"no driver publishes the GPUs of {number_of(len(unknown), 'node')}, and no label describes them, so "
+        f"they are left out: {listing(unknown)}: install the DRA driver of their GPUs, and register the "
+        "cluster again"
+    )
+    return found, [note]
+
+
+def _groups(members: Iterable[_Member]) -> tuple[list[_Group], list[str]]:
+    """Return the nodes by pool, the largest first, and why some cannot be one."""
+    by_key: dict[object, _Group] = {}
+    pools: dict[object, object] = {}
+    # Those in a pool first: the others join it.
+    for member in sorted(members, key=lambda member: not member.node.pool):
+        alike, pool = (member.likeness, member.node.taints), member.node.pool
+        joined = pools.setdefault(alike, pool or alike)
+        by_key.setdefault(pool or joined, _Group()).members.append(member)
+    problems = []
+    for group in by_key.values():
+        first = group.members[0]
+        others = [each.node.name for each in group.members if each.likeness != first.likeness]
+        if others:
+            problems.append(
+                f'nodes with label {labels.POOL}={group.label} have different devices: "{first.node.name}" '
+                f'and "{others[0]}": give one of them another pool, with `kubectl label node {others[0]} '
+                f"{labels.POOL}=NAME --overwrite`"
+            )
+        if len(group.label) > _LONGEST_POOL:
+            problems.append(
+                f'node "{first.node.name}" has label {labels.POOL}={group.label}, and a pool\'s name has '
+                f"at most {_LONGEST_POOL} characters: choose a shorter one"
+            )
+    ordered = sorted(by_key.values(), key=lambda group: (-len(group.members), group.members[0].node.name))
+    return ordered, problems
+
+
+def _class(
+    cluster: str, alike: Sequence[_Member], known_classes: KnownClasses, taken: set[str]
+) -> InferenceClass:
+    """Return the class of nodes that are alike: of the catalogue, or of their own figures."""
+    first = alike[0]
+    if first.known is not None:
+        return first.known
+    if first.labeled is not None:
+        node, gpus = first.node, first.labeled
+        major, minor = (node.number(f"nvidia.com/gpu.compute.{part}") for part in ("major", "minor"))
+        device = known.of_labels(gpus, known_classes.card(gpus), f"{major}.{minor}.0" if major else "")
+        entries: tuple[Device, ...] = (device,) if device else ()
+        words, count, source = f"{gpus.product} {gpus.profile}", gpus.count, "the labels of nodes"
+    else:
+        entries = device_kinds.entries(first.counted, (pair for each in alike for pair in each.devices))
+        kind, count = next(pair for pair in first.counted if device_kinds.is_accelerator(pair[0].driver))
+        words, source = kind.words, "the ResourceSlices"
+    name = _free(f"{slug(f'{cluster}-{words}', _LONGEST_CLASS - 8)}-{count}x", taken, _LONGEST_CLASS)
+    return InferenceClass(
+        metadata=ObjectMeta(name=name),
+        spec=InferenceClassSpec(
+            description=f'{count} {words.strip()}, from {source} of cluster "{cluster}"', devices=entries
+        ),
+    )
+
+
+def _doubts(made: InferenceClass, alike: Sequence[_Member]) -> list[str]:
+    """Return what a reader of a class should compare."""
+    name, first = made.metadata.name, alike[0]
+    notes = []
+    if first.labeled is not None:
+        notes.append(
+            f'InferenceClass "{name}" is from labels, because no driver publishes the devices yet: compare '
+            "it with `kubectl get resourceslices -o yaml` once the DRA driver runs"
+        )
+    if missing := sorted({kind.driver for kind, _ in first.counted if not kind.device_class}):
+        notes.append(
+            f"no DeviceClass of the cluster selects the devices of driver {listing(missing)}, so no pod "
+            f'can claim them: create the DeviceClass that InferenceClass "{name}" names'
+        )
+    if any(count > device_kinds.MOST_OF_A_KIND for _, count in first.counted):
+        notes.append(
+            f'InferenceClass "{name}" declares {device_kinds.MOST_OF_A_KIND} devices of a kind, the most '
+            "that one may, and its nodes have more"
+        )
+    if first.counted and any(each.node.extended for each in alike):
+        notes.append(
+            "nodes offer their GPUs by a device plugin too, so two pods may get one GPU: remove the "
+            "device plugin from these nodes, or run no pods there that request nvidia.com/gpu or "
+            "amd.com/gpu"
+        )
+    return notes
+
+
+def _no_gpus(observed: Observed) -> str:
+    return (
+        f"of {number_of(len(observed.nodes), 'node')}, none publishes devices that models can claim, and "
+        "none has nvidia.com/gpu or amd.com/gpu with labels that describe it: install the driver of your "
+        "GPUs and its DRA driver, and register the cluster again"
+    )
+
+
+def _free(name: str, taken: set[str], longest: int) -> str:
+    """Return a name that is not taken."""
+    names = (name, *(f"{name[: longest - 4]}-{place}" for place in range(2, 1000)))
+    return next(each for each in (text[:longest].strip("-") for text in names) if each not in taken)
+
+
+def _pool_name(class_name: str, cluster: str) -> str:
+    """Return the name of a pool after its class, which may begin with the name of the cluster."""
+    return class_name.removeprefix(f"{slug(cluster, _LONGEST_CLASS)}-")
+
+
+def _taint_key(taint: NodeTaint) -> tuple[str, str]:
+    return taint.key, str(taint.effect)

@@ -1,0 +1,170 @@
+"""Pulls of a pod's image (Kubernetes, "Images").
+
+Pull secrets are in files that only their owner can read, and only during the pull.
+"""
+
+import base64
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelplane.host.private_files import write_private
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.kubelet.pod_refusals import Refusal
+from modelplane.kubelet.runtime.containers.cli import ContainerRuntime, ContainerRuntimeError, NoSuchObject
+from modelplane.kubelet.runtime.launch import NotYet
+
+PULLING = "Pulling"
+_FIRST_BACK_OFF_S = 10.0
+_LAST_BACK_OFF_S = 300.0
+_SECRET_KEYS = (".dockerconfigjson", ".dockercfg")
+_LAYER = re.compile(r"([0-9a-f]{12}): (.*)")
+"""A line about a layer, as Docker writes it; other container runtimes print less."""
+_DONE = frozenset({"Pull complete", "Already exists"})
+
+
+def full_name(image: str) -> str:
+    """Return the name of an image with its registry, as Kubernetes completes it."""
+    first, slash, _ = image.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return image
+    return f"docker.io/{image}" if slash else f"docker.io/library/{image}"
+
+
+@dataclass(slots=True)
+class Pulls:
+    """The pulls of one pod's image, with their back-off."""
+
+    client: Client
+    namespace: str
+    directory: Path
+    """Directory for the credentials, during a pull."""
+    _next_at: float = 0.0
+    _back_off_s: float = _FIRST_BACK_OFF_S
+    _failed: str = ""
+
+    async def get(
+        self, runtime: ContainerRuntime, pod: Mapping[str, Any], remedy: str, tell: Callable[[Refusal], None]
+    ) -> dict[str, Any]:
+        """Return the description of the pod's image, pulled if necessary; raise ``NotYet``.
+
+        ``remedy`` ends the message if it cannot be pulled.
+        """
+        container = pod["spec"]["containers"][0]
+        image = full_name(container["image"])
+        policy = container.get("imagePullPolicy", "IfNotPresent")
+        if policy != "Always":
+            try:
+                return await runtime.image(image)
+            except NoSuchObject:
+                pass
+        if policy == "Never":
+            message = f'{runtime.name} does not have image "{image}", and imagePullPolicy is Never'
+            raise NotYet(Refusal("ErrImageNeverPull", f"{message}: pull it by hand, or change the policy"))
+        await self._pull(runtime, image, pod, remedy, tell)
+        return await runtime.image(image)
+
+    async def _pull(
+        self,
+        runtime: ContainerRuntime,
+        image: str,
+        pod: Mapping[str, Any],
+        remedy: str,
+        tell: Callable[[Refusal], None],
+    ) -> None:
+        if time.monotonic() < self._next_at:
+            raise NotYet(Refusal("ImagePullBackOff", f"waiting before another try: {self._failed}"))
+        tell(Refusal(PULLING, f'{runtime.name} pulls image "{image}"'))
+        try:
+            with credentials(self.directory, await self._secrets(pod)) as variables:
+                await _pull(runtime, image, variables, tell)
+        except ContainerRuntimeError as error:
+            self._failed = f'cannot pull image "{image}": {error}{remedy}'
+            self._next_at = time.monotonic() + self._back_off_s
+            self._back_off_s = min(self._back_off_s * 2, _LAST_BACK_OFF_S)
+            raise NotYet(Refusal("ErrImagePull", self._failed)) from error
+        self._back_off_s = _FIRST_BACK_OFF_S
+
+    async def _secrets(self, pod: Mapping[str, Any]) -> tuple[Object, ...]:
+        names = [entry["name"] for entry in pod["spec"].get("imagePullSecrets", ())]
+        found = [await self.client.get(resources.SECRETS, name, self.namespace) for name in names]
+        # As in Kubernetes, missing secrets are ignored: the image may not need them.
+        return tuple(secret for secret in found if secret is not None)
+
+
+async def _pull(
+    runtime: ContainerRuntime, image: str, variables: Mapping[str, str], tell: Callable[[Refusal], None]
+) -> None:
+    layers: set[str] = set()
+    done: set[str] = set()
+    unfinished = ""
+    async for data in runtime.stream("pull", image, variables=variables):
+        *lines, unfinished = (unfinished + data.decode(errors="replace")).split("\n")
+        before = len(done)
+        for line in lines:
+            if found := _LAYER.match(line):
+                layers.add(found[1])
+                if found[2] in _DONE:
+                    done.add(found[1])
+        if len(done) != before:
+            progress = f"{len(done)} of {len(layers)} layers"
+            tell(Refusal(PULLING, f'{runtime.name} pulls image "{image}": {progress}'))
+
+
+def merged(secrets: Iterable[Object]) -> dict[str, Any]:
+    """Return the credentials of pull secrets by registry; the first secret wins."""
+    found: dict[str, Any] = {}
+    for secret in secrets:
+        data = secret.get("data") or {}
+        for key in _SECRET_KEYS:
+            if key not in data:
+                continue
+            try:
+                held = json.loads(base64.b64decode(data[key]))
+                held = held.get("auths", {}) if key == _SECRET_KEYS[0] else held
+                found = {**held, **found}
+            except (ValueError, AttributeError, TypeError):
+                name = secret["metadata"]["name"]
+                raise ContainerRuntimeError(
+                    f'the pull secret "{name}" is not a Docker configuration'
+                ) from None
+    return found
+
+
+@contextmanager
+def credentials(directory: Path, secrets: Iterable[Object]) -> Iterator[dict[str, str]]:
+    """Provide credentials in files, and the variables by which a container runtime's program finds them."""
+    auths = merged(secrets)
+    if not auths:
+        yield {}
+        return
+    shutil.rmtree(directory, ignore_errors=True)  # of an agent that was killed
+    directory.mkdir(mode=0o700, parents=True)
+    try:
+        user = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+        configuration: dict[str, Any] = {"auths": auths}
+        # The same directory holds the address of the daemon.
+        if context := _configured(user).get("currentContext"):
+            configuration["currentContext"] = context
+            (directory / "contexts").symlink_to(user / "contexts")
+        write_private(directory / "config.json", json.dumps(configuration))
+        yield {"DOCKER_CONFIG": str(directory), "REGISTRY_AUTH_FILE": str(directory / "config.json")}
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _configured(directory: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((directory / "config.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

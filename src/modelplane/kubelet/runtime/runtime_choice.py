@@ -1,0 +1,96 @@
+"""Choice of the runtime for a pod's container.
+
+Unless a container runtime is configured, an installed program that replaces the image comes first: it starts
+at once, and nothing is pulled. Every other image runs in the container runtime, if one answers. A container
+keeps its runtime.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from modelplane.kubelet.engines import launchers
+from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pod_refusals import Refusal
+from modelplane.kubelet.pods import narrowing
+from modelplane.kubelet.records import Attempt, ContainerDirectory, PodRecord
+from modelplane.kubelet.runtime import launch
+from modelplane.kubelet.runtime.containers import cli, container_refusals
+from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntime
+from modelplane.kubelet.runtime.containers.container_runtime import UNAVAILABLE, PodContainers
+from modelplane.kubelet.runtime.containers.image_pulls import Pulls
+from modelplane.kubelet.runtime.containers.pod_network import PodNetwork
+from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
+from modelplane.kubelet.runtime.launch import NotYet
+from modelplane.kubelet.runtime.protocol import Runtime
+
+
+class Runtimes:
+    """The runtimes of one container of a pod."""
+
+    def __init__(
+        self, machine: Machine, record: PodRecord, name: str = "", network: PodNetwork | None = None
+    ) -> None:
+        """``name``: the container's part of its ids; empty for the first main container.
+
+        ``network``: the one that it shares with the other containers of its pod.
+        """
+        self._machine = machine
+        self._record = record
+        self._network = network
+        self._host = HostProcesses(machine, record, name)
+        self._pulls = Pulls(
+            machine.client, record.namespace, machine.directory.pod(record.uid).path / f".pull{name}"
+        )
+
+    def of(self, attempt: Attempt) -> Runtime:
+        """Return the runtime that an attempt belongs to."""
+        container = attempt.container
+        if container is None:
+            return self._host
+        return self._containers(cli.runtime_of(container.engine))
+
+    async def choose(self, directory: ContainerDirectory, pod: Mapping[str, Any]) -> Runtime:
+        """Return the runtime of a container's next attempt; raise ``NotYet`` where the wanted one is away.
+
+        All containers of a pod have one runtime.
+        """
+        if before := directory.unfinished() or directory.latest() or self._another():
+            return self.of(before)
+        runtimes = self._machine.container_runtimes
+        if runtimes.choice is Choice.AUTO:
+            with launch.missing_as_not_yet():
+                if await self._stands_in(pod):
+                    return self._host
+        runtime = await runtimes.answering()
+        if runtime is not None:
+            # It is handed one container at a time, and no container may start if another one never can.
+            for refusal in container_refusals.refusals(pod):
+                raise NotYet(refusal)
+            return self._containers(runtime)
+        if runtimes.choice in {Choice.AUTO, Choice.NONE}:
+            return self._host
+        message = (
+            f"the container runtime {runtimes.choice} does not answer: start it, or choose another one with "
+            "--container-engine"
+        )
+        raise NotYet(Refusal(UNAVAILABLE, message))
+
+    async def _stands_in(self, pod: Mapping[str, Any]) -> bool:
+        """Return True if programs of this machine can replace all images of a pod."""
+        for container in narrowing.containers(pod):
+            # The values of references are not known yet, and are checked at the start.
+            variables = {entry["name"]: entry.get("value", "") for entry in container.get("env", ())}
+            try:
+                launchers.command_line(container, variables, self._record.address, host_commands=False)
+                await launchers.check_author(self._machine.client, pod, container)
+            except launchers.CannotLaunch:
+                return False
+        return next(launch.obstacles(self._machine, pod), None) is None
+
+    def _another(self) -> Attempt | None:
+        """Return an attempt of another container of the pod."""
+        attempts = self._machine.directory.pod(self._record.uid).attempts()
+        return next((attempt for attempt in attempts if attempt.begun), None)
+
+    def _containers(self, runtime: ContainerRuntime) -> PodContainers:
+        return PodContainers(self._machine, self._record, runtime, self._pulls, self._network)

