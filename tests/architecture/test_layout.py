@@ -4,6 +4,7 @@ import ast
 import functools
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,26 @@ LONG = {
     "src/modelplane/telemetry/metric_definitions.py": "one table, an entry for each metric",
 }
 """Files, or functions as ``path::name``, that hold one concept that is long, and which one."""
+
+MOST_MODULES = 20
+"""Of a folder, beside its ``__init__``."""
+
+TWICE = {
+    "a kind's type, and what composes it": (
+        "device_quota inference_autoscaler inference_class inference_cluster inference_gateway model_cache"
+        " model_deployment model_endpoint model_key model_replica model_service"
+    ),
+    "the same part of the cluster of each cloud": (
+        "cluster fabric identity inside kinds network nodes pools recipe storage"
+    ),
+    "the same part of each decider": "decision evidence state",
+    "the errors of a package": "errors",
+    "where a process begins": "main",
+    "what answers requests": "server",
+    "the rows of a package": "table",
+    "a command, and what processes count": "metrics",
+}
+"""Names of modules that several folders have, by the reason."""
 
 _REFERENCE = re.compile(r"\b(?:see|one of)\s+``(\w+)[\w.]*``", re.IGNORECASE)
 _SUPPRESSION = re.compile(r"#\s*(noqa|type:\s*ignore)(.*)$")
@@ -139,3 +160,16 @@ def test_each_module_of_a_folder_for_real_things_has_its_mark() -> None:
         if Path(path).name.startswith("test_") and f"pytest.mark.{mark}" not in text
     ]
     assert unmarked == []
+
+
+def test_a_folder_has_few_modules() -> None:
+    folders = Counter(
+        Path(name).parent.as_posix() for name in _texts("src") if not name.endswith("/__init__.py")
+    )
+    assert {folder: count for folder, count in folders.items() if count > MOST_MODULES} == {}
+
+
+def test_a_module_has_a_name_of_its_own_or_a_reason() -> None:
+    stems = Counter(Path(name).stem for name in _texts("src") if not name.endswith("/__init__.py"))
+    allowed = {stem for stems_of_a_reason in TWICE.values() for stem in stems_of_a_reason.split()}
+    assert {stem for stem, count in stems.items() if count > 1} == allowed
