@@ -113,8 +113,7 @@ class Writer:
         written = await self._client.patch(
             resource_of(item), metadata["name"], {"metadata": body}, metadata.get("namespace")
         )
-        # With the version in the patch, nothing else has changed, and no composition reads finalizers.
-        self._informers[item["kind"]].remember(written, quietly=not annotations)
+        self._informers[item["kind"]].remember(written)
 
     async def _attempts(
         self, owner: Object, some: list[Desired], observed: Mapping[str, Object]

@@ -63,12 +63,14 @@ class Informer:
         fields: str = "",
         metadata_only: bool = False,
         project: Callable[[Object], Object] | None = None,
+        tells_finalizers: bool = True,
         on_change: Handler | None = None,
         on_answer: Callable[["Informer"], None] = lambda _informer: None,
     ) -> None:
         """``on_answer`` is called whenever the server has listed, and when it begins not to answer.
 
         ``project`` returns the part of an object to keep; a change of nothing else is told to no handler.
+        Without ``tells_finalizers``, nor is a change that adds a finalizer and nothing else, of any writer.
         """
         self.resource = resource
         self._client = client
@@ -77,6 +79,7 @@ class Informer:
         self._fields = fields
         self._metadata_only = metadata_only
         self._project = project
+        self._tells_finalizers = tells_finalizers
         self._handlers: list[Handler] = [on_change] if on_change else []
         self._on_answer = on_answer
         self._objects: dict[Key, Object] = {}
@@ -126,16 +129,15 @@ class Informer:
         """Return once the first list has arrived."""
         await self._synced.wait()
 
-    def remember(self, item: Object, *, quietly: bool = False) -> None:
+    def remember(self, item: Object) -> None:
         """Put a written object into the copy, so that the writer reads its own writes.
 
         The watch delivers it too; the newer one stays. An object that the watch has passed and that is not
-        in the copy has been deleted since. With ``quietly``, no handler is told: what was written of it, at
-        the version that is known, concerns only the writer.
+        in the copy has been deleted since.
         """
         known = self._objects.get(key_of(item))
         if _version(item) > (self._seen if known is None else _version(known)):
-            self._put(item, quietly=quietly and known is not None)
+            self._put(item)
 
     async def run(self, before_list: Callable[[], Awaitable[bool]] | None = None) -> None:
         """Keep the copy up to date until cancelled; a server that is away is waited for.
@@ -243,7 +245,7 @@ class Informer:
                     self.remember(event.object)
                 self._seen = max(self._seen, _version(event.object))
 
-    def _put(self, item: Object, *, quietly: bool = False) -> None:
+    def _put(self, item: Object) -> None:
         # Managed fields are half of an object, and only the server needs them.
         item["metadata"].pop("managedFields", None)
         if self._project is not None:
@@ -253,8 +255,17 @@ class Informer:
             self._drop(known)  # handlers must learn that the old object of that name is gone
         key = key_of(item)
         self._objects[key] = self._by_namespace[key.namespace][key] = item
-        if not quietly and (self._project is None or known is None or _content(known) != _content(item)):
+        if known is None or not self._is_quiet(known, item):
             self._tell(item)
+
+    def _is_quiet(self, known: Object, item: Object) -> bool:
+        """Return True if a change concerns nobody."""
+        if self._project is not None:
+            return _content(known) == _content(item)
+        before, now = (each["metadata"].get("finalizers", []) for each in (known, item))
+        if self._tells_finalizers or not set(before) < set(now):
+            return False
+        return _content(known, finalizers=()) == _content(item, finalizers=())
 
     def _drop(self, item: Object) -> None:
         key = key_of(item)
@@ -275,8 +286,8 @@ class Informer:
                 _log.exception("cannot handle a change of %s %s", self.resource.kind, key_of(item))
 
 
-def _content(item: Object) -> Object:
-    return item | {"metadata": {**item["metadata"], "resourceVersion": ""}}
+def _content(item: Object, **instead: object) -> Object:
+    return item | {"metadata": {**item["metadata"], "resourceVersion": "", **instead}}
 
 
 def _version(item: Object) -> int:
