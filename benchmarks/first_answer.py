@@ -125,9 +125,17 @@ def build(folder: Path) -> float:
     return elapsed
 
 
+FIND_OR_BUILD = """\
+try:
+    from modelplane.local.builds import binary
+except ImportError:  # a checkout before 0.9, which this one is compared with
+    from modelplane.local import binary
+binary.find_or_build(lambda progress: None)
+"""
+
+
 def find_or_build(environment: dict[str, str]) -> None:
-    program = "from modelplane.local.builds import binary; binary.find_or_build(lambda progress: None)"
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", FIND_OR_BUILD], env=environment, check=True)
 
 
 def stages(environment: dict[str, str], started: float) -> dict[str, Any]:
