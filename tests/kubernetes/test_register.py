@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from modelplane.controllers import fleet_resources
+from modelplane.gateway import tokens
 from modelplane.install import cluster_requirements
 from modelplane.install.permissions.identity_permissions import (
     BIND_COPIES,
@@ -29,6 +30,7 @@ from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.local_device import CPU_DRIVER
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import bootstrap, machine_permissions
+from support.attacked import eventually
 from support.fleets import Fleet
 
 pytestmark = pytest.mark.kubernetes
@@ -78,6 +80,13 @@ async def _prepare(fleet: Fleet) -> None:
         await client.patch(resources.GATEWAYS, "inference-gateway", address, SYSTEM, subresource="status")
         for manifest in (_device_class(), *(each for name in ("gpu-a", "gpu-b") for each in _gpu_node(name))):
             await client.apply(manifest)
+    async with Client.from_kubeconfig(str(fleet.kubeconfig), context="modelplane") as client:
+
+        async def has_keys() -> bool:
+            return await client.get(resources.SECRETS, tokens.SECRET, SYSTEM) is not None
+
+        # The controllers write a Secret of their own, once, a moment after they are ready.
+        await eventually(has_keys)
 
 
 def _device_class() -> Object:
