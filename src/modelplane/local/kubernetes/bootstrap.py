@@ -17,6 +17,8 @@ from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_service import ModelService
 from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
@@ -36,6 +38,9 @@ from modelplane.local.settings import Settings
 from modelplane.local.supervision.processes import POOL
 
 _READY_S = 60.0
+
+_CREATED_FIRST = {kind_name(ModelDeployment), kind_name(ModelService)}
+"""Kinds that a user creates first: an API server holds up creates for two seconds after it serves a kind."""
 
 Report = Callable[[str], None]
 
@@ -73,9 +78,15 @@ async def install(client: Client, home: Home, settings: Settings, report: Report
 
 async def _install_kinds(client: Client) -> None:
     # Only kinds that the controllers compose: objects of others would have no effect.
-    kinds = [crd(kind) for kind in COMPOSED]
+    first = [crd(kind) for kind in COMPOSED if kind.name in _CREATED_FIRST]
+    others = [crd(kind) for kind in COMPOSED if kind.name not in _CREATED_FIRST]
     # The identities first: the controllers wait for their permissions, then for the kinds.
-    await apply_in_order(client, machine_permissions.of_the_fleet())
+    identities = apply_in_order(client, machine_permissions.of_the_fleet())
+    await all_of([identities, _install(client, first)])
+    await _install(client, others)
+
+
+async def _install(client: Client, kinds: Sequence[Object]) -> None:
     await apply_together(client, kinds)
     await until_established(client, [kind["metadata"]["name"] for kind in kinds])
 
