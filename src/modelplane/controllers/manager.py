@@ -111,9 +111,7 @@ class Manager:
         self._interests = Interests()
         self._uids: dict[str, OwnerKey] = {}
         self._informers = {
-            name: Informer(
-                client, resource_for(row.api_version, name), on_change=self._changed, tells_finalizers=False
-            )
+            name: Informer(client, resource_for(row.api_version, name), on_change=self._changed, holds=False)
             for name, row in COMPOSERS.items()
         }
         self._routes = proxy is not None and proxy.serves_clusters

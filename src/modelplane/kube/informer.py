@@ -63,14 +63,14 @@ class Informer:
         fields: str = "",
         metadata_only: bool = False,
         project: Callable[[Object], Object] | None = None,
-        tells_finalizers: bool = True,
+        holds: bool = True,
         on_change: Handler | None = None,
         on_answer: Callable[["Informer"], None] = lambda _informer: None,
     ) -> None:
         """``on_answer`` is called whenever the server has listed, and when it begins not to answer.
 
         ``project`` returns the part of an object to keep; a change of nothing else is told to no handler.
-        Without ``tells_finalizers``, nor is a change that adds a finalizer and nothing else, of any writer.
+        Without ``holds``, nor is a change that adds a finalizer and nothing else, of any writer.
         """
         self.resource = resource
         self._client = client
@@ -79,7 +79,7 @@ class Informer:
         self._fields = fields
         self._metadata_only = metadata_only
         self._project = project
-        self._tells_finalizers = tells_finalizers
+        self._holds = holds
         self._handlers: list[Handler] = [on_change] if on_change else []
         self._on_answer = on_answer
         self._objects: dict[Key, Object] = {}
@@ -263,7 +263,7 @@ class Informer:
         if self._project is not None:
             return _content(known) == _content(item)
         before, now = (each["metadata"].get("finalizers", []) for each in (known, item))
-        if self._tells_finalizers or not set(before) < set(now):
+        if self._holds or not set(before) < set(now):
             return False
         return _content(known, finalizers=()) == _content(item, finalizers=())
 

@@ -135,8 +135,8 @@ async def test_that_an_object_is_held_is_in_the_copy_and_told_to_nobody(
     changed: dict[str, Any], is_told: bool
 ) -> None:
     """Nobody composes from finalizers. The watch may deliver one before the answer to whoever wrote it."""
-    for tells_finalizers in (True, False):
-        informer = Informer(client_of(Recorder({})), resources.PODS, tells_finalizers=tells_finalizers)
+    for holds in (True, False):
+        informer = Informer(client_of(Recorder({})), resources.PODS, holds=holds)
         informer.remember(_held(5, "x"))
         told: list[dict[str, Any]] = []
         informer.add_handler(told.append)
@@ -144,7 +144,7 @@ async def test_that_an_object_is_held_is_in_the_copy_and_told_to_nobody(
         known = informer.get("a", "n")
         assert known
         assert known["metadata"]["resourceVersion"] == "7"
-        assert len(told) == 1 + (is_told or tells_finalizers)
+        assert len(told) == 1 + (is_told or holds)
 
 
 async def test_the_objects_of_a_namespace_follow_every_change() -> None:
