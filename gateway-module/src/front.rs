@@ -223,7 +223,9 @@ impl Filter for FrontFilter {
 
     fn response_trailers(&mut self, stream: &mut Stream) {
         let rest = self.answer.as_mut().map(|answer| answer.push(&[], true));
-        if let Some(Piece::Other(rest)) = rest.filter(|rest| *rest != Piece::Other(vec![])) {
+        if let Some(Piece::Other(rest)) = rest
+            && !rest.is_empty()
+        {
             stream.append_response(&rest);
         }
     }

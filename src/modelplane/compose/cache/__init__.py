@@ -1,1 +1,1 @@
-"""What composes a ModelCache: volumes, and the Jobs that fill them."""
+"""Composition of a ModelCache: volumes, and the Jobs that fill them."""

@@ -1,1 +1,1 @@
-"""What composes an InferenceCluster, and the InferenceClass of its nodes."""
+"""Composition of an InferenceCluster, and the InferenceClass of its nodes."""

@@ -1,1 +1,1 @@
-"""What composes a ModelDeployment: its replicas, and the fleet as the scheduler sees it."""
+"""Composition of a ModelDeployment: its replicas, and the fleet as the scheduler sees it."""

@@ -1,1 +1,1 @@
-"""What composes the InferenceGateway."""
+"""Composition of the InferenceGateway."""

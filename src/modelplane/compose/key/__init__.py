@@ -1,1 +1,1 @@
-"""What composes a ModelKey: the conditions about what it may use."""
+"""Composition of a ModelKey: the conditions about what it may use."""

@@ -1,1 +1,1 @@
-"""What composes a DeviceQuota, and what the scheduler gets of it."""
+"""Composition of a DeviceQuota, and what the scheduler gets of it."""

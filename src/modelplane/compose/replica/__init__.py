@@ -1,1 +1,1 @@
-"""What composes a ModelReplica: its workloads, its endpoint, its status."""
+"""Composition of a ModelReplica: its workloads, its endpoint, its status."""

@@ -1,1 +1,1 @@
-"""What composes a ModelService: its routes, its budgets, its held requests."""
+"""Composition of a ModelService: its routes, its budgets, its held requests."""
