@@ -147,6 +147,17 @@ async def test_another_instance_answers_for_one_that_is_gone(gateway: Gateway) -
     assert Counter(answer["by"] for answer in answers) == {"a": 20}
 
 
+async def test_of_many_requests_whose_first_instance_is_gone_none_fails(gateway: Gateway) -> None:
+    async with engines("a") as (engine,):
+        hosts = (("127.0.0.1", engine.port), ("127.0.0.1", next(free_ports())))
+        # Each service finds out for itself that an instance is gone, and then leaves it out for a while.
+        paths = [f"/ml/{number}/" for number in range(100)]
+        services = (Route(f"ml{path}", path, (Backend(f"ml{path}", hosts, prefix="/"),)) for path in paths)
+        await gateway.apply(*services)
+        statuses = Counter([await gateway.status(path) for path in paths for _ in range(6)])
+    assert statuses == {200: 600}
+
+
 async def test_an_overloaded_engine_is_believed_where_there_is_no_other(gateway: Gateway) -> None:
     async with engines("a") as (engine,):
         await gateway.apply(service(engine.backend()))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from modelplane.api import labels
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.deployment.rollout.rollout_order import revision
+from modelplane.compose.deployment.rollout.rollout_order import is_surge, revision
 from modelplane.deciders.canary.decision import Decision, Limits, Outcome, decide
 from modelplane.deciders.canary.evidence import Answers, Evidence, Sample
 from modelplane.deciders.canary.state import Observed
@@ -96,6 +96,18 @@ _SCALED_DOWN_AFTER_AN_ABORT = [
 ]
 """A replica that serves is withdrawn, because it is one too many."""
 
+_EDITED_WHILE_A_REPLICA_IS_PLACED = [
+    *(("edit", 3), ("scale", 5), ("forget", 0)),
+    *(("edit", 1), ("report", 8), ("edit", 3)),
+]
+"""The surge replica of a canary that was cut short serves, and leaves, because it was there in addition."""
+
+_EDITED_WHILE_ONLY_A_SURGE_REPLICA_SERVES = [
+    *(("scale", 2), ("scale", 4), ("report", 5)),
+    *(("edit", 1), ("retry", 0)),
+]
+"""A surge replica that serves stays, and those go that have not reported."""
+
 _MOVES = 3
 _LARGE = CLASS.replace("name: l4", "name: h100").replace("23034Mi", "81559Mi")
 
@@ -155,11 +167,8 @@ def _check_new(
         assert any(each != known["revision"] for each in after.values()), "there is something to compare with"
 
 
-def _check_older(
-    run: SteppedRollout, known: dict[str, Any], before: dict[str, str], served: set[str]
-) -> None:
+def _check_older(run: SteppedRollout, known: dict[str, Any], older: set[str]) -> None:
     """Check that no more replicas of other revisions are withdrawn than make room for the canary."""
-    older = {key for key in served if before[key] != known["revision"]}
     needed = known["replicas"] if known["phase"] == "Running" else 0
     staying = {
         key for key in older & run.replicas().keys() if not run.replicas()[key]["spec"].get("draining")
@@ -170,11 +179,14 @@ def _check_older(
 def _reconcile(run: SteppedRollout) -> None:
     """Reconcile, and check that no replica of an older revision is updated beyond what a canary needs."""
     before, served = _revisions(run), run.serving()
+    surge = {key for key, each in run.replicas().items() if is_surge(each)}
     run.reconcile()
     known, after = _canary(run), _revisions(run)
     if known.get("revision") != _current(run) or known["phase"] == "Promoted":
         return
-    _check_older(run, known, before, served)
+    cut_short = {key for key in surge if before[key] != known["stableRevision"]}
+    older = {key for key in served - cut_short if before[key] != known["revision"]}
+    _check_older(run, known, older)
     updated = {key for key in before if before[key] != after.get(key, before[key])}
     there = [key for key in after if after[key] == known["revision"]]
     _check_new(run, known, before, after)
@@ -185,7 +197,6 @@ def _reconcile(run: SteppedRollout) -> None:
         assert not updated, "after an abort nothing is updated"
         taking = {key for key in there if not run.replicas()[key]["spec"].get("draining")}
         assert not taking, "an aborted revision gets no requests"
-        older = {key for key in served if before[key] != known["revision"]}
         surplus = max(0, len(older) - run.owner["spec"]["replicas"])
         assert len((older - run.serving()) & after.keys()) <= surplus
 
@@ -193,6 +204,8 @@ def _reconcile(run: SteppedRollout) -> None:
 @settings(max_examples=drawn(40), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(unavailable=st.integers(0, 3), surge=st.integers(0, 2), taken=_steps)
 @example(unavailable=2, surge=1, taken=_SCALED_DOWN_AFTER_AN_ABORT)
+@example(unavailable=1, surge=1, taken=_EDITED_WHILE_A_REPLICA_IS_PLACED)
+@example(unavailable=1, surge=2, taken=_EDITED_WHILE_ONLY_A_SURGE_REPLICA_SERVES)
 def test_a_canary_updates_no_more_than_it_needs_and_a_promoted_template_heals(
     unavailable: int, surge: int, taken: Any
 ) -> None:

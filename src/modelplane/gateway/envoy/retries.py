@@ -17,7 +17,8 @@ ATTEMPT = "modelplane-attempt"
 SENT_BEFORE = f"'{ATTEMPT}' in request.headers && request.headers['{ATTEMPT}'] != '1'"
 """Expression that holds for a request that was sent before."""
 
-# A name may have several addresses. Where there is one host, the search for another one only costs.
+# A name may have several addresses. Where there is one host, the search for another one only costs. Each search
+# draws at random, so that of five draws between two hosts all may find the one that has just failed.
 _AT_ANOTHER_HOST = {
     "retry_host_predicate": [
         {
@@ -27,7 +28,7 @@ _AT_ANOTHER_HOST = {
             },
         }
     ],
-    "host_selection_retry_max_attempts": 5,
+    "host_selection_retry_max_attempts": 64,
 }
 
 _ATTEMPTS = 3

@@ -18,7 +18,7 @@ def with_surge(
     longer needed elsewhere: a drain does not wait for surge replicas. Those named in ``excess`` go first.
     """
     if not surge:
-        return base
+        return _without_surge(fleet, deployment, base, excess)
     fewer = (
         base
         if all(each.retained for each in base.assignments)
@@ -55,6 +55,18 @@ def with_surge(
         displaces=base.displaces,
         surge_problem=problem,
     )
+
+
+def _without_surge(
+    fleet: Fleet, deployment: Deployment, base: Placement, excess: Collection[str]
+) -> Placement:
+    """Return a placement in which a surge replica that serves stays in the place of one that does not."""
+    own = [each for each in fleet.replicas if each.deployment_uid == deployment.uid]
+    staying = {each.replica for each in base.assignments if not each.leaving}
+    goes = any(each.surge and each.serves and each.name not in {*staying, *excess} for each in own)
+    if not goes or all(each.serves for each in own if each.name in staying):
+        return base
+    return schedule(without_marks(fleet, deployment, excess), deployment)
 
 
 def with_marks(fleet: Fleet, deployment: Deployment, excess: Collection[str]) -> Fleet:
