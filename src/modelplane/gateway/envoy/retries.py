@@ -17,8 +17,8 @@ ATTEMPT = "modelplane-attempt"
 SENT_BEFORE = f"'{ATTEMPT}' in request.headers && request.headers['{ATTEMPT}'] != '1'"
 """Expression that holds for a request that was sent before."""
 
-# A name may have several addresses. Where there is one host, the search for another one only costs. Each search
-# draws at random, so that of five draws between two hosts all may find the one that has just failed.
+# A name may have several addresses. Where there is one host, the search for another one only costs. Hosts are
+# drawn at random: five draws between two may all find the one that has just failed.
 _AT_ANOTHER_HOST = {
     "retry_host_predicate": [
         {
