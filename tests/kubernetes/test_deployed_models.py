@@ -19,6 +19,7 @@ from modelplane.kube.client import Client
 from modelplane.local.kubernetes.bulk_apply import until_established
 from support.deployed_models import fleet, pool, proposed, wanted
 from support.fleets import ControlPlane
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -27,7 +28,9 @@ NAMESPACE = "default"
 
 
 def _client(control_plane: ControlPlane) -> Client:
-    return Client.from_kubeconfig(str(control_plane.kubeconfig), known=fleet_resources.known)
+    return Client.from_kubeconfig(
+        str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+    )
 
 
 @pytest.fixture

@@ -97,8 +97,12 @@ def everything_asked(
 
 async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
     async with (
-        Client.from_kubeconfig(str(fleet.kubeconfig), known=fleet_resources.known) as control,
-        Client.from_kubeconfig(str(gpu.kubeconfig), known=fleet_resources.known) as cluster,
+        Client.from_kubeconfig(
+            str(fleet.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+        ) as control,
+        Client.from_kubeconfig(
+            str(gpu.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+        ) as cluster,
     ):
         for manifest in manifests(Options()):
             await control.apply(manifest)

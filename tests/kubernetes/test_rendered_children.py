@@ -18,6 +18,7 @@ from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.local.kubernetes.bulk_apply import until_established
+from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
@@ -62,7 +63,7 @@ def kubeconfig(control_plane):
 
     async def install():
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known
+            str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
         ) as client:
             for name in (*NAMESPACES, SYSTEM_NAMESPACE, CERTIFICATE_NAMESPACE, OF_A_RELEASE):
                 await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -76,7 +77,9 @@ def kubeconfig(control_plane):
 
 @pytest.fixture
 async def client(kubeconfig):
-    async with Client.from_kubeconfig(kubeconfig, known=fleet_resources.known) as connected:
+    async with Client.from_kubeconfig(
+        kubeconfig, known=fleet_resources.known, timeout_s=PATIENCE_S
+    ) as connected:
         yield connected
 
 
