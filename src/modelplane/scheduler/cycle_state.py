@@ -39,7 +39,7 @@ class CycleState(msgspec.Struct, frozen=True):
         verdict = admit(self.deployment, cluster)
         if isinstance(verdict, Rejected):
             return verdict
-        return self.placer.offer(cluster, self.ledger.capacities(cluster))
+        return self.placer.offer(cluster, self.ledger)
 
     def on(self, market: Market) -> "CycleState":
         """Return the same cycle, in which new replicas use other pools."""

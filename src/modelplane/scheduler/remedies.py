@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -33,16 +33,16 @@ from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, DeviceRequest, PlacedEngine, Toleration
 from modelplane.scheduler.verdict import Reason, Rejected
 
-_CAPACITY_REASONS: Final = (
-    Reason.TOO_FEW_NODES,
-    Reason.NO_FREE_NODES,
-    Reason.NO_FREE_DEVICES,
-    Reason.ENGINES_COMPETE,
+_CAPACITY_REASONS: Final = frozenset(
+    (Reason.TOO_FEW_NODES, Reason.NO_FREE_NODES, Reason.NO_FREE_DEVICES, Reason.ENGINES_COMPETE)
 )
 _CLUSTERS_ENLARGED: Final = 16
 _MOST_NODES: Final = 1024
 _TRIED: Final = 3
 _QUANTITY: Final = re.compile(r"""quantity\(\s*(["'])([^"'\\]+)\1\s*\)""")
+_Misfitting: TypeAlias = tuple[Cluster, Misfit, set[Reason]]
+"""A cluster without a fitting choice of pools, and the reasons of its pools."""
+
 _COMPARES: Final = r"\.\s*(?:compareTo|isGreaterThan|isLessThan)\(\s*"
 
 
@@ -60,11 +60,16 @@ def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Le
         and not drained(state.clusters[each.replica.cluster], each.replica)
         and not each.replica.evicted
     ]
+    misfits = [
+        (each.cluster, each.refusal, {refusal.reason for _, refusal in each.refusal.pools})
+        for each in refused
+        if isinstance(each.refusal, Misfit)
+    ]
     found = [
         _more_quota(refused),
-        _more_nodes(state, refused, leaving),
-        _first_remedy(state, _relaxed(deployment, refused), leaving),
-        _first_remedy(state, _elsewhere(state, refused), leaving),
+        _more_nodes(state, misfits, leaving),
+        _first_remedy(state, _relaxed(deployment, misfits), leaving),
+        _first_remedy(state, _elsewhere(state, misfits), leaving),
         _first_remedy(state, _tolerating(deployment, refused), leaving),
         _first_remedy(state, _selecting_less(deployment, refused), leaving),
         _first_remedy(state, _with_plain_pods(deployment, refused), leaving),
@@ -85,9 +90,11 @@ def _more_quota(refused: Sequence[Refused]) -> Remedy | None:
     return Remedy(change, tuple(changes[change]))
 
 
-def _more_nodes(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Leaving]) -> Remedy | None:
+def _more_nodes(
+    state: CycleState, misfits: Sequence[_Misfitting], leaving: Sequence[Leaving]
+) -> Remedy | None:
     """Return the fewest nodes that one pool would need more."""
-    full = [each.cluster for each in refused if _lacks(each, _CAPACITY_REASONS)]
+    full = [cluster for cluster, _, reasons in misfits if not _CAPACITY_REASONS.isdisjoint(reasons)]
     trials: list[tuple[Cluster, Sequence[FreeCapacity], Pins | None]] = [
         (cluster, state.ledger.capacities(cluster), None) for cluster in full[:_CLUSTERS_ENLARGED]
     ]
@@ -112,12 +119,6 @@ def _more_nodes(state: CycleState, refused: Sequence[Refused], leaving: Sequence
                 )
                 most, best = nodes - 1, Remedy(change, (cluster.name,))
     return best
-
-
-def _lacks(refused: Refused, reasons: Iterable[Reason]) -> bool:
-    return isinstance(refused.refusal, Misfit) and any(
-        refusal.reason in reasons for _, refusal in refused.refusal.pools
-    )
 
 
 def _fits_with(
@@ -201,16 +202,15 @@ def _refused_for(refused: Sequence[Refused], reason: Reason) -> tuple[Cluster, .
     )
 
 
-def _relaxed(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:
+def _relaxed(deployment: Deployment, misfits: Sequence[_Misfitting]) -> Iterator[_Edit]:
     """Yield the deployment with one requested amount lowered to an offered one, the largest first."""
-    unmatched = [each for each in refused if _lacks(each, (Reason.NO_MATCHING_DEVICE,))]
+    unmatched = [each for each in misfits if Reason.NO_MATCHING_DEVICE in each[2]]
     offered: dict[str, set[ObservedValue]] = {}
-    for each in unmatched:
-        if isinstance(each.refusal, Misfit):
-            for _, refusal in each.refusal.pools:
-                if refusal.reason is Reason.NO_MATCHING_DEVICE:
-                    offered.setdefault(refusal.subject, set()).update(refusal.reads)
-    clusters = tuple(each.cluster for each in unmatched)
+    for _, misfit, _ in unmatched:
+        for _, refusal in misfit.pools:
+            if refusal.reason is Reason.NO_MATCHING_DEVICE:
+                offered.setdefault(refusal.subject, set()).update(refusal.reads)
+    clusters = tuple(cluster for cluster, _, _ in unmatched)
     for name in sorted(offered):
         offers = ((read.quantity, read) for read in offered[name] if read.quantity is not None)
         ordered = sorted(offers, key=lambda item: (item[0], item[1].name, item[1].text), reverse=True)
@@ -279,11 +279,11 @@ def _quantities(selector: str, name: str) -> Iterator[re.Match[str]]:
         end = found.end()
 
 
-def _elsewhere(state: CycleState, refused: Sequence[Refused]) -> Iterator[_Edit]:
+def _elsewhere(state: CycleState, misfits: Sequence[_Misfitting]) -> Iterator[_Edit]:
     """Yield the deployment with the pools that its placement on spot pools leaves out."""
     deployment = state.deployment
-    spot = tuple(each.cluster for each in refused if _lacks(each, (Reason.NOT_ON_SPOT,)))
-    others = tuple(each.cluster for each in refused if _lacks(each, (Reason.NOT_ON_DEMAND,)))
+    spot = tuple(cluster for cluster, _, reasons in misfits if Reason.NOT_ON_SPOT in reasons)
+    others = tuple(cluster for cluster, _, reasons in misfits if Reason.NOT_ON_DEMAND in reasons)
     if spot and deployment.spot is None:
         yield _Edit("allow spot pools with spec.placement.spot", deployment, spot, Market.ANY)
     elif spot:

@@ -15,6 +15,7 @@ import msgspec
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.capacity.capacity import FreeCapacity
+from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.placement import misfit
 from modelplane.scheduler.placement.cost import Cost, cost_of, total
 from modelplane.scheduler.placement.engine_options import EngineOptions, Option, OptionFinder
@@ -95,7 +96,8 @@ class Placer:
         self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None = None
     ) -> tuple[PlacedEngine, ...] | Misfit:
         """Place every engine in pools of the cluster that have capacity."""
-        chosen = self._choose(cluster, capacities, pins)
+        options = self._options(cluster, pins)
+        chosen = options if isinstance(options, Misfit) else self._choose(options, cluster, capacities, pins)
         return chosen if isinstance(chosen, Misfit) else self._placed(cluster, chosen)
 
     def least(self, cluster: Cluster) -> Cost | None:
@@ -105,9 +107,12 @@ class Placer:
         """
         return self._kind(cluster).least
 
-    def offer(self, cluster: Cluster, capacities: Sequence[FreeCapacity]) -> Offer | Misfit:
+    def offer(self, cluster: Cluster, ledger: Ledger) -> Offer | Misfit:
         """Return the place of a new replica, and its cost."""
-        chosen = self._choose(cluster, capacities, None)
+        options = self._options(cluster, None)
+        if isinstance(options, Misfit):
+            return options
+        chosen = self._choose(options, cluster, ledger.capacities(cluster), None)
         return chosen if isinstance(chosen, Misfit) else self._offer(cluster, chosen)
 
     def ways(self, cluster: Cluster) -> tuple[Way, ...]:
@@ -137,11 +142,12 @@ class Placer:
         return self._placed(cluster, [wanted[0] for wanted in options])
 
     def _choose(
-        self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None
+        self,
+        options: Sequence[Sequence[Option]],
+        cluster: Cluster,
+        capacities: Sequence[FreeCapacity],
+        pins: Pins | None,
     ) -> tuple[Option, ...] | Misfit:
-        options = self._options(cluster, pins)
-        if isinstance(options, Misfit):
-            return options
         chosen = first_fit(options, capacities) or self._search(options, cluster, capacities, pins)
         if pins is not None or self._policy is None or isinstance(chosen, Misfit):
             return chosen
