@@ -14,7 +14,7 @@ from modelplane.controllers.gateway.gateway_controller import GATEWAY_CLASS
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.local_device import DiscoveredDevice
-from modelplane.kubelet.volumes import storage_class
+from modelplane.kubelet.volumes import provisioning
 from modelplane.local.kubernetes import machine_permissions, workload_policy
 from modelplane.local.kubernetes.bulk_apply import apply_in_order, apply_together, until_established
 
@@ -28,7 +28,7 @@ async def install(client: Client, workload_port: int, devices: Iterable[Discover
     await apply_in_order(client, machine_permissions.of_a_cluster())
     await apply_together(client, [*kinds, *workload_policy.manifests()])
     await until_established(client, [kind["metadata"]["name"] for kind in kinds])
-    own = [*device_classes(devices), *storage_class.manifests(), *gateway(workload_port)]
+    own = [*device_classes(devices), *provisioning.build_storage_classes(), *gateway(workload_port)]
     await apply_together(client, own)
 
 
