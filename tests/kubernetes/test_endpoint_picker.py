@@ -10,9 +10,8 @@ import pytest
 
 from modelplane.gateway.route_table import Backend, EndpointPicker, Route
 from modelplane.kubelet.engines.llm_d import ext_proc_messages
-from modelplane.kubelet.engines.llm_d.choice import Choice
-from modelplane.kubelet.engines.llm_d.endpoint_picker import answers
-from modelplane.kubelet.pods import grpc_check
+from modelplane.kubelet.engines.llm_d.endpoint_picker import Choice, answers
+from modelplane.kubelet.pods import http_check
 from support.envoys import Engine, Gateway, engines, free_ports
 from support.patience import PATIENCE_S
 
@@ -131,9 +130,9 @@ async def health(answer: bytes) -> AsyncIterator[int]:
 async def test_a_grpc_probe_asks_a_real_server(answer: bytes, problem: str) -> None:
     async with health(answer) as port, asyncio.timeout(PATIENCE_S):
         action = {"port": port, "service": "inference-extension"}
-        assert await grpc_check.problem(action, "127.0.0.1") == problem
+        assert await http_check.find_grpc_problem(action, "127.0.0.1") == problem
 
 
 async def test_a_grpc_probe_of_another_server_fails() -> None:
     async with engines("http") as (http,), asyncio.timeout(PATIENCE_S):
-        assert await grpc_check.problem({"port": http.port}, "127.0.0.1") != ""
+        assert await http_check.find_grpc_problem({"port": http.port}, "127.0.0.1") != ""

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from modelplane.local.builds import build_cache, gateway_module
+from modelplane.local.builds import build, gateway_module
 
 pytestmark = [
     pytest.mark.kubernetes,
@@ -19,7 +19,7 @@ FUZZ_SECONDS = 2
 
 def test_the_tests_of_the_crate_pass_and_its_fuzzers_find_nothing() -> None:
     # What was compiled is kept, as the library is: only the crate itself is compiled anew.
-    products = build_cache.folder() / "gateway-module" / "target"
+    products = build.find_cache() / "gateway-module" / "target"
     done = subprocess.run(
         ["cargo", "test", "--offline", "--target-dir", str(products)],
         cwd=gateway_module.SOURCES,

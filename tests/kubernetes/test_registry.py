@@ -14,7 +14,7 @@ from modelplane.crossplane.package.building import build
 from modelplane.crossplane.package.images.inspection import inspect
 from modelplane.crossplane.package.package_addresses import Registry
 from modelplane.crossplane.package.package_contents import function
-from modelplane.local.builds import build_cache
+from modelplane.local.builds.build import compute_key, find_cache, hold_build
 from support.packages import VERSION, small_runtime
 
 pytestmark = pytest.mark.kubernetes
@@ -27,9 +27,9 @@ MODULE = Path(__file__).parents[1] / "registry"
 @pytest.fixture(scope="module")
 def crane() -> Path:
     """The registry and its client, built once for each version."""
-    key = build_cache.key(MODULE, frozenset({".mod", ".sum"}), ())
-    program = build_cache.folder() / f"crane-{key}" / "crane"
-    with build_cache.only_build(program.parent, lambda _progress: None):
+    key = compute_key(MODULE, frozenset({".mod", ".sum"}), ())
+    program = find_cache() / f"crane-{key}" / "crane"
+    with hold_build(program.parent, lambda _progress: None):
         if not program.exists():
             subprocess.run(["go", "build", "-o", str(program), CRANE], cwd=MODULE, check=True)
     return program

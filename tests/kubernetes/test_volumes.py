@@ -18,7 +18,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.kubelet.runtime.shim import TIMESTAMP_WIDTH, identity
-from modelplane.kubelet.volumes import storage_class, volumes
+from modelplane.kubelet.volumes import provisioning, volumes
 from modelplane.local.kubernetes import machine_permissions
 from support import ordinary_user
 from support.files import holding
@@ -52,7 +52,7 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
-    for manifest in (*machine_permissions.of_a_cluster(), *storage_class.manifests()):
+    for manifest in (*machine_permissions.of_a_cluster(), *provisioning.build_storage_classes()):
         await client.apply(manifest)
     async with running(control_plane.home, control_plane.binary, client) as started:
         yield started

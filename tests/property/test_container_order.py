@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.kubelet.pods import ordering, restarts
+from modelplane.kubelet.pods import ordering
 from modelplane.kubelet.pods.views import ContainerView, PodView, Role, Running, Terminated, Waiting
 
 UP = Running("")
@@ -29,7 +29,7 @@ def started(each: ContainerView) -> ContainerView:
 
 
 def ended(each: ContainerView, code: int, policy: str) -> ContainerView:
-    again = restarts.restarts(restarts.policy(policy, each.role), code)
+    again = ordering.must_restart(ordering.find_restart_policy(policy, each.role), code)
     state = Terminated(code, 0, "", "", "", "")
     return replace(each, state=state, last=state, started=False, finished=not again)
 

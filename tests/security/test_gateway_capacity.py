@@ -13,7 +13,7 @@ import pytest
 from modelplane.gateway.envoy.type_urls import RESOURCE_MONITORS
 from modelplane.gateway.route_table import Backend, Route
 from modelplane.host.private_files import write_private
-from modelplane.proxy import limits, module
+from modelplane.proxy import envoy_bootstrap, module
 from support.envoys import EVENTS, Engine, Gateway, engines, free_ports, running_envoy, service
 from support.patience import PATIENCE_S
 
@@ -144,7 +144,7 @@ async def test_connections_end_before_the_open_files_do(tmp_path: Path) -> None:
     descriptors = 400
 
     def limited(configuration: dict[str, Any]) -> None:
-        configuration["overload_manager"] = limits.overload_manager(1 << 30, descriptors)
+        configuration["overload_manager"] = envoy_bootstrap.build_overload_manager(1 << 30, descriptors)
 
     running = running_envoy(tmp_path, limited, descriptors)
     async with running as gateway, engines("a") as (engine,):

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from modelplane.mcp import http, http_connections
+from modelplane.mcp import http
 from support.patience import PATIENCE_S
 
 TOKEN = "a-token-of-this-test"
@@ -96,11 +96,11 @@ async def test_the_owner_is_served_while_others_hold_connections_open(sent: byte
         async with holding(port, HELD, sent):
             began = time.monotonic()
             assert await ask(port) == 200
-            assert time.monotonic() - began < http_connections._REQUEST_S, "not only after a deadline"
+            assert time.monotonic() - began < http._REQUEST_S, "not only after a deadline"
 
 
 async def test_a_connection_ends_whose_request_is_sent_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connections, "_REQUEST_S", 0.5)
+    monkeypatch.setattr(http, "_REQUEST_S", 0.5)
     for begun in (b"", HEAD, HEAD + AUTHORIZED + b"Content-Length: 100000\r\n\r\n"):
         async with serving() as port, holding(port, 1, begun) as peer:
             ((reader, writer),) = peer.held
@@ -123,7 +123,7 @@ async def test_a_connection_ends_whose_request_is_sent_byte_by_byte(monkeypatch:
 async def test_a_refused_connection_is_closed_at_once() -> None:
     async with serving() as port, holding(port, 1, HEAD + b"Content-Length: 1000\r\n\r\n{") as peer:
         ((reader, _),) = peer.held
-        async with asyncio.timeout(http_connections._REQUEST_S / 2):
+        async with asyncio.timeout(http._REQUEST_S / 2):
             answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 401 ")
         assert b"connection: close" in answer.lower()
@@ -152,7 +152,7 @@ async def test_many_requests_of_the_owner_wait_for_their_turn() -> None:
 async def test_peers_that_hold_connections_lose_theirs_and_others_do_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_connections, "_WAITING", 4)
+    monkeypatch.setattr(http, "_WAITING", 4)
     async with serving() as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
         async with holding(port, 20, b"POST"):

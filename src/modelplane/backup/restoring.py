@@ -15,16 +15,15 @@ from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.backup import planning
 from modelplane.backup.archive import Reader
 from modelplane.backup.comparing import compare, item_of
-from modelplane.backup.contents import secret_kinds
+from modelplane.backup.contents import MANAGER, list_installed, secret_kinds
 from modelplane.backup.fleet_hold import Hold
-from modelplane.backup.fleets import MANAGER, installed
 from modelplane.backup.objects import Entry, is_restored, managers, manifest, owners_of, record
 from modelplane.backup.planning import Plan
 from modelplane.backup.references import CONFIG_MAP, SECRET
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.children.ownership import contains
-from modelplane.install.definitions import definitions
+from modelplane.install.manifests import build_definitions
 from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
@@ -84,7 +83,7 @@ class Restorer:
         controllers act again, or the report says that they stand by and how to continue.
         """
         plan = planning.read(self._reader, self._passphrase)
-        await installed(self._client)
+        await list_installed(self._client)
         hold = Hold(self._client, self._reader.digest, sleep=self._sleep)
         async with hold.explained(self._report):
             await hold.check()
@@ -114,9 +113,9 @@ class Restorer:
 
     async def _prepare(self) -> None:
         """Install the kinds if they are not there, and the system's namespace."""
-        present = {each["metadata"]["name"] for each in await installed(self._client)}
+        present = {each["metadata"]["name"] for each in await list_installed(self._client)}
         names = {kind.definition for kind in COMPOSED} - present
-        lacking = [each for each in definitions() if each["metadata"]["name"] in names] if names else []
+        lacking = [each for each in build_definitions() if each["metadata"]["name"] in names] if names else []
         for each in lacking:
             await self._client.apply(each)
         await self._deadline.until_nothing(partial(self._unserved, lacking))

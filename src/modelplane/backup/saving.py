@@ -14,8 +14,7 @@ from modelplane import __version__
 from modelplane.api.listing import number_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.backup.archive import FORMAT, NAME, Header, Reference, Writer, written
-from modelplane.backup.contents import Content, contents
-from modelplane.backup.fleets import installed
+from modelplane.backup.contents import Content, contents, list_installed
 from modelplane.backup.references import SECRET, Named, named_by
 from modelplane.backup.sealing import Seal, new_salt
 from modelplane.compose.cluster.cluster_namespace import is_ours
@@ -62,7 +61,7 @@ class Saver:
 
         Raises ``Refused`` for a fleet that cannot be saved, and ``FileExistsError``.
         """
-        if not await installed(self._client):
+        if not await list_installed(self._client):
             raise Refused("Modelplane is not installed there: name another control plane with --kubeconfig")
         salt = new_salt() if passphrase is not None else ""
         seal = Seal(passphrase, salt) if passphrase is not None else None

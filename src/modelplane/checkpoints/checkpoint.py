@@ -1,4 +1,4 @@
-"""A checkpoint as both readers return it, and the choice of its files."""
+"""A checkpoint as both readers return it, the choice of its files, and its model, as it is sized."""
 
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -6,7 +6,9 @@ from typing import Annotated, Final, NamedTuple, Protocol
 
 import msgspec
 
-from modelplane.sizing.architecture import MAX_CONFIG_BYTES
+from modelplane.sizing.architecture import MAX_CONFIG_BYTES, architecture
+from modelplane.sizing.loaded_weights import PRECISIONS, weights
+from modelplane.sizing.memory import Model
 from modelplane.sizing.tensors import MAX_SHARDS, Tensor
 from modelplane.sizing.unsizable import Unsizable
 
@@ -108,3 +110,14 @@ def _other(files: Collection[str]) -> str:
     if any(file.endswith((".bin", ".pt", ".pth")) for file in files):
         return "PyTorch files cannot be sized: convert them to safetensors"
     return "name a checkpoint in the format of transformers, with config.json and safetensors files"
+
+
+def model_of(checkpoint: Checkpoint, quantization: str | None) -> Model:
+    """Return the model, as if it were converted to a quantization. Raises ``Unsizable``."""
+    found = architecture(checkpoint.config)
+    precision = PRECISIONS[quantization] if quantization else None
+    return Model(
+        found,
+        weights(found, checkpoint.tensors, precision),
+        precision.quantization if precision else found.quantization,
+    )

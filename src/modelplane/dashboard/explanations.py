@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
+from modelplane.api.fields.deployment.canary_settings import CanaryPhase
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.compose.readiness import condition_of
 from modelplane.dashboard.snapshot import EVENT, Snapshot
 from modelplane.offline.explain import explanation_tables
 from modelplane.offline.explain.replica_explanation import explain_replica
@@ -25,6 +29,48 @@ _MOST_ROWS: Final = 20
 
 MOST_BYTES: Final = 256 * 1024
 """Maximum of a manifest to plan."""
+
+_VERDICTS = {
+    CanaryPhase.PROMOTED: "Promoted",
+    CanaryPhase.ABORTED: "Aborted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCanary:
+    """State of a canary in words; ``note`` has the answers or the cause."""
+
+    step: str
+    weight: str
+    revision: str
+    verdict: str
+    note: str
+    well: bool
+
+
+def shown_canary(item: Object) -> ShownCanary | None:
+    """Return the canary of a deployment; None without one, or if the deployment cannot be read."""
+    try:
+        owner = decode_as(ModelDeployment, item)
+    except InvalidObject:
+        return None
+    settings = owner.spec.rollout.canary if owner.spec.rollout else None
+    status = owner.status.rollout.canary if owner.status.rollout else None
+    if settings is None or status is None:
+        return None
+    said = condition_of(item, ModelDeploymentCondition.PROGRESSING)
+    holds = said.get("reason") == ModelDeploymentReason.CANARY_HOLDS
+    began = status.step_start_time is not None
+    running = ("Held" if holds else "Undecided") if began else "Waits for its replicas"
+    is_running = status.phase is CanaryPhase.RUNNING
+    return ShownCanary(
+        step=f"{status.step} of {len(settings.steps)}",
+        weight=f"{status.weight}%" if began else "none yet" if is_running else "none",
+        revision=status.revision,
+        verdict=_VERDICTS.get(status.phase, running),
+        note=str(said.get("message", "")) if holds else status.message,
+        well=status.phase is not CanaryPhase.ABORTED and not holds,
+    )
 
 
 @dataclass(frozen=True, slots=True)

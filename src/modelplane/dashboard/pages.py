@@ -13,7 +13,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.dashboard import explanations
-from modelplane.dashboard.canaries import shown_canary
+from modelplane.dashboard.explanations import shown_canary
 from modelplane.dashboard.page_rendering import Page, Renderer, link, paged
 from modelplane.dashboard.snapshot import Readiness, Snapshot, readiness
 from modelplane.dashboard.timeline import of_object, timeline

@@ -16,16 +16,10 @@ import yaml
 from modelplane import __version__
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.definition_owner import GUIDE
-from modelplane.install import (
-    controller_deployment,
-    deployment_pods,
-    gateway_deployment,
-    monitoring,
-    network_policies,
-)
-from modelplane.install.definitions import definitions
+from modelplane.install import controller_deployment, deployment_pods, gateway_deployment, network_policies
 from modelplane.install.installation_names import CONTROLLER, GATEWAY, namespace
 from modelplane.install.installation_options import Options, ServiceType
+from modelplane.install.manifests import build_definitions, build_service_monitors
 from modelplane.install.permissions import identity_permissions
 from modelplane.kube.resources import Object
 
@@ -164,11 +158,11 @@ def chart() -> dict[str, str]:
     ]
     templates = {
         "checks": _CHECKS.replace("NAMESPACE", SYSTEM_NAMESPACE).replace("GUIDE", GUIDE),
-        "crds": _only_if(KINDS, _documents(definitions())),
+        "crds": _only_if(KINDS, _documents(build_definitions())),
         "accounts": _documents(accounts),
         "permissions": _permissions(),
         "network": _only_if(NETWORK_POLICY, _documents(network_policies.manifests(_OPTIONS))),
-        "monitoring": _only_if(SERVICE_MONITOR, _documents(monitoring.manifests(_OPTIONS))),
+        "monitoring": _only_if(SERVICE_MONITOR, _documents(build_service_monitors(_OPTIONS))),
         "gateway": _documents(gateway_deployment.manifests(_OPTIONS)),
         "controller": _documents(controller_deployment.manifests(_OPTIONS)),
     }

@@ -2,14 +2,22 @@
 
 Everything that must survive a restart is below it, so moving it away or
 deleting it is a complete reset. Directories are 0700 and files 0600: the keys
-in it give full control of the fleet.
+in it give full control of the fleet. An existing fleet needs far less free space
+than a new one, so that its processes can be started again.
 """
 
 import os
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 ENVIRONMENT_VARIABLE = "MODELPLANE_HOME"
+
+_NEW_BYTES = 1 << 30
+"""Models, logs, and all that etcd sets aside before anything is in it."""
+
+_KNOWN_BYTES = 128 << 20
+"""Preallocated by etcd when its write-ahead log is full, and as much again for logs and records."""
 
 
 class Home(NamedTuple):
@@ -162,3 +170,18 @@ def home_directory(chosen: Path | None) -> Home:
 
         chosen = platformdirs.user_data_path("modelplane", appauthor=False)
     return Home(chosen.expanduser().absolute())
+
+
+def find_space_problem(home: Home) -> str:
+    """Return that the disk has too little space, and the remedy; empty if it has enough.
+
+    Raise ``OSError`` if that cannot be read.
+    """
+    needed = _KNOWN_BYTES if home.settings.exists() else _NEW_BYTES
+    free = shutil.disk_usage(home.root).free
+    if free >= needed:
+        return ""
+    return (
+        f"only {free >> 20} MiB are free where {home.root} is, and "
+        f"{'its' if home.settings.exists() else 'a'} fleet needs {needed >> 20}: make room"
+    )

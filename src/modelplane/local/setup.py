@@ -8,8 +8,8 @@ import sys
 
 from modelplane.host.errors import LocalError
 from modelplane.host.private_files import write_private
-from modelplane.local import disk_room, settings
-from modelplane.local.home import Home
+from modelplane.local import settings
+from modelplane.local.home import Home, find_space_problem
 from modelplane.local.kubernetes import identity_kubeconfigs, pki, ports
 from modelplane.local.kubernetes.control_plane import HEALTH_PATHS, ControlPlane, control_planes
 from modelplane.local.kubernetes.identity_kubeconfigs import Access
@@ -29,7 +29,7 @@ def make_home(home: Home) -> None:
         if home.holds_something_else():
             raise LocalError(f"{home.root} holds other things than a fleet: choose another with --home")
         home.create()
-        lacking = disk_room.problem(home)
+        lacking = find_space_problem(home)
     except OSError as error:
         raise LocalError(f"cannot use {home.root}: {error.strerror}: choose another with --home") from error
     if lacking:

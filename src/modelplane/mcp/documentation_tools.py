@@ -1,11 +1,14 @@
 """Tools of the documentation: search, and pages as Markdown."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
+import modelplane
+from modelplane.host.errors import LocalError
 from modelplane.mcp.documentation import llms_txt
 from modelplane.mcp.documentation.markdown import Page, Section, parse
 from modelplane.mcp.documentation.search import Hit, Index
@@ -31,6 +34,19 @@ _HITS: Final = 8
 _MOST_OF_A_QUERY: Final = 500
 _MOST_OF_A_PAGE: Final = 60_000
 """Characters of a page; a longer one is read in sections."""
+
+_PACKAGE = Path(modelplane.__file__).parent
+
+_COPIES: Final = {
+    "README.md": "_README.md",
+    "docs": "_docs",
+    "examples": "_examples",
+    "skills": "_skills",
+}
+"""Places in the wheel, below the package, by those in the repository."""
+
+WEIGHTS: Final = {"docs/decisions/": 0.7}
+"""Weights of folders in the search: a decision explains a choice, and rarely how to do something."""
 
 
 class DocumentationTools:
@@ -111,3 +127,29 @@ def _markdown(section: Section) -> str:
 
 def _anchors(page: Page) -> str:
     return ", ".join(each.anchor for each in page.sections[1:])
+
+
+def load_pages() -> dict[str, str]:
+    """Return the text of each page by its path in the repository."""
+    return {path: text for part in ("README.md", "docs", "examples") for path, text in _texts(part)}
+
+
+def load_skills() -> dict[str, str]:
+    """Return the text of each skill of agents by the name of its folder."""
+    return {Path(path).parent.name: text for path, text in _texts("skills")}
+
+
+def _texts(part: str) -> Iterator[tuple[str, str]]:
+    root = _root(part)
+    if root.is_file():
+        yield part, root.read_text(encoding="utf-8")
+        return
+    for path in sorted(root.rglob("*.md")):
+        yield f"{part}/{path.relative_to(root).as_posix()}", path.read_text(encoding="utf-8")
+
+
+def _root(part: str) -> Path:
+    for candidate in (_PACKAGE / _COPIES[part], _PACKAGE.parents[1] / part):
+        if candidate.exists():
+            return candidate
+    raise LocalError("this installation lacks the documentation: reinstall Modelplane")

@@ -10,8 +10,8 @@ from modelplane.api.schema.decode import InvalidObject
 from modelplane.catalogue.catalogue_files import catalogue
 from modelplane.catalogue.inference_classes import inference_class
 from modelplane.checkpoints import checkpoint
+from modelplane.checkpoints.checkpoint import model_of
 from modelplane.checkpoints.hub import Hub
-from modelplane.checkpoints.model import model_of
 from modelplane.controllers import fleet_resources
 from modelplane.mcp.fleet import Fleet
 from modelplane.mcp.quoting import clean, quoted, table

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from modelplane.sizing.architecture import Architecture, Quantization
-from modelplane.sizing.precision import MXFP4_BLOCK
+from modelplane.sizing.loaded_weights import MXFP4_BLOCK
 
 TENSOR_SIZES: Final = (1, 2, 4, 8, 16, 32)
 PIPELINE_SIZES: Final = (1, 2, 4)

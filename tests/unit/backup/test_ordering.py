@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from modelplane.backup.objects import Entry, entry_of
-from modelplane.backup.restore_order import MOST_TURNS, groups
+from modelplane.backup.planning import MOST_TURNS, groups
 
 
 def key(name: str, created: int, *hashes: str, owners: tuple[str, ...] = ()) -> Entry:

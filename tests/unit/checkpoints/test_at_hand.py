@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.checkpoints.at_hand import AtHand
+from modelplane.checkpoints.folder import AtHand
 
 COMMIT = "a" * 40
 

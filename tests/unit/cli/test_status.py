@@ -8,7 +8,8 @@ from click.testing import CliRunner
 from modelplane.cli.main import main
 from modelplane.gateway.envoy.file_names import WITH_MODULE
 from modelplane.host.errors import LocalError
-from modelplane.local import disk_room, settings
+from modelplane.local import home as homes
+from modelplane.local import settings
 from modelplane.local.supervision import process_status
 from modelplane.local.supervision.process_status import ProcessStatus
 from modelplane.proxy import admin
@@ -99,7 +100,7 @@ def test_the_document_has_the_addresses_and_what_is_wrong(home):
             id="a port that another program holds",
         ),
         pytest.param(
-            (disk_room, "problem", lambda _home: "only 0 MiB are free"),
+            (homes, "find_space_problem", lambda _home: "only 0 MiB are free"),
             "only 0 MiB are free; what runs goes on, and what has ended comes back once there is room",
             id="a full disk",
         ),

@@ -9,8 +9,7 @@ import pytest
 from modelplane.cli.inspect import traffic_feeds
 from modelplane.cli.inspect.pod_logs import Container
 from modelplane.dashboard import traffic as module
-from modelplane.dashboard.traffic import Rates, Traffic
-from modelplane.dashboard.usage_tail import UsageTail
+from modelplane.dashboard.traffic import Rates, Traffic, UsageTail
 from modelplane.gateway.usage.costs import UNIT
 from modelplane.gateway.usage.usage_sums import UsageRecord
 from modelplane.install import gateway_deployment

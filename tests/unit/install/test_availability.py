@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.install.steps.availability import problem
+from modelplane.install.steps.applying import find_unavailability
 
 
 def deployment(updated=2, available=2, total=None, seen=1, conditions=()):
@@ -78,4 +78,4 @@ REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quot
     ],
 )
 def test_what_keeps_a_deployment_is_said(found, pods, said):
-    assert problem(found, pods) == said
+    assert find_unavailability(found, pods) == said

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.install.steps.outcomes import apply
+from modelplane.install.steps.applying import apply
 from modelplane.kube import errors
 
 CLASS: dict[str, Any] = {

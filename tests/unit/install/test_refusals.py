@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane import __version__
-from modelplane.install.definitions import definitions
+from modelplane.install.manifests import build_definitions
 from modelplane.install.steps.found import Found
 from modelplane.install.steps.refusals import of_another_tool, of_install, of_objects
 
@@ -13,7 +13,7 @@ def deployment(version=__version__, manager="modelplane", name="modelplane-contr
 
 
 def definition(stored="v1alpha1", **metadata):
-    first = definitions()[0]
+    first = build_definitions()[0]
     return {**first, "metadata": first["metadata"] | metadata, "status": {"storedVersions": [stored]}}
 
 

@@ -3,7 +3,7 @@ from collections import namedtuple
 
 import pytest
 
-from modelplane.local import disk_room
+from modelplane.local import home
 from modelplane.local.home import Home
 
 Usage = namedtuple("Usage", "free")
@@ -32,4 +32,4 @@ def test_a_new_fleet_needs_more_room_than_one_that_is_there(monkeypatch, tmp_pat
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: Usage(free_mib << 20))
     if settings:
         (tmp_path / "settings.json").touch()
-    assert disk_room.problem(Home(tmp_path)) == said.format(root=tmp_path)
+    assert home.find_space_problem(Home(tmp_path)) == said.format(root=tmp_path)

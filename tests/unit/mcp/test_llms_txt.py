@@ -1,6 +1,6 @@
 """The files ``llms.txt`` and ``llms-full.txt``."""
 
-from modelplane.mcp import documentation_pages
+from modelplane.mcp import documentation_tools
 from modelplane.mcp.documentation import llms_txt
 from modelplane.mcp.documentation.markdown import parse
 from modelplane.mcp.documentation_tools import GROUPS
@@ -70,7 +70,7 @@ def test_the_full_file_has_each_page_with_its_source() -> None:
 
 
 def test_no_page_of_the_documentation_is_left_out_and_each_has_a_title() -> None:
-    found = parse(documentation_pages.load())
+    found = parse(documentation_tools.load_pages())
     told = llms_txt.index("Product", "What it is.", found, GROUPS)
     assert [page.path for page in found if f"]({page.path})" not in told] == []
     assert [page.path for page in found if page.title == page.path] == []

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.mcp import documentation_pages
+from modelplane.mcp import documentation_tools
 from modelplane.mcp.documentation.markdown import parse
 from modelplane.mcp.documentation.search import Index, terms
 
@@ -14,7 +14,7 @@ QUESTIONS = yaml.safe_load((Path(__file__).parent / "questions.yaml").read_text(
 
 @pytest.fixture(scope="module")
 def documentation() -> Index:
-    return Index(parse(documentation_pages.load()), documentation_pages.WEIGHTS)
+    return Index(parse(documentation_tools.load_pages()), documentation_tools.WEIGHTS)
 
 
 def test_a_page_that_answers_is_among_the_first_three(documentation: Index) -> None:
@@ -36,7 +36,7 @@ def test_a_page_that_answers_is_among_the_first_three(documentation: Index) -> N
 
 
 def test_the_questions_name_pages_that_exist() -> None:
-    texts = documentation_pages.load()
+    texts = documentation_tools.load_pages()
     assert {page for each in QUESTIONS for page in each["pages"]} - set(texts) == set()
     assert len({each["question"] for each in QUESTIONS}) == len(QUESTIONS)
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.mcp import documentation_pages
+from modelplane.mcp import documentation_tools
 
 ROOT = Path(__file__).parents[3]
 PRINT = (
-    "import json; from modelplane.mcp.documentation_pages import load, skills; "
-    "print(json.dumps([load(), skills()]))"
+    "import json; from modelplane.mcp.documentation_tools import load_pages, load_skills; "
+    "print(json.dumps([load_pages(), load_skills()]))"
 )
 
 
@@ -41,7 +41,7 @@ def test_a_wheel_has_the_pages_and_the_skills_of_the_repository(wheel: Path, tmp
     printed = subprocess.check_output(
         [sys.executable, "-P", "-c", PRINT], env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, text=True
     )
-    assert json.loads(printed) == [documentation_pages.load(), documentation_pages.skills()]
+    assert json.loads(printed) == [documentation_tools.load_pages(), documentation_tools.load_skills()]
 
 
 def test_the_files_that_an_image_is_built_from_make_the_same_wheel(wheel: Path, tmp_path: Path) -> None:

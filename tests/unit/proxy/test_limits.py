@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.proxy import limits
+from modelplane.proxy import envoy_bootstrap
 
 
 @pytest.mark.parametrize(
@@ -15,11 +15,11 @@ from modelplane.proxy import limits
     ],
 )
 def test_connections_end_before_the_open_files_do(descriptors: int, connections: int) -> None:
-    assert limits.connections(descriptors) == connections
+    assert envoy_bootstrap.limit_connections(descriptors) == connections
 
 
 def test_the_limit_of_the_heap_follows_that_of_the_memory() -> None:
-    manager = limits.overload_manager(1 << 30, 20_000)
+    manager = envoy_bootstrap.build_overload_manager(1 << 30, 20_000)
     heap = {each["name"]: each["typed_config"] for each in manager["resource_monitors"]}[
         "envoy.resource_monitors.fixed_heap"
     ]

@@ -10,10 +10,8 @@ from modelplane.api.meta import ObjectMeta
 from modelplane.api.schema.decode import convert
 from modelplane.sizing.architecture import architecture
 from modelplane.sizing.hardware import Node, Refused, Served, node, served
-from modelplane.sizing.kv_cache import sequence_bytes, state_bytes
-from modelplane.sizing.loaded_weights import weights
-from modelplane.sizing.memory import GIB, Load, Model, batch, memory
-from modelplane.sizing.precision import PRECISIONS
+from modelplane.sizing.loaded_weights import PRECISIONS, weights
+from modelplane.sizing.memory import GIB, Load, Model, batch, memory, sequence_bytes, state_bytes
 from modelplane.sizing.splits import Split, best_split, rejections
 from modelplane.sizing.unsizable import Unsizable
 from support.checkpoint_shapes import CHECKPOINTS

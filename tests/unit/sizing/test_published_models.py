@@ -6,8 +6,8 @@ import json
 import pytest
 
 from modelplane.sizing.architecture import Architecture, LayerKind, architecture
-from modelplane.sizing.kv_cache import token_bytes
 from modelplane.sizing.loaded_weights import Weights, weights
+from modelplane.sizing.memory import token_bytes
 from modelplane.sizing.splits import TENSOR_SIZES, Split, rejections
 from support.checkpoint_shapes import CHECKPOINTS
 

@@ -104,7 +104,7 @@ def _token(file: Path | None) -> str:
 
 
 def _server(live: Live, *, docs_only: bool) -> "MCPServer":
-    from modelplane.mcp import documentation_pages
+    from modelplane.mcp import documentation_tools
     from modelplane.mcp.documentation_tools import DocumentationTools
     from modelplane.mcp.fleet import Fleet
     from modelplane.mcp.fleet_tools import FleetTools
@@ -118,8 +118,8 @@ def _server(live: Live, *, docs_only: bool) -> "MCPServer":
         except (UserError, LocalError) as error:
             raise Refused(str(error)) from error
 
-    documentation = DocumentationTools(documentation_pages.load(), documentation_pages.WEIGHTS)
+    documentation = DocumentationTools(documentation_tools.load_pages(), documentation_tools.WEIGHTS)
     if docs_only:
-        return server(documentation, documentation_pages.skills(), None, None)
+        return server(documentation, documentation_tools.load_skills(), None, None)
     fleet = Fleet(connect)
-    return server(documentation, documentation_pages.skills(), FleetTools(fleet), SizeTool(fleet))
+    return server(documentation, documentation_tools.load_skills(), FleetTools(fleet), SizeTool(fleet))

@@ -10,8 +10,7 @@ from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.inspect import pod_logs
 from modelplane.cli.inspect.pod_logs import Container, Follower, Found, LogOptions
 from modelplane.cli.live import Live
-from modelplane.dashboard.traffic import MOST_RECORDS, WINDOW
-from modelplane.dashboard.usage_tail import UsageTail
+from modelplane.dashboard.traffic import MOST_RECORDS, WINDOW, UsageTail
 from modelplane.gateway.usage.usage_sums import UsageRecord, record_of
 from modelplane.install import gateway_deployment, installation_names
 from modelplane.kube import errors

@@ -61,7 +61,7 @@ def validate(
 
     def config(repo: str, revision: str) -> bytes | None:
         # Few files need a model's configuration.
-        from modelplane.checkpoints.at_hand import AtHand
+        from modelplane.checkpoints.folder import AtHand
 
         return AtHand(checkpoints).config(repo, revision)
 

@@ -32,7 +32,8 @@ def status(home: Path | None, output: str) -> None:
 
     The exit status is 1 if a process that should run does not, or the fleet has another problem.
     """
-    from modelplane.local import disk_room, settings
+    from modelplane.local import settings
+    from modelplane.local.home import find_space_problem
     from modelplane.local.supervision import lifecycle, process_status
 
     place = home_directory(home)
@@ -58,7 +59,7 @@ def status(home: Path | None, output: str) -> None:
     running = {each.name for each in processes if each.pid}
     if running and (problem := settings.stranger(settings.load(place), running)):
         problems.append(f"{problem}; the process starts once the port is free")
-    if problem := disk_room.problem(place):
+    if problem := find_space_problem(place):
         problems.append(f"{problem}; what runs goes on, and what has ended comes back once there is room")
     if states.get("envoy") == "Running" and (problem := _gateway_problem(place)):
         problems.append(problem)

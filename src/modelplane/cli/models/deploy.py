@@ -59,7 +59,7 @@ def deploy(
 
 def _wanted(asked: Asked) -> "Wanted":
     """Read the model, and return its deployment apart from the hardware."""
-    from modelplane.checkpoints.model import model_of
+    from modelplane.checkpoints.checkpoint import model_of
     from modelplane.cli.models.model_argument import context_of, read_checkpoint
     from modelplane.offline.models.engine_containers import Engine
     from modelplane.offline.models.model_manifests import Wanted, name_of

@@ -18,7 +18,7 @@ _SAID: Final = {"changed": "configured"}
 
 def apply_all(live: Live, manifests: "tuple[Object, ...]") -> None:
     """Apply objects by server-side apply with the user's permissions, and print the outcomes."""
-    from modelplane.install.steps.outcomes import apply
+    from modelplane.install.steps.applying import apply
     from modelplane.kube.errors import Conflict, NotFound, NotInstalled
 
     async def do(client: "Client") -> None:

@@ -71,7 +71,7 @@ def size(  # noqa: PLR0913  an argument for each option
     MODEL is OWNER/NAME on the Hugging Face hub, of which only config.json and the headers of the
     safetensors files are read. The exit status is 2 if no hardware can serve the model.
     """
-    from modelplane.checkpoints.model import model_of
+    from modelplane.checkpoints.checkpoint import model_of
     from modelplane.cli.models import size_tables
     from modelplane.cli.models.model_argument import context_of, read_checkpoint
     from modelplane.offline.files import output as documents

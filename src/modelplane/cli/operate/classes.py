@@ -122,7 +122,7 @@ def apply_classes(names: tuple[str, ...], *, dry_run: bool, force_conflicts: boo
     from modelplane.api.schema.decode import encode
     from modelplane.catalogue.catalogue_files import catalogue
     from modelplane.catalogue.inference_classes import inference_class
-    from modelplane.install.steps.outcomes import apply
+    from modelplane.install.steps.applying import apply
     from modelplane.kube.errors import Conflict
 
     manifests = [encode(inference_class(catalogue(), each)) for each in _find(names)]

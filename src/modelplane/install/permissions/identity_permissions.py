@@ -8,6 +8,7 @@ is ``patch``, and also ``create`` if the object may not exist yet.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, SYSTEM_NAMESPACE
 from modelplane.compose import copy_access, workload_kinds
@@ -17,7 +18,7 @@ from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.replica.backends.picker_workload import EXTENSIONS
 from modelplane.compose.workload_kinds import Place
 from modelplane.install.installation_names import CONTROLLER, labels
-from modelplane.install.permissions import capacity_permissions, gateway_permissions, people_permissions
+from modelplane.install.permissions import gateway_permissions, people_permissions
 from modelplane.install.permissions.roles import RBAC, Role, Rule, account
 from modelplane.kube.resources import Object
 
@@ -221,6 +222,22 @@ _UNSEEN = "only a control plane that has the kinds of a cloud's provider gets su
 _UNSEEN_OF_ROLLOUTS = "only a fleet with a deployment with spec.rollout gets such requests"
 _UNSEEN_OF_STACKS = "only a cluster with a serving stack gets such requests"
 
+_CAPACITY_WHY = (
+    "What new replicas may use of the declared capacity: nodes that are ready, devices that are published "
+    "and not tainted, and those that other pods hold. Notices that nodes are taken back."
+)
+_CAPACITY_UNSEEN = "only an InferenceCluster with capacitySource Observed or a spot pool asks"
+_CAPACITY: Final = (
+    Rule("", ("nodes",), ("list", "watch"), _CAPACITY_WHY, unseen=_CAPACITY_UNSEEN),
+    Rule(
+        "resource.k8s.io",
+        ("devicetaintrules", "resourceclaims", "resourceslices"),
+        ("list", "watch"),
+        _CAPACITY_WHY,
+        unseen=_CAPACITY_UNSEEN,
+    ),
+)
+
 
 def _children(place: Place) -> Iterator[Rule]:
     """Yield the permission to write each kind of children to a place, in all namespaces."""
@@ -246,7 +263,7 @@ def on_control_plane() -> tuple[Rule, ...]:
 _READ_ON_CLUSTERS = (
     Rule("gateway.networking.k8s.io", ("gateways",), _READ, "The address where a cluster accepts requests."),
     Rule("", ("pods",), _READ, "The reason why an engine does not start."),
-    *capacity_permissions.READ,
+    *_CAPACITY,
     Rule(
         "",
         ("pods/log",),

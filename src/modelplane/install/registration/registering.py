@@ -28,7 +28,7 @@ from modelplane.install.registration.account_kubeconfigs import (
     stored,
 )
 from modelplane.install.registration.proposal import Proposal, gained, kept, secret
-from modelplane.install.steps.outcomes import OUTCOMES, apply
+from modelplane.install.steps.applying import OUTCOMES, apply
 from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources

@@ -4,7 +4,7 @@ Everything is applied, so a second run changes nothing, and the next run complet
 definition and no model is ever deleted here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,23 +12,27 @@ from modelplane import __version__
 from modelplane.api.kinds import KINDS
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose.readiness import is_true
+from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers.fleet_resources import resource_of, resource_of_kind
 from modelplane.install.installation_names import VERSION
 from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.install.steps import availability, refusals
+from modelplane.install.steps import refusals
 from modelplane.install.steps.found import Found, identity, look
-from modelplane.install.steps.outcomes import OUTCOMES, apply
 from modelplane.install.steps.refusals import Check, Refused
 from modelplane.install.steps.waiting import Deadline, Report
-from modelplane.kube import resources
+from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import key_of
 from modelplane.kube.resources import Object
 
 _DEFINITION = "CustomResourceDefinition"
 _CROSSPLANES = "crossplane"
+
+_HARMLESS = ("ContainerCreating", "PodInitializing")
+
+OUTCOMES = ("created", "changed", "unchanged")
+_BOOKKEEPING = frozenset({"generation", "managedFields", "resourceVersion"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ class Installer:
         chosen = manifest["spec"]["selector"]["matchLabels"]
         labels = ",".join(f"{key}={value}" for key, value in chosen.items())
         pods = (await self.client.list(resources.PODS, SYSTEM_NAMESPACE, labels=labels)).items
-        problem = availability.problem(deployment, pods)
+        problem = find_unavailability(deployment, pods)
         return f'Deployment "{name}": {problem}' if problem else ""
 
     async def _remove(self, items: Sequence[Object]) -> None:
@@ -125,3 +129,74 @@ def _own(item: Object) -> Object:
     for part in parts.values():
         part.pop(_CROSSPLANES, None)
     return {**item, **parts}
+
+
+def find_unavailability(deployment: Object, pods: Iterable[Object]) -> str:
+    """Return why a Deployment is not available in its last written form; empty if it is.
+
+    One sentence, of the pod with the most specific cause: an image that cannot be pulled explains more than
+    two missing replicas.
+    """
+    wanted = int(deployment["spec"].get("replicas", 1))
+    status = deployment.get("status", {})
+    seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+    new, serving = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
+    if seen and min(new, serving) >= wanted and status.get("replicas", 0) == new:
+        return ""
+    counted = f"{min(new, serving) if seen else 0} of {wanted} replicas are available"
+    return ": ".join((counted, *_cause(deployment, pods)))
+
+
+def _cause(deployment: Object, pods: Iterable[Object]) -> tuple[str, ...]:
+    for pod in sorted(pods, key=lambda pod: str(pod["metadata"]["name"])):
+        for cause in _of_pod(pod):
+            return (f'pod "{pod["metadata"]["name"]}"', cause)
+    refused = condition_of(deployment, "ReplicaFailure")
+    return (str(refused["message"]),) if refused.get("status") == "True" else ()
+
+
+def _of_pod(pod: Object) -> Iterator[str]:
+    """Yield the reasons why a pod is not ready, the most specific first."""
+    scheduled = condition_of(pod, "PodScheduled")
+    if scheduled.get("status") == "False":
+        yield str(scheduled.get("message", "it is not scheduled"))
+    containers = pod.get("status", {}).get("containerStatuses") or ()
+    for container in containers:
+        waiting = container.get("state", {}).get("waiting", {})
+        if waiting.get("reason") not in (None, *_HARMLESS):
+            yield _sentence(container, waiting)
+    for container in containers:
+        if ended := container.get("state", {}).get("terminated"):
+            yield _sentence(container, {"reason": ended.get("reason", "ended"), **ended})
+    if containers and not is_true(pod, "Ready"):
+        for container in containers:
+            if "running" in container.get("state", {}) and not container.get("ready"):
+                yield f'container "{container["name"]}" runs and is not ready: see its log'
+
+
+def _sentence(container: Object, state: Object) -> str:
+    parts = (f'container "{container["name"]}"', state["reason"], state.get("message", ""))
+    return ": ".join(part for part in parts if part)
+
+
+async def apply(client: Client, manifest: Object, *, force: bool = True, dry_run: bool = False) -> str:
+    """Apply an object and return the outcome."""
+    name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace")
+    before = await client.get(resource_of(manifest), name, namespace)
+    try:
+        after = await client.apply(manifest, force=force, dry_run=dry_run)
+    except errors.NotInstalled:
+        raise
+    except errors.NotFound:
+        if dry_run and before is None:
+            return "created"  # by then its namespace is there
+        raise
+    if before is None:
+        return "created"
+    return "unchanged" if _content(before) == _content(after) else "changed"
+
+
+def _content(item: Object) -> Object:
+    """Return an object as it can be applied: without server-side metadata and status."""
+    metadata = {key: value for key, value in item["metadata"].items() if key not in _BOOKKEEPING}
+    return {**item, "metadata": metadata, "status": None}

@@ -5,7 +5,6 @@ from functools import cache
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.controllers.fleet_resources import resource_of
-from modelplane.install.definitions import definitions
 from modelplane.install.installation_names import (
     CONTROLLER,
     INSTALLATION,
@@ -15,7 +14,7 @@ from modelplane.install.installation_names import (
     VERSION,
 )
 from modelplane.install.installation_options import Options
-from modelplane.install.manifests import manifests
+from modelplane.install.manifests import build_definitions, manifests
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Key, key_of
@@ -63,7 +62,7 @@ class Found:
 
 async def look(client: Client) -> Found:
     """Ask an API server for everything of an installation."""
-    names = [definition["metadata"]["name"] for definition in definitions()]
+    names = [definition["metadata"]["name"] for definition in build_definitions()]
     found = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
     objects = [item for each in _resources() for item in await metadata_of(client, each, labels=PARTS)]
     return Found(tuple(item for item in found if item is not None), tuple(objects))

@@ -9,8 +9,8 @@ from modelplane import __version__
 from modelplane.api.listing import listing
 from modelplane.cel.value_types.semver import SemverError, parse
 from modelplane.compose.definition_owner import owned_by_other
-from modelplane.install.definitions import definitions
 from modelplane.install.installation_names import MANAGER
+from modelplane.install.manifests import build_definitions
 from modelplane.install.steps.found import Found
 from modelplane.kube.resources import Object
 
@@ -62,7 +62,7 @@ def _of_stored_versions(found: Iterable[Object]) -> str:
     """Return which kinds have objects of a version that this one does not know."""
     known = {
         definition["metadata"]["name"]: {version["name"] for version in definition["spec"]["versions"]}
-        for definition in definitions()
+        for definition in build_definitions()
     }
     lost = [
         f"{version} of {definition['metadata']['name']}"

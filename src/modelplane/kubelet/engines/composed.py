@@ -2,7 +2,7 @@
 
 A label or an owner of a pod is no proof, because whoever creates a pod writes both. The proof is the workload
 at the top of its owners: only the controllers may write one with Modelplane's label, which this machine's
-control planes enforce (see ``workload_policy``), and its template has the container as it is. Templates of
+control planes enforce (see ``cluster_objects``), and its template has the container as it is. Templates of
 tenants are part of such workloads too, so the workload must be the one that the launcher is for.
 """
 

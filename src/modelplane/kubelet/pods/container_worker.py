@@ -16,10 +16,9 @@ from modelplane.kubelet.logs.log_files import Selection
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pod_events import Reason
 from modelplane.kubelet.pod_refusals import Refusal
-from modelplane.kubelet.pods import ordering, restarts
-from modelplane.kubelet.pods.container_status import ContainerStatus
+from modelplane.kubelet.pods import ordering
 from modelplane.kubelet.pods.prober import Prober
-from modelplane.kubelet.pods.reporting import ContainerReport
+from modelplane.kubelet.pods.reporting import ContainerReport, ContainerStatus
 from modelplane.kubelet.pods.termination import Termination, countdown, grace_s
 from modelplane.kubelet.pods.views import BACK_OFF, ContainerView, Role, Running, Waiting
 from modelplane.kubelet.records import Attempt, Exit, PodRecord
@@ -97,14 +96,18 @@ class ContainerWorker:
             if not await self._note_end(attempt, ended):
                 return
             if not self._is_outdated(attempt):
-                ends = restarts.ends_in_row(ends, _seconds_between(attempt.started_at, ended.finished_at))
-                await self._back_off(restarts.delay_s(ends), ended)
+                ends = ordering.count_ends_in_row(
+                    ends, _seconds_between(attempt.started_at, ended.finished_at)
+                )
+                await self._back_off(ordering.compute_delay_s(ends), ended)
             attempt = None
 
     async def _note_end(self, attempt: Attempt, ended: Exit) -> bool:
         """Report the end of an attempt; return True if another one follows."""
-        policy = restarts.policy(self._report.pod["spec"].get("restartPolicy", "Always"), self.view.role)
-        again = self._is_outdated(attempt) or restarts.restarts(policy, ended.code)
+        policy = ordering.find_restart_policy(
+            self._report.pod["spec"].get("restartPolicy", "Always"), self.view.role
+        )
+        again = self._is_outdated(attempt) or ordering.must_restart(policy, ended.code)
         await self._status.note_end(attempt, ended, finished=not again)
         return again
 

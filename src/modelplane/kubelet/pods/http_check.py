@@ -1,6 +1,8 @@
 """HTTP, gRPC and TCP checks of an engine, for probes and preStop hooks.
 
-Plain sockets keep the cost of a probe every few seconds for every pod low.
+Plain sockets keep the cost of a probe every few seconds for every pod low. A gRPC server's check is one
+request over HTTP/2 without TLS (gRPC Health Checking Protocol, core/v1 ``GRPCAction``). Its two messages have
+one field each, so they are written and read here, and a node agent needs no library for gRPC.
 """
 
 import asyncio
@@ -10,10 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from modelplane.kubelet.pods import grpc_check
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, Event, StreamEnded, StreamReset, TrailersReceived
+from h2.exceptions import ProtocolError
 
 _STATUS_LINE_BYTES = 1024
 _HANG_UP_S = 0.2
+
+_GRPC_HEALTH = "/grpc.health.v1.Health/Check"
+_SERVING = b"\x08\x01"
+_READ_BYTES = 65536
+_MOST_BYTES = 127
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,7 @@ async def ask(
             if "httpGet" in handler:
                 return await _http(handler["httpGet"], container, address)
             if "grpc" in handler:
-                problem = await grpc_check.problem(handler["grpc"], address)
+                problem = await find_grpc_problem(handler["grpc"], address)
                 return Answer(not problem, problem)
             return await _tcp(handler["tcpSocket"], container, address, forwarded=forwarded)
     except TimeoutError:
@@ -126,3 +136,66 @@ async def _close(writer: asyncio.StreamWriter) -> None:
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
+
+
+async def find_grpc_problem(action: Mapping[str, Any], address: str) -> str:
+    """Return why a server is not healthy; empty if it is. Raises ``OSError`` where it does not answer."""
+    service = str(action.get("service") or "").encode()
+    if len(service) > _MOST_BYTES:
+        return f"the service's name has more than {_MOST_BYTES} bytes"
+    message = bytes((0x0A, len(service))) + service if service else b""
+    reader, writer = await asyncio.open_connection(address, int(action["port"]))
+    try:
+        return await _ask_grpc(reader, writer, f"{address}:{action['port']}", message)
+    except ProtocolError:
+        return "the answer is not gRPC"
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _ask_grpc(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, authority: str, message: bytes
+) -> str:
+    connection = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
+    connection.initiate_connection()
+    stream = connection.get_next_available_stream_id()
+    connection.send_headers(
+        stream,
+        [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", _GRPC_HEALTH),
+            (":authority", authority),
+            ("content-type", "application/grpc"),
+            ("te", "trailers"),
+            ("user-agent", "kube-probe/modelplane"),
+        ],
+    )
+    # Uncompressed, and the length in four bytes (gRPC over HTTP/2, "Length-Prefixed-Message").
+    framed = b"\0" + len(message).to_bytes(4, "big") + message
+    connection.send_data(stream, framed, end_stream=True)
+    answered = b""
+    while True:
+        writer.write(connection.data_to_send())
+        await writer.drain()
+        received = await reader.read(_READ_BYTES)
+        if not received:
+            return "the server closed the connection"
+        for event in connection.receive_data(received):
+            if isinstance(event, DataReceived):
+                answered += event.data
+            elif isinstance(event, StreamEnded | StreamReset):
+                return "" if answered[5:] == _SERVING else "the server does not say that it serves"
+            elif refused := _grpc_refusal(event):
+                return refused
+
+
+def _grpc_refusal(event: Event) -> str:
+    """Return the status of gRPC in an event, unless it is OK."""
+    if not isinstance(event, TrailersReceived):
+        return ""
+    fields = {str(key): str(value) for key, value in event.headers or ()}
+    status = fields.get("grpc-status", "0")
+    return "" if status == "0" else f"gRPC status {status}"

@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
+import zlib
+from collections.abc import Collection
 from ipaddress import IPv4Network
 from pathlib import Path
 
+from modelplane.host import addresses
 from modelplane.kube import resources
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 from modelplane.kubelet.machine import Machine
-from modelplane.kubelet.pods import pod_addresses
 from modelplane.kubelet.pods.worker import PodWorker
 from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
 from modelplane.kubelet.runtime.containers import garbage_collection
@@ -102,7 +104,7 @@ class Pods:
         record = self._record(uid)
         if record is None:
             taken = {worker.record.address for worker in self._workers.values()}
-            address = pod_addresses.choose(uid, taken, self._addresses)
+            address = choose_address(uid, taken, self._addresses)
             record = PodRecord(metadata["namespace"], metadata["name"], uid, address)
         worker = PodWorker(self._machine, pod, record)
         self._workers[uid] = worker
@@ -159,3 +161,21 @@ def _end(orphans: list[PodDirectory]) -> list[PodDirectory]:
         else:
             pod.remove()
     return left
+
+
+def choose_address(uid: str, taken: Collection[str], within: IPv4Network) -> str:
+    """Return a free address for a pod; raise ``RuntimeError`` if there is none.
+
+    An address follows from the pod's uid, so it is the same after a restart, and a released one is not reused
+    at once while proxies may still send traffic to it. Nodes that share a machine have separate ranges.
+    """
+    start, count = zlib.crc32(uid.encode()), within.num_addresses
+    for step in range(count):
+        reported = within[(start + step) % count]
+        address = addresses.bound(str(reported))
+        # Some programs take an address that ends in 0 or 255 for a network's.
+        if reported.packed[-1] not in {0, 255} and address not in taken:
+            return address
+    raise RuntimeError(
+        f"cannot give pod {uid!r} an address: all of {within} are taken: delete pods of this node"
+    )

@@ -13,6 +13,7 @@ from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pod_events import AGENT
 from modelplane.kubelet.volumes import provisioning, volumes
 from modelplane.kubelet.volumes.provisioning import (
+    PROVISIONER,
     CreateVolume,
     DeleteVolume,
     RefuseClaim,
@@ -21,7 +22,6 @@ from modelplane.kubelet.volumes.provisioning import (
     ResizeVolume,
     Step,
 )
-from modelplane.kubelet.volumes.storage_class import PROVISIONER
 
 _CLAIMS = resources.PERSISTENT_VOLUME_CLAIMS
 _VOLUMES = resources.PERSISTENT_VOLUMES

@@ -3,6 +3,7 @@
 No folder exists without its PersistentVolume, which is created first; its folder is made when a
 pod first mounts it. The folder is removed first, then the finalizer that holds the PersistentVolume. After
 an interruption, every folder therefore still has an object that names it. Kubernetes binds volumes to claims.
+Nothing enforces the size of a folder: the capacity of a volume is the request of its claim.
 """
 
 from collections.abc import Mapping
@@ -11,10 +12,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from modelplane.kube.resources import Object
-from modelplane.kubelet.volumes.storage_class import PROVISIONER, STORAGE_CLASS
 
 _STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 _PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+
+STORAGE_CLASS = "modelplane-local"
+"""Its volumes may be mounted by many pods at once, all on one node, so ModelCaches can use it."""
+
+PROVISIONER = "modelplane.ai/local-folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +170,21 @@ def folder(volume: Mapping[str, Any], root: Path) -> Path | None:
 
 def _request(claim: Mapping[str, Any]) -> str:
     return str(claim["spec"]["resources"]["requests"]["storage"])
+
+
+def build_storage_classes() -> list[Object]:
+    """Return the StorageClass of a local cluster."""
+    storage_class: Object = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": STORAGE_CLASS,
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": PROVISIONER,
+        "reclaimPolicy": "Delete",
+        # A cluster has one node, so there is nothing to wait for.
+        "volumeBindingMode": "Immediate",
+        "allowVolumeExpansion": True,
+    }
+    return [storage_class]

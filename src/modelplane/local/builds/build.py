@@ -2,14 +2,20 @@
 
 It takes minutes the first time, so every second the caller is told what is
 being done and how far it is: Go says which packages there are and prints each
-one as it is compiled.
+one as it is compiled. A result is kept in the user's cache directory, under a key
+of everything that its build depends on.
 """
 
+import fcntl
+import hashlib
 import os
+import platform
 import select
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -157,3 +163,38 @@ def _check_space(go: Path, environment: dict[str, str]) -> None:
             f"only {free >> 20} MiB are free at {cache}, and Go's build cache there needs "
             f"{_FREE_BYTES >> 20} once: make room, or set GOCACHE to another place"
         )
+
+
+def find_cache() -> Path:
+    """Return the cache directory."""
+    import platformdirs  # noqa: PLC0415 - not needed where a result is shipped or named
+
+    return platformdirs.user_cache_path("modelplane", appauthor=False)
+
+
+def compute_key(sources: Path, suffixes: frozenset[str], options: Sequence[str]) -> str:
+    """Return a name for the result of a build of sources with options on this machine."""
+    digest = hashlib.sha256()
+    parts = [sys.platform, platform.machine(), *options]
+    for path in sorted(sources.rglob("*")):
+        if path.suffix in suffixes:
+            parts += [str(path.relative_to(sources)), path.read_text()]
+    for part in parts:
+        digest.update(f"{len(part)}:{part}".encode())
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def hold_build(directory: Path, report: Report) -> Iterator[None]:
+    """Let only one build write to a directory, which is made; the others wait for its result."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LocalError(f"cannot write to {directory}: {error.strerror}: set XDG_CACHE_HOME") from error
+    with (directory / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report(Progress("waiting for another build of the same"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import modelplane
 from modelplane.host.errors import LocalError
-from modelplane.local.builds import build_cache
+from modelplane.local.builds import build
 from modelplane.local.builds.build import Progress, Report
 
 ENVIRONMENT_VARIABLE = "MODELPLANE_GATEWAY_MODULE"
@@ -61,7 +61,7 @@ def find_or_build(report: Report) -> Path:
             f"or later: install both, or set {ENVIRONMENT_VARIABLE} to a library built elsewhere"
         )
     target = _cached()
-    with build_cache.only_build(target.parent.parent, report):
+    with build.hold_build(target.parent.parent, report):
         if not target.exists():
             compile_to(target, target.parent.parent / "target", _command(), report)
     return target
@@ -84,8 +84,8 @@ def manifests() -> list[str]:
 
 
 def _cached() -> Path:
-    key = build_cache.key(SOURCES / "src", _SUFFIXES, [*manifests(), *_command()])
-    return build_cache.folder() / "gateway-module" / key / LIBRARY
+    key = build.compute_key(SOURCES / "src", _SUFFIXES, [*manifests(), *_command()])
+    return build.find_cache() / "gateway-module" / key / LIBRARY
 
 
 def compile_to(

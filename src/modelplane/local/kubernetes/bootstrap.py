@@ -29,7 +29,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.kubelet.devices.device_discovery import Share, discover
 from modelplane.kubelet.devices.local_device import CPU_DRIVER, DiscoveredDevice
-from modelplane.kubelet.volumes.storage_class import STORAGE_CLASS
+from modelplane.kubelet.volumes.provisioning import STORAGE_CLASS
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import cluster_objects, machine_permissions
 from modelplane.local.kubernetes.bulk_apply import all_of, apply_in_order, apply_together, until_established

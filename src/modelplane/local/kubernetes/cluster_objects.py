@@ -6,29 +6,44 @@ volumes, and the gateway that this machine's Envoy serves.
 
 import importlib.resources
 from collections.abc import Iterable
+from typing import Final
 
 import yaml
 
+from modelplane.api import labels
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.controllers.gateway.gateway_controller import GATEWAY_CLASS
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.local_device import DiscoveredDevice
-from modelplane.kubelet.volumes import storage_class
-from modelplane.local.kubernetes import machine_permissions, workload_policy
+from modelplane.kubelet.volumes import provisioning
+from modelplane.local.kubernetes import machine_permissions
 from modelplane.local.kubernetes.bulk_apply import apply_in_order, apply_together, until_established
+from modelplane.local.kubernetes.machine_permissions import CONTROLLERS
 
 # The one in C is ten times as fast, and not in every build of the library.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_ADMISSION = "admissionregistration.k8s.io/v1"
+_WORKLOAD_POLICY: Final = "modelplane-workloads"
+
+_WRITERS: Final = (
+    CONTROLLERS,
+    "system:masters",
+    # Kubernetes' own controllers, and those of a fleet that has registered this machine as its cluster.
+    "system:serviceaccounts:kube-system",
+    f"system:serviceaccounts:{SYSTEM_NAMESPACE}",
+)
+"""Groups of the identities that may."""
 
 
 async def install(client: Client, workload_port: int, devices: Iterable[DiscoveredDevice]) -> None:
     """Make a control plane one that models can run on; doing it again changes nothing."""
     kinds = [*gateway_api(), *inference_extension()]
     await apply_in_order(client, machine_permissions.of_a_cluster())
-    await apply_together(client, [*kinds, *workload_policy.manifests()])
+    await apply_together(client, [*kinds, *build_workload_policy()])
     await until_established(client, [kind["metadata"]["name"] for kind in kinds])
-    own = [*device_classes(devices), *storage_class.manifests(), *gateway(workload_port)]
+    own = [*device_classes(devices), *provisioning.build_storage_classes(), *gateway(workload_port)]
     await apply_together(client, own)
 
 
@@ -88,5 +103,50 @@ def gateway(port: int) -> list[Object]:
                     }
                 ],
             },
+        },
+    ]
+
+
+def build_workload_policy() -> list[Object]:
+    """Return the admission policy for workloads that have Modelplane's label, and its binding.
+
+    The node agent runs some programs only for pods that the controllers composed, and knows those by the
+    label of their workload. A role cannot limit a label, so the API server checks it.
+    """
+    ours = f"{{}}.metadata.?labels[?'{labels.MANAGED_BY}'].orValue('') == 'modelplane'"
+    is_one = f"{ours.format('object')} || (oldObject != null && {ours.format('oldObject')})"
+    is_writer = f"request.userInfo.?groups.orValue([]).exists(group, group in {list(_WRITERS)})"
+    return [
+        {
+            "apiVersion": _ADMISSION,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": _WORKLOAD_POLICY},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "resourceRules": [
+                        {
+                            "apiGroups": ["apps", "batch"],
+                            "apiVersions": ["*"],
+                            "operations": ["CREATE", "UPDATE"],
+                            "resources": ["deployments", "jobs", "replicasets"],
+                        }
+                    ]
+                },
+                "validations": [
+                    {
+                        "expression": f"!({is_one}) || {is_writer}",
+                        "message": f"only Modelplane writes a workload with the label {labels.MANAGED_BY}="
+                        "modelplane: change the object that the workload is made for, or remove the label",
+                        "reason": "Forbidden",
+                    }
+                ],
+            },
+        },
+        {
+            "apiVersion": _ADMISSION,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": _WORKLOAD_POLICY},
+            "spec": {"policyName": _WORKLOAD_POLICY, "validationActions": ["Deny"]},
         },
     ]

@@ -20,12 +20,18 @@ from dataclasses import dataclass, replace
 
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import ports
-from modelplane.local.supervision import locks, process_records, restart_delay, spawn
+from modelplane.local.supervision import locks, process_records, spawn
 from modelplane.local.supervision.process_records import Record, State
 from modelplane.local.supervision.processes import LEADER, STANDBY, Process
 
 _PROBE_EVERY_S = 0.05
 _ALIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
+
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 10.0
+
+HEALTHY_AFTER_S = 30.0
+"""A process that lived this long is forgiven its earlier deaths."""
 
 
 @dataclass(slots=True)
@@ -195,9 +201,9 @@ class Supervisor:
 
     def _failed(self, each: _Supervised, lived_s: float, how: str) -> None:
         each.last_exit = how
-        each.failures = restart_delay.failures_after(each.failures, lived_s)
+        each.failures = count_failures(each.failures, lived_s)
         each.restarts += 1
-        pause_s = restart_delay.pause_s(each.failures)
+        pause_s = compute_pause_s(each.failures)
         each.act_at = time.monotonic() + pause_s
         _say(f"{each.process.name}: {how}; starting it again in {pause_s:g} s")
         self._enter(each, State.BACK_OFF)
@@ -319,3 +325,13 @@ def _say(text: str) -> None:
     with suppress(OSError):
         sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {text}\n")
         sys.stderr.flush()
+
+
+def count_failures(failures: int, lived_s: float) -> int:
+    """Return the deaths in a row that count, once a process has died again after ``lived_s`` seconds."""
+    return 1 if lived_s >= HEALTHY_AFTER_S else failures + 1
+
+
+def compute_pause_s(failures: int) -> float:
+    """Return the seconds to wait after so many deaths in a row: 0.2 doubling up to 10."""
+    return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(failures - 1, 16)))

@@ -15,10 +15,20 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.offline.files.output import Output, Report
 from modelplane.sizing.architecture import Architecture, LayerKind
 from modelplane.sizing.hardware import Node, Refused, Served, node, served
-from modelplane.sizing.kv_cache import sequence_bytes, state_bytes, token_bytes
-from modelplane.sizing.memory import BATCHES, GIB, Batch, Load, Memory, Model, memory
+from modelplane.sizing.memory import (
+    BATCHES,
+    GIB,
+    Batch,
+    Load,
+    Memory,
+    Model,
+    memory,
+    sequence_bytes,
+    state_bytes,
+    token_bytes,
+)
 from modelplane.sizing.splits import PIPELINE_SIZES, TENSOR_SIZES, Split, best_split, rejections
-from modelplane.sizing.tensor_roles import Role
+from modelplane.sizing.tensors import Role
 from modelplane.sizing.unsizable import MAX_BYTES, Unsizable
 
 M = TypeVar("M", bound=MetaModel)

@@ -3,32 +3,32 @@ from ipaddress import IPv4Network
 import pytest
 
 from modelplane.host import addresses
-from modelplane.kubelet.pods import pod_addresses
+from modelplane.kubelet.pods import pods
 
 NODE = IPv4Network(addresses.of_node(0))
 
 
 def test_an_address_follows_from_the_uid() -> None:
-    address = pod_addresses.choose("a-uid", (), NODE)
-    assert address == pod_addresses.choose("a-uid", (), NODE)
-    assert address != pod_addresses.choose("another-uid", (), NODE)
+    address = pods.choose_address("a-uid", (), NODE)
+    assert address == pods.choose_address("a-uid", (), NODE)
+    assert address != pods.choose_address("another-uid", (), NODE)
     assert addresses.bound(addresses.reported(address)) == address
 
 
 def test_a_taken_address_is_not_given_again() -> None:
-    taken = {pod_addresses.choose("a-uid", (), NODE)}
-    assert pod_addresses.choose("a-uid", taken, NODE) not in taken
+    taken = {pods.choose_address("a-uid", (), NODE)}
+    assert pods.choose_address("a-uid", taken, NODE) not in taken
 
 
 def test_every_address_is_given_once_and_none_more() -> None:
     few = IPv4Network("198.18.16.0/23")
     taken: set[str] = set()
     for number in range(508):
-        taken.add(pod_addresses.choose(str(number), taken, few))
+        taken.add(pods.choose_address(str(number), taken, few))
     assert len(taken) == 508
     assert {address.rpartition(".")[2] for address in taken}.isdisjoint({"0", "255"})
     with pytest.raises(RuntimeError, match=r"all of 198\.18\.16\.0/23 are taken: delete pods of this node"):
-        pod_addresses.choose("one more", taken, few)
+        pods.choose_address("one more", taken, few)
 
 
 def test_nodes_of_one_machine_never_share_an_address() -> None:

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from modelplane.kubelet.engines.llm_d import ext_proc_messages
-from modelplane.kubelet.engines.llm_d.choice import Choice, Turns, is_divided
-from modelplane.kubelet.engines.llm_d.endpoint_picker import answers
+from modelplane.kubelet.engines.llm_d.endpoint_picker import Choice, Turns, answers, is_divided
 
 POOL = {
     "spec": {"selector": {"matchLabels": {"serving": "r"}}, "targetPorts": [{"number": 8000}]},
