@@ -21,10 +21,8 @@ from modelplane.api.model_deployment import Engine, ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.cel import AttributeValue, Version
 from modelplane.compose.replica.engine_flags import source
-from modelplane.offline.lint.engine_advice import flags
-from modelplane.offline.lint.engine_commands import EngineCommand, engine_commands
-from modelplane.offline.lint.nominal_memory import matches
-from modelplane.offline.lint.shape_check import Flags
+from modelplane.offline.lint.engines.engine_commands import EngineCommand, Flags, parse_commands
+from modelplane.offline.models.nominal_memory import matches
 from modelplane.sizing.architecture import LayerKind, architecture
 from modelplane.sizing.hardware import Node, node
 from modelplane.sizing.loaded_weights import PRECISIONS, weights
@@ -128,8 +126,8 @@ def _planned(
     cached = cache.get("huggingFace", {}).get("repo", "")
     for engine in spec.engines:
         [first, *_] = engine.members
-        for command in engine_commands(first.template.spec.engine):
-            given = flags(command)
+        for command in parse_commands(first.template.spec.engine):
+            given = command.flags
             repository = source(first.template.spec.engine) or ""
             if not repository or repository.startswith("/mnt/models"):
                 repository = cached

@@ -24,6 +24,7 @@ from modelplane.crossplane.package.clouds import CLOUDS
 from modelplane.install import cluster_requirements
 from modelplane.install.permissions.identity_permissions import on_control_plane
 from modelplane.kubelet.engines.launchers import CannotLaunch, check
+from support.manifests import DEPLOYMENT, validated
 from support.replicas import composed, engine, member, replica
 
 NAME = "gke-l4-16x-g2"
@@ -68,6 +69,13 @@ def command() -> None:
     """Prove that help lists the command, and that it runs."""
     assert "Print the namespaces that no model may be in." in CliRunner().invoke(main, ["--help"]).output
     assert "modelplane-system" in CliRunner().invoke(main, ["namespaces"]).output.splitlines()
+
+
+def rule() -> None:
+    """Prove that the objects of the rule's kind, and no others, are warned of."""
+    problems = validated(DEPLOYMENT.replace("vllm-openai:v0.23.0", "vllm-openai:latest")).problems
+    assert ["the tag latest moves" in problem.message for problem in problems] == [True]
+    assert validated(DEPLOYMENT).problems == ()
 
 
 def launcher() -> None:
@@ -129,7 +137,9 @@ def _made(
     return {each.key: each.manifest for each in composition.children if isinstance(each, Desired)}
 
 
-PROOFS = {proof.__name__: proof for proof in (kind, backend, runnable, command, launcher, machine, cloud)}
+PROOFS = {
+    proof.__name__: proof for proof in (kind, backend, runnable, command, rule, launcher, machine, cloud)
+}
 
 if __name__ == "__main__":
     PROOFS[sys.argv[1]]()

@@ -15,7 +15,10 @@ EXCEPTIONS = {
     "api/kinds.py": "the rows themselves: a type is imported when it is first asked for",
     "api/conditions/reason_meanings.py": "the table of reasons, by kind: the types import it",
     "cli/inspect/explain.py": "a command names kinds before it loads their types, so that it starts quickly",
-    "offline/lint/advice.py": "the labels that objects of a kind have: a table of its own",
+    "offline/lint/advice.py": "the rules by kind: a rule is imported when an object needs it",
+    "offline/lint/label_keys.py": "the labels that objects of a kind have: a table of its own",
+    "offline/lint/cluster_labels.py": "the kind that a selector selects",
+    "offline/lint/endpoint_labels.py": "the kind that a selector selects",
     "offline/check/renamed_fields.py": "the table of former kinds and fields",
 }
 """Modules that name kinds beside their rows, and why."""

@@ -1,11 +1,15 @@
 """What is valid and hardly meant: the warnings of ``modelplane validate``."""
 
+from pathlib import Path
+
 import pytest
 
 from modelplane.api.kinds import KINDS
 from modelplane.compose.kinds import COMPOSED, COMPOSERS
 from modelplane.offline.files.diagnostics import Severity
-from modelplane.offline.lint.advice import advice
+from modelplane.offline.lint import advice as advice_module
+from modelplane.offline.lint.advice import RULES, advise
+from modelplane.offline.lint.engines.engine_commands import _parsed
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, said, validated
 
 ARGS = "                  args: "
@@ -323,7 +327,7 @@ def test_a_pool_of_every_cloud_is_warned_of_more_nodes_than_its_maximum(kind, sp
 
 
 def test_the_kinds_that_are_warned_of_are_those_that_nothing_composes():
-    warned = {kind for kind in KINDS if any(each.path == ("kind",) for each in advice(kind, {}))}
+    warned = {kind for kind in KINDS if any(each.path == ("kind",) for each in advise(kind, {}))}
     assert warned == set(KINDS) - set(COMPOSED)
 
 
@@ -348,3 +352,22 @@ def test_a_reference_to_a_variable_that_nothing_sets_is_a_warning_at_its_word():
     assert said(changed(DEPLOYMENT, (image, f"{image}{ARGS}{args}\n"))) == [
         f'stdin:21:81: warning: ModelDeployment "ml-team/qwen": {where}: {message}'
     ]
+
+
+def test_every_module_of_a_rule_is_in_the_list():
+    folder = Path(advice_module.__file__).parent
+    parts = {"advice", "deployment_parts", "label_keys", "together.context_advice"}
+    modules = {each.stem for each in folder.glob("*.py")} | {
+        f"together.{each.stem}" for each in (folder / "together").glob("*.py")
+    }
+    listed = [rule.name for rule in RULES]
+    assert sorted(listed) == sorted({name for name in modules - parts if not name.endswith("__init__")})
+    for rule in RULES:
+        assert hasattr(rule.load(), "Check" if rule.is_together else "check"), rule
+
+
+def test_a_command_line_is_parsed_once_for_all_rules():
+    _parsed.cache_clear()
+    image = "                  image: vllm/vllm-openai:v0.23.0\n"
+    assert said(changed(DEPLOYMENT, (image, f"{image}{ARGS}[--max-model-len=1024]\n"))) == []
+    assert _parsed.cache_info().misses == 1

@@ -7,7 +7,7 @@ import pytest
 
 from modelplane.offline.check.validation import validate
 from modelplane.offline.files import sources
-from modelplane.offline.lint.context_advice import Configs
+from modelplane.offline.lint.advice import Configs
 
 VLLM = "vllm/vllm-openai:v0.23.0"
 SGLANG = "lmsysorg/sglang:v0.5.23"

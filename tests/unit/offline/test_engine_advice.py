@@ -7,7 +7,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.catalogue.flag_files import flag_table
 from modelplane.catalogue.flag_table import version_of
-from modelplane.offline.lint.engine_advice import warnings
+from modelplane.offline.lint.engine_advice import check
 from support.manifests import DEPLOYMENT, validated
 
 VLLM = "vllm/vllm-openai:v0.23.0"
@@ -30,12 +30,8 @@ def found(*members, **engine):
     """Return the warnings about each member, as ``field: text``."""
     spec = {"replicas": 1, "engines": [{"name": "e", **engine, "members": list(members)}]}
     deployment = decode_as(ModelDeployment, {"metadata": {"name": "d", "namespace": "n"}, "spec": spec})
-    (one,) = deployment.replica_template().engines
-    return [
-        f"{'.'.join(map(str, path))}: {message}"
-        for each in one.members
-        for path, message in warnings(one, each)
-    ]
+    # Below the container: spec.engines[0].members[0].template.spec.containers[0].
+    return [f"{'.'.join(map(str, each.path[9:]))}: {each.message}" for each in check(deployment)]
 
 
 @pytest.mark.parametrize(
@@ -284,12 +280,7 @@ def test_no_example_has_a_warning():
             if each["kind"] == "ModelDeployment":
                 namespaced = {**each, "metadata": {"namespace": "n", **each["metadata"]}}
                 deployment = decode_as(ModelDeployment, namespaced)
-                of[path, each["metadata"]["name"]] = [
-                    message
-                    for engine in deployment.replica_template().engines
-                    for one in engine.members
-                    for _, message in warnings(engine, one)
-                ]
+                of[path, each["metadata"]["name"]] = [advice.message for advice in check(deployment)]
     assert len(of) > 50
     assert {key: messages for key, messages in of.items() if messages} == {}
 

@@ -81,8 +81,7 @@ def validate(
 def _with_stored(found: "Validation", live: Live) -> "Validation":
     """Return a report with the warnings about the selectors that a fleet has stored."""
     from modelplane.controllers.fleet_resources import INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS
-    from modelplane.offline.check import validation
-    from modelplane.offline.lint import stored_selectors
+    from modelplane.offline.check import stored_selectors, validation
 
     items = read_fleet(live, (INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS))
     return validation.with_stored(found, stored_selectors.problems(items), len(items))

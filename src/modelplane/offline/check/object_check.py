@@ -23,7 +23,7 @@ from modelplane.offline.check.schema_check import Misfit, Validator, misfits
 from modelplane.offline.check.structural import Schema
 from modelplane.offline.files.diagnostics import Path, Severity, field, nearest, shown
 from modelplane.offline.files.tree import Node
-from modelplane.offline.lint.advice import advice
+from modelplane.offline.lint.advice import advise
 
 if TYPE_CHECKING:
     from modelplane.cel import SelectorError
@@ -69,9 +69,9 @@ def check(node: Node, kind: Kind) -> Iterator[Finding]:
     yield from _too_many_annotations(completed.value)
     yield from _reserved_namespace(completed.value, kind)
     yield from (
-        Finding(each.path, each.message, severity=Severity.WARNING, at_key=each.at_key)
-        for each in advice(kind, completed.value)
-        if not any(_overlap(each.path, path) for path in wrong)
+        Finding(advice.path, advice.message, severity=Severity.WARNING, at_key=advice.at_key)
+        for advice in advise(kind, completed.value)
+        if not any(_overlap(advice.path, path) for path in wrong)
     )
     yield from (_empty(path) for path in completed.empty if path[0] == "spec" and path not in wrong)
 

@@ -6,7 +6,7 @@ device, a reserved namespace, for which nothing is composed, and pods that no cl
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
@@ -16,13 +16,7 @@ from modelplane.offline.files.diagnostics import Problem, Severity
 from modelplane.offline.files.manifest_objects import Foreign
 from modelplane.offline.files.output import Output, Report
 from modelplane.offline.files.sources import Source, Unopened
-from modelplane.offline.lint.ambiguous_aliases import AmbiguousAliases
-from modelplane.offline.lint.beyond_kserve import BeyondKServe
-from modelplane.offline.lint.context_lengths import ContextLengths
-from modelplane.offline.lint.refused_pods import RefusedPods
-
-if TYPE_CHECKING:
-    from modelplane.offline.lint.context_advice import Configs
+from modelplane.offline.lint.advice import Configs, Lint
 
 MOST_PROBLEMS: Final = 10_000
 """Maximum of problems reported in one run."""
@@ -76,7 +70,7 @@ def _number(count: int, noun: str) -> str:
 
 
 def validate(
-    sources: Iterable[Source | Unopened], configs: "Configs" = lambda _repo, _revision: None
+    sources: Iterable[Source | Unopened], configs: Configs = lambda _repo, _revision: None
 ) -> Validation:
     """Check every object of every file.
 
@@ -93,7 +87,7 @@ def validate(
     found: list[Problem] = []
     # Duplicates in a folder may be alternatives.
     repeats = Repeats(alternatives=True)
-    together = (AmbiguousAliases(), BeyondKServe(), ContextLengths(configs), RefusedPods())
+    lint = Lint()
     for each in manifest_objects.read(counted()):
         if len(found) >= MOST_PROBLEMS:
             found.append(_too_many(found[-1]))
@@ -107,9 +101,8 @@ def validate(
         else:
             objects += 1
             found += [*repeats.problems(each), *manifest_objects.problems(each)]
-            for rule in together:
-                rule.read(each)
-    found += [problem for rule in together for problem in rule.problems()]
+            lint.read(each)
+    found += lint.problems(configs)
     errors = sum(problem.severity is Severity.ERROR for problem in found)
     counts = Counts(
         files=files,

@@ -20,9 +20,9 @@ from modelplane.offline.explain.service_explanation import routed
 from modelplane.offline.explain.statuses import Said, conditions, why_not_ready
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.output import Output, Report
-from modelplane.offline.lint.lost_claims import lost_claims
 from modelplane.offline.plan import placements
 from modelplane.offline.plan.fleet_of_files import Files, Unplannable, is_assumed_silent
+from modelplane.offline.plan.lost_claims import lost_claims
 from modelplane.offline.plan.placements import Replica
 
 

@@ -50,9 +50,9 @@ class Manifest(msgspec.Struct, frozen=True):
         """File and line, as its name in messages."""
         return f"{self.source.name}:{self.place.line}"
 
-    def decoded(self, *kinds: Kind) -> Any:
-        """Return the object, if it is valid and of one of these kinds; None otherwise."""
-        if self.kind is None or self.kind not in kinds:
+    def decoded(self) -> Any:
+        """Return the object, if it is valid and of one of our kinds; None otherwise."""
+        if self.kind is None:
             return None
         try:
             return decode_as(self.kind.type, self.node.plain())

@@ -1,55 +1,39 @@
-"""Warnings about command lines of engines: what their parsers refuse, and what contradicts their pods."""
+"""Flags that an engine refuses, or that contradict its pods."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from modelplane.api.fields.pods.containers import Container
-from modelplane.api.model_deployment import Engine, Member
-from modelplane.catalogue.flag_files import flag_table
-from modelplane.catalogue.flag_table import Release, nearest
-from modelplane.offline.files.diagnostics import Path
-from modelplane.offline.lint import flag_check, shape_check
-from modelplane.offline.lint.engine_commands import EngineCommand, Given, engine_commands
-from modelplane.offline.lint.shape_check import Flags
+from modelplane.api.model_deployment import Engine, Member, ModelDeployment
+from modelplane.offline.lint.advice import Advice
+from modelplane.offline.lint.deployment_parts import walk_members
+from modelplane.offline.lint.engines import flag_check, shape_check
+from modelplane.offline.lint.engines.engine_commands import EngineCommand, Flags, Given, parse_commands
 
 _LLAMA_CPP_VARIABLES: Final = {"LLAMA_ARG_HOST": "--host", "LLAMA_ARG_PORT": "--port"}
 """Variables that llama.cpp reads instead of flags."""
 
 
-def warnings(engine: Engine, member: Member) -> Iterator[tuple[Path, str]]:
-    """Yield the warnings about a member of an engine, each with the word of its container."""
-    container = member.template.spec.engine
-    found: dict[tuple[Path, str], None] = {}
-    for command in engine_commands(container):
-        for given, message in _of(engine, member, command):
-            path = given.path if given else _own(container)
-            found[(path, message)] = None
-    yield from found
+def check(deployment: ModelDeployment) -> Iterator[Advice]:
+    """Warn of flags that the engine refuses, or that contradict its pods."""
+    for path, engine, member in walk_members(deployment):
+        container = member.template.spec.engine
+        whole = ("args",) if container.args else ("command",)
+        advice: dict[Advice, None] = {}
+        for command in parse_commands(container):
+            for given, message in _check_command(engine, member, command):
+                word = given.path if given else whole
+                where = (*path, "template", "spec", "containers", 0, *word)
+                advice[Advice(where, message, at_key=len(word) == 1)] = None
+        yield from advice
 
 
-def flags(command: EngineCommand) -> Flags:
-    """Return the flags of a command, as the nearest version that is known reads them."""
-    return Flags(_named(command, nearest(flag_table(command.engine.table), command.version)[0]))
-
-
-def _named(command: EngineCommand, release: Release) -> dict[str, Given]:
-    named: dict[str, Given] = {}
-    for given in command.given(release):
-        flag = release.named(given.name)
-        named |= dict.fromkeys(flag.names if flag else (given.name,), given)
-    return named
-
-
-def _own(container: Container) -> Path:
-    return ("args",) if container.args else ("command",)
-
-
-def _of(engine: Engine, member: Member, command: EngineCommand) -> Iterator[tuple[Given | None, str]]:
-    releases = nearest(flag_table(command.engine.table), command.version)
-    yield from flag_check.check(command, releases)
-    named = _named(command, releases[0])
+def _check_command(
+    engine: Engine, member: Member, command: EngineCommand
+) -> Iterator[tuple[Given | None, str]]:
+    yield from flag_check.check(command)
+    named = dict(command.flags.given)
     if command.engine.table == "llama.cpp":
-        for each in member.template.spec.engine.env:
-            if name := _LLAMA_CPP_VARIABLES.get(each.name):
-                named.setdefault(name, Given(each.name, name, each.value, ("env",)))
+        for variable in member.template.spec.engine.env:
+            if name := _LLAMA_CPP_VARIABLES.get(variable.name):
+                named.setdefault(name, Given(variable.name, name, variable.value, ("env",)))
     yield from shape_check.check(engine, member, command, Flags(named))

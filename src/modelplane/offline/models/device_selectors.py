@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from modelplane.api.meta import Object
-from modelplane.offline.lint.nominal_memory import missed_cards
+from modelplane.offline.models.nominal_memory import missed_cards
 from modelplane.sizing.architecture import Quantization
 from modelplane.sizing.hardware import Node, wanted_capability
 

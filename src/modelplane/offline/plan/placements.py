@@ -11,7 +11,6 @@ from modelplane.api.meta import Object
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.edits import identity
 from modelplane.offline.files.output import Output, Report
-from modelplane.offline.lint.lost_claims import lost_claims
 from modelplane.offline.plan import pool_reports
 from modelplane.offline.plan.fleet_of_files import (
     Files,
@@ -23,6 +22,7 @@ from modelplane.offline.plan.fleet_of_files import (
     place,
     snapshot,
 )
+from modelplane.offline.plan.lost_claims import lost_claims
 from modelplane.offline.plan.standby_order import in_order_of_preference
 from modelplane.scheduler.diagnosis import PHRASES
 

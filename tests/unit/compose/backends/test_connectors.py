@@ -6,11 +6,9 @@ from modelplane.api.fields.pods.containers import Container
 from modelplane.api.fields.pods.engines import Connector, Phase
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
-from modelplane.catalogue.flag_files import flag_table
-from modelplane.catalogue.flag_table import nearest
 from modelplane.compose.replica.backends.connectors import CONNECTORS, arguments, refusal
-from modelplane.offline.lint import flag_check
-from modelplane.offline.lint.engine_commands import engine_commands
+from modelplane.offline.lint.engines import flag_check
+from modelplane.offline.lint.engines.engine_commands import parse_commands
 from support.replicas import engine, manifest, member
 
 IMAGES = {Connector.SGLANG: "lmsysorg/sglang:v0.5.12.post1"}
@@ -41,13 +39,10 @@ def test_the_parser_of_the_engine_accepts_what_is_added(connector, phase):
         command=COMMANDS.get(connector, ()),
         args=row.prefill if phase is Phase.PREFILL else row.decode,
     )
-    (command,) = engine_commands(container)
-    releases = nearest(flag_table(command.engine.table), command.version)
-    assert [release.version for release in releases] == [command.version]
-    assert list(flag_check.check(command, releases)) == []
-    assert [each.written for each in command.given(releases[0])] == [
-        each.partition("=")[0] for each in container.args
-    ]
+    (command,) = parse_commands(container)
+    assert [release.version for release in command.releases] == [command.version]
+    assert list(flag_check.check(command)) == []
+    assert [each.written for each in command.given[0]] == [each.partition("=")[0] for each in container.args]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.schema.decode import decode_as
 from modelplane.catalogue.cards import Overstatement, overstatements
 from modelplane.compose.deployment import fleet_snapshot
-from modelplane.offline.lint.nominal_memory import matches
+from modelplane.offline.models.nominal_memory import matches
 from modelplane.offline.plan.fleet_of_files import Files
 
 _CLUSTERS: Final = kind_of(InferenceCluster)

@@ -6,7 +6,7 @@ cluster is warned of, because the InferenceCluster may accept it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -19,26 +19,24 @@ from modelplane.api.fields.pods.pod_keys import (
     PodPart,
     refused,
 )
-from modelplane.api.kinds import INFERENCE_CLUSTER, MODEL_DEPLOYMENT
+from modelplane.api.kinds import MODEL_DEPLOYMENT
 from modelplane.offline.files.diagnostics import Problem, Severity
 from modelplane.offline.files.manifest_objects import Manifest
+from modelplane.offline.lint.advice import Configs
 
 if TYPE_CHECKING:
     from modelplane.api.model_deployment import ReplicaTemplate
 
 
-class RefusedPods(msgspec.Struct):
+class Check(msgspec.Struct):
     """The deployments and the clusters of the objects read so far."""
 
     _clusters: dict[str, tuple[Mapping[str, str], KeyRules]] = msgspec.field(default_factory=dict)
     """Their labels, and the keys that they accept, by name."""
     _deployments: "list[tuple[Manifest, ReplicaTemplate]]" = msgspec.field(default_factory=list)
 
-    def read(self, manifest: Manifest) -> None:
+    def read(self, manifest: Manifest, decoded: Any) -> None:
         """Remember a cluster or a deployment."""
-        decoded = manifest.decoded(INFERENCE_CLUSTER, MODEL_DEPLOYMENT)
-        if decoded is None:
-            return
         if manifest.kind is MODEL_DEPLOYMENT:
             self._deployments.append((manifest, decoded.replica_template()))
             return
@@ -46,7 +44,7 @@ class RefusedPods(msgspec.Struct):
 
         self._clusters[decoded.metadata.name] = decoded.metadata.labels, key_rules(decoded.spec)
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self, _configs: Configs) -> Iterator[Problem]:
         """Yield one problem for each deployment, which names everything that is refused."""
         for manifest, template in self._deployments:
             if found := self._problem(template):

@@ -1,7 +1,7 @@
 """Warnings about an engine whose context is longer than its model's, compared with its ``config.json``."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -10,12 +10,9 @@ from modelplane.api.fields.pods.containers import Container
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.replica.engine_flags import source, written_words
 from modelplane.offline.files.diagnostics import Path, shown
-from modelplane.offline.lint.engine_advice import flags
-from modelplane.offline.lint.engine_commands import EngineCommand, engine_commands
-from modelplane.offline.lint.shape_check import Flags
-
-Configs = Callable[[str, str], bytes | None]
-"""Returns the text of ``config.json`` of a repository and a revision, if it is at hand."""
+from modelplane.offline.lint.advice import Configs
+from modelplane.offline.lint.deployment_parts import walk_members
+from modelplane.offline.lint.engines.engine_commands import EngineCommand, Flags, parse_commands
 
 Repo = tuple[str, str]
 """A repository of the hub, and its revision; empty for the default one."""
@@ -67,41 +64,43 @@ _UNITS: Final = {
 }
 
 
-def warnings(
-    deployment: ModelDeployment, cached: Repo | None, configs: Configs
-) -> Iterator[tuple[Path, str]]:
-    """Yield the warnings about a deployment; ``cached`` is what its cache holds, if that is known."""
-    before: Path = ("spec",) if deployment.spec.template is None else ("spec", "template", "spec")
-    for index, engine in enumerate(deployment.replica_template().engines):
-        for number, member in enumerate(engine.members):
-            spec = member.template.spec
-            container, place = spec.engine, spec.containers.index(spec.engine)
-            where = (*before, "engines", index, "members", number, "template", "spec", "containers", place)
-            for command in engine_commands(container):
-                for word, message in _compared(container, command, cached, configs):
-                    yield (*where, *word), message
+class EngineAt(msgspec.Struct, frozen=True):
+    """One start of an engine, with its container."""
+
+    container: Container
+    path: Path
+    """The container in the deployment."""
+    command: EngineCommand
+
+    def warn(self, cached: Repo | None, configs: Configs) -> Iterator[tuple[Path, str]]:
+        """Yield the warnings; ``cached`` is what the deployment's cache holds, if that is known."""
+        table, given = self.command.engine.table, self.command.flags
+        rule = _RULES[table]
+        length = given.find(*rule.flags)
+        tokens = _tokens(length.value or "", self.command) if length else 0
+        if length is None or not tokens or _is_open(self.container, rule, given):
+            return
+        repo, revision = _model(self.container, given, cached)
+        config = configs(repo, revision) if repo else None
+        longest = _longest(config, table, given) if config else 0
+        if table == "llama.cpp" and not given.find("-kvu", "--kv-unified"):
+            # It is divided among the sequences.
+            tokens //= given.number("-np", "--parallel") or tokens
+        if longest and tokens > longest:
+            message = (
+                f"{length.written} {length.value} is longer than the context of {shown(repo)}, "
+                f"{longest} tokens by its config.json, and {rule.consequence}: {rule.remedy}"
+            )
+            yield (*self.path, *length.path), message
 
 
-def _compared(
-    container: Container, command: EngineCommand, cached: Repo | None, configs: Configs
-) -> Iterator[tuple[Path, str]]:
-    rule, given = _RULES[command.engine.table], flags(command)
-    found = given.find(*rule.flags)
-    wanted = _tokens(found.value or "", command) if found else 0
-    if found is None or not wanted or _is_open(container, rule, given):
-        return
-    repo, revision = _model(container, given, cached)
-    config = configs(repo, revision) if repo else None
-    longest = _longest(config, command.engine.table, given) if config else 0
-    if command.engine.table == "llama.cpp" and not given.find("-kvu", "--kv-unified"):
-        # It is divided among the sequences.
-        wanted //= given.number("-np", "--parallel") or wanted
-    if longest and wanted > longest:
-        message = (
-            f"{found.written} {found.value} is longer than the context of {shown(repo)}, "
-            f"{longest} tokens by its config.json, and {rule.consequence}: {rule.remedy}"
-        )
-        yield found.path, message
+def find_engines(deployment: ModelDeployment) -> Iterator[EngineAt]:
+    """Yield each start of an engine."""
+    for path, _, member in walk_members(deployment):
+        spec = member.template.spec
+        where = (*path, "template", "spec", "containers", spec.containers.index(spec.engine))
+        for command in parse_commands(spec.engine):
+            yield EngineAt(spec.engine, where, command)
 
 
 def _tokens(value: str, command: EngineCommand) -> int:

@@ -1,12 +1,12 @@
 """Warnings about the flags of an engine: unknown, removed or repeated ones, and values that it refuses."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from modelplane.catalogue.flag_table import SWITCHES, Flag, Release, history
 from modelplane.offline.files.diagnostics import choice, nearest, shown
-from modelplane.offline.lint.engine_commands import EngineCommand, Given
+from modelplane.offline.lint.engines.engine_commands import EngineCommand, Given
 
 _NUMBERS: Final = {
     "int": (r"[+-]?\d+", "a whole number"),
@@ -16,26 +16,25 @@ _NUMBERS: Final = {
 """Accepted values of a kind, and their name in a sentence."""
 
 
-def check(command: EngineCommand, releases: Sequence[Release]) -> Iterator[tuple[Given, str]]:
+def check(command: EngineCommand) -> Iterator[tuple[Given, str]]:
     """Yield each flag that the engine probably refuses or ignores, with the reason.
 
     With two releases, the version is between them: only what neither accepts is reported.
     """
-    given = [list(command.given(release)) for release in releases]
     first: dict[Flag, Given] = {}
-    for number, each in enumerate(given[0]):
+    for number, given in enumerate(command.given[0]):
         messages = [
             _problem(command, release, flags[number]) if number < len(flags) else ""
-            for release, flags in zip(releases, given, strict=True)
+            for release, flags in zip(command.releases, command.given, strict=True)
         ]
         if all(messages):
-            yield each, messages[0]
-        flag = releases[0].named(each.name)
+            yield given, messages[0]
+        flag = command.releases[0].named(given.name)
         if flag is None or command.engine.repeatable or flag.values or flag.names == ("--middleware",):
             continue
-        before = first.setdefault(flag, each)
-        if before is not each:
-            yield each, f"{each.written} is given twice, and the last value counts: remove one"
+        before = first.setdefault(flag, given)
+        if before is not given:
+            yield given, f"{given.written} is given twice, and the last value counts: remove one"
 
 
 def _problem(command: EngineCommand, release: Release, given: Given) -> str:

@@ -6,31 +6,29 @@ names both. A client that may use one of them only gets that one.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.kinds import INFERENCE_GATEWAY, MODEL_SERVICE
+from modelplane.api.kinds import MODEL_SERVICE
 from modelplane.offline.files.diagnostics import Problem, Severity
 from modelplane.offline.files.manifest_objects import Manifest
+from modelplane.offline.lint.advice import Configs
 
 if TYPE_CHECKING:
     from modelplane.api.inference_gateway import InferenceGatewaySpec, ModelAlias
 
 
-class AmbiguousAliases(msgspec.Struct):
+class Check(msgspec.Struct):
     """Names of ModelServices, and aliases, of the objects read so far."""
 
     _gateways: "list[tuple[Manifest, InferenceGatewaySpec]]" = msgspec.field(default_factory=list)
     _named: defaultdict[str, set[str]] = msgspec.field(default_factory=lambda: defaultdict(set))
     """Services by name, as NAMESPACE/SERVICE."""
 
-    def read(self, manifest: Manifest) -> None:
+    def read(self, manifest: Manifest, decoded: Any) -> None:
         """Remember an object that names a service."""
-        decoded = manifest.decoded(INFERENCE_GATEWAY, MODEL_SERVICE)
-        if decoded is None:
-            return
         if manifest.kind is MODEL_SERVICE:
             namespace, name = decoded.metadata.namespace or "default", decoded.metadata.name
             self._named[name].add(f"{namespace}/{name}")
@@ -40,7 +38,7 @@ class AmbiguousAliases(msgspec.Struct):
         if decoded.metadata.name == DEFAULT_NAME:
             self._gateways.append((manifest, decoded.spec))
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self, _configs: Configs) -> Iterator[Problem]:
         """Warn of each alias that a client can also read as another service."""
         for manifest, spec in self._gateways:
             for index, alias in enumerate(spec.aliases):

@@ -1,16 +1,14 @@
 """Warnings about flags that disagree with the shape of the engine: devices, nodes and port."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
-
-import msgspec
 
 from modelplane.api.fields.cluster.devices import DeviceRequest
 from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role
 from modelplane.api.model_deployment import Engine, Member
 from modelplane.compose.replica.backends.parallelism import DATA, PIPELINE, TENSOR
 from modelplane.offline.files.diagnostics import shown
-from modelplane.offline.lint.engine_commands import EngineCommand, Given
+from modelplane.offline.lint.engines.engine_commands import EngineCommand, Flags, Given
 
 _NODES: Final = ("--nnodes", "-n")
 _RANK: Final = ("--node-rank", "-r")
@@ -27,24 +25,6 @@ _ELSEWHERE: Final = (
 _WITHIN_TENSOR: Final = ("--enable-dp-attention", "--attn-dp-size")
 """Flags with which SGLang divides the devices of its tensor parallelism for data parallelism."""
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-
-
-class Flags(msgspec.Struct, frozen=True):
-    """The flags of one command, by the names that the engine's parser reads."""
-
-    given: Mapping[str, Given]
-
-    def find(self, *names: str) -> Given | None:
-        """Return a flag by any of its names."""
-        return next((self.given[name] for name in names if name in self.given), None)
-
-    def number(self, *names: str) -> int | None:
-        """Return the value of a flag, 1 if it is absent; None if it is not a plain number."""
-        found = self.find(*names)
-        if found is None:
-            return 1
-        value = found.value or ""
-        return int(value) if value.isascii() and value.isdigit() and len(value) < 7 else None
 
 
 def check(

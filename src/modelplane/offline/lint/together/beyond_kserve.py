@@ -5,43 +5,41 @@ it selects. It may still be placed on another cluster.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.fields.pods.serving_backend import ServingBackend
-from modelplane.api.kinds import INFERENCE_CLUSTER, MODEL_DEPLOYMENT
+from modelplane.api.kinds import MODEL_DEPLOYMENT
 from modelplane.offline.files.diagnostics import Problem, Severity
 from modelplane.offline.files.manifest_objects import Manifest
+from modelplane.offline.lint.advice import Configs
 
 if TYPE_CHECKING:
     from modelplane.api.model_deployment import ReplicaTemplate
 
 
-class BeyondKServe(msgspec.Struct):
+class Check(msgspec.Struct):
     """The deployments, and the clusters with the backend KServe, of the objects read so far."""
 
     _clusters: dict[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
     """Their labels, by name."""
     _deployments: "list[tuple[Manifest, ReplicaTemplate]]" = msgspec.field(default_factory=list)
 
-    def read(self, manifest: Manifest) -> None:
+    def read(self, manifest: Manifest, decoded: Any) -> None:
         """Remember a cluster with the backend KServe, or a deployment."""
-        decoded = manifest.decoded(INFERENCE_CLUSTER, MODEL_DEPLOYMENT)
-        if decoded is None:
-            return
         if manifest.kind is MODEL_DEPLOYMENT:
             self._deployments.append((manifest, decoded.replica_template()))
         elif decoded.spec.serving_stack.backend is ServingBackend.KSERVE:
             self._clusters[decoded.metadata.name] = decoded.metadata.labels
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self, _configs: Configs) -> Iterator[Problem]:
         """Warn of each deployment that may be placed on a cluster which cannot run it."""
-        known = sorted(self._clusters.items())
+        clusters = sorted(self._clusters.items())
         for manifest, template in self._deployments:
-            wanted = template.cluster_selector.items()
-            cluster = next((name for name, own in known if wanted <= own.items()), "")
+            selector = template.cluster_selector.items()
+            cluster = next((name for name, labels in clusters if selector <= labels.items()), "")
             if cluster and (why := _refused(template)):
                 message = f'InferenceCluster "{cluster}" has the backend KServe: {why}'
                 yield replace(manifest.problem(("spec",), message), severity=Severity.WARNING)

@@ -1,0 +1,1 @@
+"""Command lines of engines, parsed once, and what is wrong with them."""

@@ -1,0 +1,54 @@
+"""Keys below ``modelplane.ai/`` that objects of a kind have, and others that selectors name."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from modelplane.api import labels
+from modelplane.offline.files.diagnostics import Path, nearest
+from modelplane.offline.lint.advice import Advice
+
+_LABELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "InferenceCluster": tuple(
+        f"{labels.PREFIX}{name}" for name in ("cloud", "provider", "region", "tier", "zone")
+    ),
+    "ModelEndpoint": (
+        labels.CLUSTER,
+        labels.DEPLOYMENT,
+        labels.REPLICA_INDEX,
+        f"{labels.PREFIX}external-provider",
+    ),
+}
+"""Keys below ``modelplane.ai/`` that objects of a kind have: Modelplane's own, and the documented ones."""
+
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    labels.CLUSTER: "ModelReplicas and ModelEndpoints",
+    labels.DEPLOYMENT: "ModelReplicas and ModelEndpoints",
+    labels.REPLICA_INDEX: "ModelReplicas and ModelEndpoints",
+    labels.REVISION: "ModelReplicas",
+    labels.SERVING: "pods",
+    labels.WORKLOAD: "pods",
+    labels.LWS_ROLE: "pods",
+    labels.POOL: "nodes",
+    labels.GPU: "nodes",
+}
+"""Objects that have a label of Modelplane's, by label."""
+
+
+def check_keys(path: Path, selected: Mapping[str, str], kind: str) -> Iterator[Advice]:
+    """Warn of the keys of a selector that objects of a kind do not have."""
+    known = _LABELS[kind]
+    for key in selected:
+        if not key.startswith(labels.PREFIX) or key in known:
+            continue
+        if key in _ELSEWHERE:
+            message = f"{key} is a label of {_ELSEWHERE[key]}, not of {kind}s: select by another one"
+        else:
+            near = nearest(_bare(key), map(_bare, known), 0.8)
+            meant = f"; did you mean {labels.PREFIX}{near}?"
+            remedy = meant if near else ": use a label with a prefix of your own"
+            message = f"{key} is no label that Modelplane or its documentation gives {kind}s{remedy}"
+        yield Advice((*path, key), message, at_key=True)
+
+
+def _bare(key: str) -> str:
+    return key.removeprefix(labels.PREFIX)
