@@ -20,10 +20,10 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import EndpointEntry, ModelService
 from modelplane.api.rejected import Rejected
-from modelplane.gateway import balancing, canary_weights, credentials
+from modelplane.gateway import balancing, credentials
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.route_table import Backend, Route
-from modelplane.gateway.weights import spread
+from modelplane.gateway.weights import divide_for_canary, spread
 
 MOST_ENDPOINTS = 1024
 """Maximum of endpoints that the route of one service leads to."""
@@ -302,7 +302,7 @@ def _weighed(tier: Sequence[tuple[EndpointEntry, _Group]]) -> Iterator[Selected]
     if any(entry.weight is not None for entry, _ in tier):
         shares = spread([1 if entry.weight is None else entry.weight for entry, _ in tier], counts)
     endpoints = [endpoint for _, group in tier for endpoint, _ in group]
-    divided = iter(canary_weights.divided(endpoints, [*chain.from_iterable(shares)]))
+    divided = iter(divide_for_canary(endpoints, [*chain.from_iterable(shares)]))
     for entry, group in tier:
         limits = balancing.Limits.of(entry)
         for endpoint, target in group:

@@ -10,10 +10,11 @@ in flight on it continue, each until its own timeout.
 import asyncio
 import os
 import ssl
+from asyncio.sslproto import SSLProtocol
+from typing import Any
 
 import httpx2
 
-from modelplane.kube import connection_tls
 from modelplane.kube.http2 import HTTP_1_1, HTTP_2, Connection
 
 _PING_INTERVAL_S = 30.0
@@ -58,7 +59,7 @@ class Multiplexed(httpx2.AsyncBaseTransport):
         limit_s = request.extensions["timeout"]["connect"]
         try:
             async with asyncio.timeout(limit_s):
-                await connection_tls.connect(connection, url.host, url.port or 443, self._context)
+                await _connect_tls(connection, url.host, url.port or 443, self._context)
         except TimeoutError as error:
             raise httpx2.ConnectTimeout(
                 f"no connection to {url.netloc.decode()} within {limit_s:g} s"
@@ -93,3 +94,23 @@ def _cause(error: OSError) -> str:
     if error.errno is None or error.errno < 0 or isinstance(error, ssl.SSLError):  # not an errno
         return error.strerror or str(error)
     return os.strerror(error.errno)
+
+
+class _Tls(SSLProtocol):
+    """asyncio's TLS with a read buffer of 32 KiB in place of 256 KiB, held for as long as a connection."""
+
+    max_size = 1 << 15
+
+
+async def _connect_tls(protocol: asyncio.Protocol, host: str, port: int, context: ssl.SSLContext) -> None:
+    """Connect a protocol over TLS with the small buffer; return once the handshake is complete."""
+    loop = asyncio.get_running_loop()
+    handshake: asyncio.Future[Any] = loop.create_future()
+    transport, _ = await loop.create_connection(
+        lambda: _Tls(loop, protocol, context, handshake, server_hostname=host), host, port
+    )
+    try:
+        await handshake
+    except BaseException:
+        transport.abort()
+        raise

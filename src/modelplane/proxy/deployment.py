@@ -11,7 +11,7 @@ from typing import Any
 
 from modelplane.api.meta import GATEWAY_NAMESPACE
 from modelplane.api.rejected import Rejected
-from modelplane.gateway import service_address
+from modelplane.gateway import hosts
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
 from modelplane.gateway.envoy.file_names import takes_tls
 from modelplane.gateway.usage.ledger import Ledger
@@ -189,5 +189,5 @@ class _Publisher:
 
 def address_of(service: Mapping[str, Any], *, tls: bool = False) -> GatewayAddress:
     """Return the address of a Service for clients."""
-    found = service_address.address_of(service, tls=tls)
+    found = hosts.address_of(service, tls=tls)
     return GatewayAddress(problem=found.message) if isinstance(found, Rejected) else GatewayAddress(found)

@@ -20,7 +20,7 @@ from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.placement.market import Market, Spot
 from modelplane.scheduler.placement.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.placement.spot import spot_pools
-from modelplane.scheduler.quotas.quota_usage import QuotaUse, quota_usage
+from modelplane.scheduler.quotas.quota_ledger import QuotaUse, quota_usage
 from modelplane.scheduler.quotas.quotas import Limit, Quota, by_namespace
 from modelplane.scheduler.schedule import schedule
 from modelplane.scheduler.types import (

@@ -16,8 +16,8 @@ from modelplane.deciders.cluster_health import (
     Witnesses,
     step,
 )
-from modelplane.deciders.cluster_health.breaker import Located, paused
 from modelplane.deciders.cluster_health.pacing import Pace
+from modelplane.deciders.cluster_health.watch import Located, paused
 
 UP = Witnesses(Witness(Evidence.GOOD), Witness(Evidence.GOOD))
 DOWN = Witnesses(Witness(Evidence.BAD, "no API"), Witness(Evidence.BAD, "no answers"))

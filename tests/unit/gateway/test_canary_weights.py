@@ -11,9 +11,9 @@ from modelplane.api.meta import ObjectMeta
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
-from modelplane.gateway.canary_weights import divided
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.services import select
+from modelplane.gateway.weights import divide_for_canary
 
 
 def endpoint(deployment: str = "qwen", share: str | None = None) -> ModelEndpoint:
@@ -49,7 +49,7 @@ OLD, NEW, OTHER = endpoint(), endpoint(share="20"), endpoint("llama")
     ],
 )
 def test_the_weights(endpoints: list[ModelEndpoint], weights: list[int], expected: list[int]) -> None:
-    assert divided(endpoints, weights) == tuple(expected)
+    assert divide_for_canary(endpoints, weights) == tuple(expected)
 
 
 @given(
@@ -62,7 +62,7 @@ def test_the_canary_gets_its_share_of_the_deployment_and_no_other_loses_any(
     old: list[int], new: list[int], other: list[int], share: int
 ) -> None:
     endpoints = [OLD] * len(old) + [endpoint(share=str(share))] * len(new) + [OTHER] * len(other)
-    weights = divided(endpoints, [*old, *new, *other])
+    weights = divide_for_canary(endpoints, [*old, *new, *other])
     own, rest = weights[: len(old) + len(new)], weights[len(old) + len(new) :]
     canaries = sum(own[len(old) :])
     assert min(weights) >= 1

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modelplane.gateway.envoy.priority_groups import MOST_PER_TIER, Shares, attempts
 from modelplane.gateway.route_table import Backend
-from modelplane.gateway.tiers import MOST_PER_TIER, Shares, attempts
 
 
 def backend(priority: int, number: int, weight: int = 1) -> Backend:

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from modelplane.kube import kubeconfig_secret
-from modelplane.kube.kubeconfig_text import rewritten
+from modelplane.kube.kubeconfig_secret import rewritten
 
 OLD, NEW = "old.e30.c2ln", "new.e30.c2ln"
 TEXT = """\

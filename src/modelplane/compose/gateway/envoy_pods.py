@@ -13,7 +13,7 @@ from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Desired, Request
 from modelplane.compose.readiness import condition_of, exists, is_true
-from modelplane.gateway.service_address import address_of
+from modelplane.gateway.hosts import address_of
 
 PREFIX: Final = "envoy-"
 """Prefix of the keys of these children, and of no other."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from modelplane.kube import kubeconfig_secret, kubeconfig_text
+from modelplane.kube import kubeconfig_secret
 from modelplane.kube.token_claims import Claims, claims_of
 
 
@@ -70,4 +70,4 @@ class Access:
 
     def with_token(self, token: str) -> bytes:
         """Return its text with another token. Raises ``ValueError`` if that is not possible."""
-        return kubeconfig_text.rewritten(self.content, token, self.key, self.where)
+        return kubeconfig_secret.rewritten(self.content, token, self.key, self.where)

@@ -10,7 +10,7 @@ from itertools import chain, combinations
 from typing import Any
 
 from modelplane.gateway import bound_routes
-from modelplane.gateway.envoy import holding, loops, paths, priority_groups, replies, retries, rewrite
+from modelplane.gateway.envoy import holding, loops, priority_groups, replies, retries, rewrite
 from modelplane.gateway.envoy.clusters import cluster_name
 from modelplane.gateway.envoy.file_names import ROUTES
 from modelplane.gateway.envoy.filters import (
@@ -19,14 +19,19 @@ from modelplane.gateway.envoy.filters import (
     token_filters,
     upstream_addresses,
 )
+from modelplane.gateway.envoy.priority_groups import Shares, attempts
 from modelplane.gateway.route_table import Listener, Route
-from modelplane.gateway.tiers import Shares, attempts
 
 _BOUND = "modelplane.regions"
 """Filter state of the module with the regions of a request, each between commas."""
 
 _BY_MODEL = "/v1/"
 """Prefix of the paths that the module routes by the model in the body."""
+
+_AMBIGUOUS = r".*(\\|%5[cC]|%2[eEfF]|/\.\.?(/|;|%3[bB]|$)).*"
+"""Paths that servers read differently: a backslash is a slash to some, and some ignore the part of a segment
+after a semicolon. A proxy in front of the gateway may decide by the path who may send a request, so such a
+request could reach another service than the one that was allowed."""
 
 _RETRIED_IN_TIERS = [429, 503]
 _RETRIED_BYTES = 1 << 20
@@ -102,7 +107,7 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
                 "domains": ["*"],
                 "routes": [
                     *_before_the_model_is_known(listener),
-                    paths.refusal(),
+                    _ambiguous_path(),
                     loops.refusal(by_module=module_filters.is_required(listener)),
                     *(each for route in routes for each in _routes(listener, route)),
                     _not_found("/"),
@@ -217,3 +222,9 @@ def clusters_of(route: Mapping[str, Any]) -> Iterator[str]:
         yield cluster["name"]
     yield from priority_groups.clusters(action)
     yield from endpoint_pickers.clusters_of(route)
+
+
+def _ambiguous_path() -> dict[str, Any]:
+    """Return the route that refuses paths that servers read differently; it comes before all others."""
+    match = {"safe_regex": {"regex": _AMBIGUOUS}}
+    return {"name": "ambiguous-path", "match": match, **replies.ambiguous_path()}

@@ -1,6 +1,6 @@
 """The clusters on which the deployment's ModelCache stages its weights."""
 
-from modelplane.scheduler.filters.match_labels import differing
+from modelplane.scheduler.filters.cluster_selector import differing
 from modelplane.scheduler.filters.region_rule import beyond, remedy
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict

@@ -3,9 +3,8 @@
 import msgspec
 
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.placement.cost import Cost
+from modelplane.scheduler.placement.cost import Cost, between_clusters
 from modelplane.scheduler.placement.placer import Offer
-from modelplane.scheduler.placement.policy import between_clusters
 from modelplane.scheduler.placement.spot import spot_pools
 from modelplane.scheduler.preemption.turns import turns
 from modelplane.scheduler.types import Deployment, Fleet, PlacedEngine

@@ -17,10 +17,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.placement.cost import Cost, least_stranded
+from modelplane.scheduler.placement.cost import Cost, between_clusters, least_stranded
 from modelplane.scheduler.placement.misfit import Misfit
 from modelplane.scheduler.placement.placer import Offer
-from modelplane.scheduler.placement.policy import between_clusters
 from modelplane.scheduler.types import Cluster
 from modelplane.scheduler.verdict import Rejected
 

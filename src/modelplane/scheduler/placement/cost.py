@@ -1,7 +1,8 @@
-"""Cost of a placement: the price of its devices, and the devices that it makes unusable for others.
+"""Cost of a placement, and the order of feasible clusters and of feasible pools of one cluster by it.
 
-A pool that counts nodes gives a pod a whole node: all its devices are paid for, and those that no pod claims
-are stranded. In a pool that counts devices, a pod pays for what it claims and strands nothing.
+Cost is the price of its devices, and the devices that it makes unusable for others. A pool that counts nodes
+gives a pod a whole node: all its devices are paid for, and those that no pod claims are stranded. In a pool
+that counts devices, a pod pays for what it claims and strands nothing.
 """
 
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Final, NamedTuple
 
 from modelplane.api.fields.cluster.devices import Claim
 from modelplane.api.fields.cluster.node_pools import Accounting
+from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.capacity.demand import Load
 from modelplane.scheduler.types import Cluster, Engine, Pool
 
@@ -85,3 +87,19 @@ def _priced(pool: Pool, devices: Iterable[int], currency: str) -> Cost:
     if not currency or pool.currency != currency:
         return Cost(unpriced=1 if currency else 0)
     return Cost(price=sum(map(mul, devices, pool.prices)))
+
+
+def within_cluster(policy: PlacementPolicy, cost: Cost) -> tuple[int, ...]:
+    """Return the amounts by which choices of pools are compared, the most important first."""
+    if policy is PlacementPolicy.CHEAPEST:
+        return cost.unpriced, cost.price, cost.stranded
+    return cost.stranded, cost.unpriced, cost.price
+
+
+def between_clusters(policy: PlacementPolicy | None, load: int, cost: Cost) -> tuple[int, ...]:
+    """Return the rank of a cluster with `load` replicas of the deployment; the lowest gets the next one."""
+    policy = policy or PlacementPolicy.SPREAD
+    amounts = within_cluster(policy, cost)
+    if policy is PlacementPolicy.CHEAPEST:
+        return (*amounts, load)
+    return (-load if policy is PlacementPolicy.PACK else load, *amounts)

@@ -14,10 +14,10 @@ import msgspec
 from modelplane.scheduler.capacity.demand import Group, Load
 from modelplane.scheduler.filters.cordon import closed
 from modelplane.scheduler.filters.device_requests import Served, devices
-from modelplane.scheduler.filters.spot_consent import spot
 from modelplane.scheduler.placement import amounts
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.selection import Selection
+from modelplane.scheduler.placement.spot import spot
 from modelplane.scheduler.search.identity_map import IdentityMap, numbering
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Deployment, Device, Engine, Member, Pool, ResolvedRequest

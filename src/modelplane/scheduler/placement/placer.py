@@ -17,11 +17,10 @@ from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.capacity.capacity import FreeCapacity
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.placement import misfit
-from modelplane.scheduler.placement.cost import Cost, cost_of, total
+from modelplane.scheduler.placement.cost import Cost, cost_of, total, within_cluster
 from modelplane.scheduler.placement.engine_options import EngineOptions, Option, OptionFinder
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.misfit import Misfit
-from modelplane.scheduler.placement.policy import within_cluster
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.best_fit import Amounts, best_fit
 from modelplane.scheduler.search.engine_search import EngineSearch

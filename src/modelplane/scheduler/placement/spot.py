@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.placement.market import Market
-from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
+from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Pool, Replica
+from modelplane.scheduler.verdict import Reason, Rejected
 
 
 def spot_pools(cluster: Cluster, engines: Iterable[PlacedEngine]) -> tuple[str, ...]:
@@ -49,3 +50,15 @@ def spared(
         if each.cluster in clusters and not spot_pools(clusters[each.cluster], each.engines)
     )
     return frozenset(name for *_, name in held[: deployment.spot.base_on_demand])
+
+
+def spot(deployment: Deployment, market: Market, pool: Pool) -> Rejected | None:
+    """Return why a pool is not one of those that a new replica may use; None if it is."""
+    if pool.spot and market is Market.ON_DEMAND:
+        if deployment.spot is None:
+            return Rejected(Reason.NOT_ON_SPOT, "placement does not allow", "the pool is spot")
+        kept = deployment.spot.base_on_demand
+        return Rejected(Reason.NOT_ON_SPOT, f"baseOnDemand {kept} leaves out", "the pool is spot")
+    if not pool.spot and market is Market.SPOT:
+        return Rejected(Reason.NOT_ON_DEMAND, detail="the pool is not spot")
+    return Rejected(Reason.SPOT_BLOCKED, detail=pool.blocked) if pool.blocked else None

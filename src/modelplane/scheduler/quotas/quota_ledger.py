@@ -5,14 +5,18 @@ It is charged until it is gone, on a lost cluster too. What has been counted is 
 refuses new replicas only.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
+from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.preemption.reservation import Reservation
 from modelplane.scheduler.quotas.cohort_use import CohortUse
 from modelplane.scheduler.quotas.quotas import DeviceKey, Limit, Quota, binding
+from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Fleet, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason, Rejected
 
@@ -165,3 +169,32 @@ def _members(quotas: Iterable[Quota], own: Quota | None) -> tuple[Quota, ...]:
     if own is None or not own.cohort:
         return () if own is None else (own,)
     return tuple(each for each in quotas if each.cohort == own.cohort and not each.problem)
+
+
+class QuotaUse(msgspec.Struct, frozen=True):
+    """Use of a device of a class: by the namespaces of the quota, and what the fleet's pools have of it."""
+
+    class_name: str
+    device: str
+    nominal: int
+    used: int
+    borrowed: int
+    capacity: int
+
+
+def quota_usage(fleet: Fleet, quota: Quota) -> tuple[QuotaUse, ...]:
+    """Return the use of every limit, in order; the fleet has at least the replicas of its namespaces."""
+    budget = SearchBudget()
+    alone = replace(quota, cohort="")
+    namespace = next(iter(quota.namespaces or ()), "")
+    ledger = Ledger(fleet.replicas, Selection(budget), budget)
+    quotas = QuotaLedger(replace(fleet, quotas=(alone,)), namespace, ledger)
+    capacity: Counter[DeviceKey] = Counter()
+    for cluster in fleet.clusters:
+        for pool in cluster.pools:
+            for device in pool.devices:
+                capacity[DeviceKey(pool.class_name, device.name)] += device.count * pool.nodes
+    return tuple(
+        QuotaUse(key.class_name, key.device, each.limit.nominal, each.used, each.borrowed, capacity[key])
+        for key, each in sorted(quotas.standings(), key=lambda item: item[0])
+    )
