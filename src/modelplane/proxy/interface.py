@@ -12,6 +12,11 @@ FLEET_LISTENER = "front-door"
 """Name of the listener of the services."""
 
 
+def cluster_listener(cluster: str) -> str:
+    """Return the name of the listener of an InferenceCluster's own gateway."""
+    return f"cluster-{cluster}"
+
+
 @dataclass(frozen=True, slots=True)
 class GatewayAddress:
     """Address of the gateway for clients."""

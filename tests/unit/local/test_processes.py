@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ BINARY = Path("/binary")
 
 
 ALONE = Settings(Ports())
-SEVERAL = Settings(Ports(), {"local-1": Ports(), "local-2": Ports()})
+SEVERAL = Settings(Ports(), {"local-1": Ports(), "local-2": Ports(workload_gateway=8802)})
 
 
 def processes(only=(), settings=ALONE):
@@ -59,6 +60,19 @@ def test_each_of_several_clusters_has_processes_that_end_with_it():
         "local-1": {"local-1-control-plane", "local-1-agent"},
         "local-2": {"local-2-control-plane", "local-2-agent"},
     }
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        pytest.param(ALONE, ["--cluster=local:8801"], id="the control plane is its own cluster"),
+        pytest.param(SEVERAL, ["--cluster=local-1:8801", "--cluster=local-2:8802"], id="there are several"),
+        pytest.param(replace(ALONE, register=False), [], id="none is registered"),
+    ],
+)
+def test_envoy_listens_for_every_cluster_from_its_first_start(settings, options):
+    argv = processes(settings=settings)["envoy"].argv
+    assert [option for option in argv if option.startswith("--cluster=")] == options
 
 
 def test_clusters_share_etcd_and_nothing_in_it():

@@ -19,8 +19,17 @@ from modelplane.cli.machine.build_progress import WITHOUT_MODULE
     default=1 << 30,
     help="Limit of Envoy's memory, near which it refuses requests.",
 )
+@click.option(
+    "--cluster",
+    "clusters",
+    multiple=True,
+    metavar="NAME:PORT",
+    help="InferenceCluster whose gateway it is too, and the port for its requests.",
+)
 @click.option("--check", is_flag=True, help="Only check that the Envoy of the directory accepts requests.")
-def envoy(directory: Path, address: str, port: int | None, memory_bytes: int, check: bool) -> None:
+def envoy(
+    directory: Path, address: str, port: int | None, memory_bytes: int, clusters: tuple[str, ...], check: bool
+) -> None:
     """Run the Envoy of this machine, or of this pod."""
     from modelplane.gateway.destinations import Destinations
     from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
@@ -28,7 +37,7 @@ def envoy(directory: Path, address: str, port: int | None, memory_bytes: int, ch
     from modelplane.host.addresses import is_loopback
     from modelplane.local.builds import gateway_module
     from modelplane.proxy import admin, envoy_bootstrap, module
-    from modelplane.proxy.interface import FLEET_LISTENER
+    from modelplane.proxy.interface import FLEET_LISTENER, cluster_listener
     from modelplane.proxy.usage_files import USAGE_LOG
 
     if check:
@@ -45,8 +54,10 @@ def envoy(directory: Path, address: str, port: int | None, memory_bytes: int, ch
     listener = Listener(
         FLEET_LISTENER, address, port, destinations=destinations, front=Front(), usage_log=usage_log
     )
+    named = (cluster.rpartition(":") for cluster in clusters)
+    listeners = (listener, *(Listener(cluster_listener(name), address, int(own)) for name, _, own in named))
     library = gateway_module.find()
-    without = envoy_bootstrap.prepare(directory, (listener,), memory_bytes=memory_bytes, library=library)
+    without = envoy_bootstrap.prepare(directory, listeners, memory_bytes=memory_bytes, library=library)
     if without:
         click.echo(f"{WITHOUT_MODULE}: {without}", err=True)
     if problem := envoy_bootstrap.port_taken(directory) or envoy_bootstrap.watches_missing(directory):

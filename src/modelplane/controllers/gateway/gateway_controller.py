@@ -40,7 +40,7 @@ from modelplane.gateway.tokens import GatewayKeys
 from modelplane.kube import errors, resources
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
-from modelplane.proxy.interface import FLEET_LISTENER, GatewayAddress, Proxy
+from modelplane.proxy.interface import FLEET_LISTENER, GatewayAddress, Proxy, cluster_listener
 
 _log = logging.getLogger(__name__)
 
@@ -315,7 +315,7 @@ class GatewayController(Runnable):
             for each in routes
         )
         port = int(gateway["spec"]["listeners"][0]["port"])
-        return Listener(f"cluster-{connection.name}", host, port, routes)
+        return Listener(cluster_listener(connection.name), host, port, routes)
 
     def _say(self, problems: Mapping[str, str]) -> None:
         """Log each problem of the configuration once."""

@@ -67,7 +67,7 @@ def table(home: Home, settings: Settings, binary: Path, only: Collection[str] = 
         *(_control_plane(plane, runs_pods=plane in serving) for plane in planes),
         _controller(front),
         *(_agent(plane, settings, len(serving)) for plane in serving),
-        _envoy(front),
+        _envoy(front, serving if settings.register else ()),
         _standby(front, only),
     )
     return tuple(process for process in everything if not only or process.name in only)
@@ -132,9 +132,11 @@ def _agent(plane: ControlPlane, settings: Settings, sharers: int) -> Process:
     )
 
 
-def _envoy(plane: ControlPlane) -> Process:
+def _envoy(plane: ControlPlane, serving: Iterable[ControlPlane]) -> Process:
     directory = plane.home.envoy
-    argv = modelplane("envoy", f"--dir={directory}", f"--port={plane.ports.gateway}")
+    # From its first start, so that no other program takes their ports before the controllers write routes.
+    clusters = (f"--cluster={cluster.node}:{cluster.ports.workload_gateway}" for cluster in serving)
+    argv = modelplane("envoy", f"--dir={directory}", f"--port={plane.ports.gateway}", *clusters)
     return Process("envoy", argv, directory, Listens(plane.ports.gateway))
 
 
