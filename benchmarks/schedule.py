@@ -33,6 +33,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request
 from modelplane.compose.deployment import fleet_snapshot as snapshots
 from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.quota.scheduler_quotas import quota
 from modelplane.scheduler import Fleet, PlacementPolicy, schedule
 
@@ -230,7 +231,7 @@ def end_to_end(options: argparse.Namespace) -> dict[str, float]:
     times = []
     for turn in range(options.rounds, 2 * options.rounds):
         owner = decode_as(ModelDeployment, deployment(turn, options))
-        request = Request(owner, {}, required)
+        request = Request(owner, {}, required, DeploymentFacts())
         times.append(timed(lambda request=request: model_deployment.compose(request))[0])
     return {
         "first_seconds": round(times[0], 6),

@@ -131,7 +131,7 @@ def _made(
     required: dict[str, Any],
     observed: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    request = Request(decode_as(composer.type, manifest), observed or {}, required)
+    request = Request(decode_as(composer.type, manifest), observed or {}, required, composer.facts())
     composition = composer.compose(request)
     assert isinstance(composition, Composition)
     return {each.key: each.manifest for each in composition.children if isinstance(each, Desired)}

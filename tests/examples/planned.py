@@ -111,7 +111,7 @@ def composed(manifest: Object, state: Applied) -> Composition:
     required = {each.key: store.find(each) or assumed_original(each) for each in composer.requirements(owner)}
     if "cache" in required:
         required["cache"] = tuple({**each, "status": {"clusters": staged}} for each in required["cache"])
-    decided = composer.compose(Request(owner, {}, required))
+    decided = composer.compose(Request(owner, {}, required, composer.facts()))
     assert isinstance(decided, Composition), (manifest["kind"], manifest["metadata"]["name"], decided)
     return decided
 

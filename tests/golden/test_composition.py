@@ -4,6 +4,7 @@
 """
 
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,24 @@ import yaml
 
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.schema.decode import convert, decode_as
+from modelplane.compose.cluster.cluster_facts import ClusterFacts, Credential
 from modelplane.compose.composition import (
     Blocked,
     Composition,
-    Credential,
     Desired,
     Request,
     Silence,
     Unknown,
 )
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
+from modelplane.compose.gateway.gateway_facts import GatewayFacts
+from modelplane.compose.inference_autoscaler import AutoscalerFacts
+from modelplane.compose.key.key_facts import KeyFacts
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.model_endpoint import EndpointFacts
+from modelplane.compose.replica.replica_facts import ReplicaFacts
+from modelplane.compose.service.service_facts import ServiceFacts
+from modelplane.compose.serving_stack.stack_facts import StackFacts
 from modelplane.deciders.autoscaling import state as autoscaling
 from modelplane.deciders.canary.state import Observed
 from modelplane.deciders.cluster_health import Standing, State, Watched
@@ -58,45 +67,108 @@ def compose(case: dict[str, Any]) -> Composition | Blocked:
         else tuple(found)
         for key, found in case.get("required", {}).items()
     }
-    request = Request(
-        decode_as(kind.type, owner),
-        case.get("observed", {}),
-        required,
-        case.get("gatewayAddress", ""),
-        Backend(case.get("proxy", Backend.ENVOY)),
-        gateway_problem=case.get("gatewayProblem", ""),
-        gateway_tls_problem=case.get("gatewayTlsProblem", ""),
-        gateway_without_module=case.get("gatewayWithoutModule", ""),
-        gateway_asks_for_keys=case.get("gatewayAsksForKeys", False),
-        key_problem=case.get("keyProblem"),
-        gateway_pods=crossplane_gateway.children(Options()) if case.get("gatewayPods") else {},
-        gateway_keys=read_keys(case["gatewayKeys"]) if "gatewayKeys" in case else None,
-        gateway_has_tls=case.get("gatewayHasTls"),
-        envoy_is_needed_by=case.get("envoyIsNeededBy", ""),
-        knows_keys_in_force=case.get("knowsKeysInForce", True),
-        now=datetime.fromtimestamp(case["now"], UTC) if "now" in case else None,
-        observes_capacity="now" in case,
-        silence=Silence(**case["silence"]) if "silence" in case else None,
-        credential=Credential(**case["credential"]) if "credential" in case else None,
-        autoscaling=convert(case["autoscaling"], autoscaling.State) if "autoscaling" in case else None,
-        canary=convert(case["canary"], Observed) if "canary" in case else None,
-        mutual_tls=_link(case["mutualTLS"]) if "mutualTLS" in case else None,
-        gateway_answer=case.get("gatewayAnswer"),
-        watched=_watched(case["watched"]) if "watched" in case else None,
-    )
+    now = datetime.fromtimestamp(case["now"], UTC) if "now" in case else None
+    tell = FACTS.get(kind.name)
+    facts = tell(case) if tell else kind.facts()
+    request = Request(decode_as(kind.type, owner), case.get("observed", {}), required, facts, now)
     for requirement in kind.requirements(request.owner):
         required.setdefault(requirement.key, ())
     return kind.compose(request)
 
 
-def _watched(watched: dict[str, Any]) -> Watched:
+def _gateway(case: dict[str, Any]) -> GatewayFacts:
+    return GatewayFacts(
+        case.get("gatewayAddress", ""),
+        Backend(case.get("proxy", Backend.ENVOY)),
+        problem=case.get("gatewayProblem", ""),
+        tls_problem=case.get("gatewayTlsProblem", ""),
+        without_module=case.get("gatewayWithoutModule", ""),
+        asks_for_keys=case.get("gatewayAsksForKeys", False),
+        pods=crossplane_gateway.children(Options()) if case.get("gatewayPods") else {},
+        keys=read_keys(case["gatewayKeys"]) if "gatewayKeys" in case else None,
+        has_tls=case.get("gatewayHasTls"),
+        envoy_is_needed_by=case.get("envoyIsNeededBy", ""),
+    )
+
+
+def _service(case: dict[str, Any]) -> ServiceFacts:
+    proxy = Backend(case.get("proxy", Backend.ENVOY))
+    return ServiceFacts(proxy, gateway_without_module=case.get("gatewayWithoutModule", ""))
+
+
+def _endpoint(case: dict[str, Any]) -> EndpointFacts:
+    return EndpointFacts(gateway_without_module=case.get("gatewayWithoutModule", ""))
+
+
+def _key(case: dict[str, Any]) -> KeyFacts:
+    return KeyFacts(case.get("keyProblem"), is_reported=case.get("knowsKeysInForce", True))
+
+
+def _autoscaler(case: dict[str, Any]) -> AutoscalerFacts:
+    decided = convert(case["autoscaling"], autoscaling.State) if "autoscaling" in case else None
+    return AutoscalerFacts(decided, case.get("gatewayWithoutModule", ""))
+
+
+def _deployment(case: dict[str, Any]) -> DeploymentFacts:
+    canary = convert(case["canary"], Observed) if "canary" in case else None
+    return DeploymentFacts(canary, _watched(case), observes_capacity="now" in case)
+
+
+def _cluster(case: dict[str, Any]) -> ClusterFacts | Blocked:
+    link = _link(case)
+    if isinstance(link, Blocked):
+        return link
+    return ClusterFacts(
+        credential=Credential(**case["credential"]) if "credential" in case else None,
+        silence=_silence(case),
+        observes_capacity="now" in case,
+        gateway_answer=case.get("gatewayAnswer"),
+        mutual_tls=link,
+        watched=_watched(case),
+    )
+
+
+def _stack(case: dict[str, Any]) -> StackFacts | Blocked:
+    link = _link(case)
+    return link if isinstance(link, Blocked) else StackFacts(link)
+
+
+def _link(case: dict[str, Any]) -> Link | Blocked | None:
+    link = case.get("mutualTLS")
+    if link is None:
+        return None
+    return Blocked(link["unknown"]) if "unknown" in link else convert(link, Link)
+
+
+def _replica(case: dict[str, Any]) -> ReplicaFacts:
+    return ReplicaFacts(silence=_silence(case))
+
+
+def _silence(case: dict[str, Any]) -> Silence | None:
+    return Silence(**case["silence"]) if "silence" in case else None
+
+
+def _watched(case: dict[str, Any]) -> Watched | None:
+    if "watched" not in case:
+        return None
+    watched = case["watched"]
     standing = watched.get("standing")
     told = Standing(State(standing["state"]), standing["cause"]) if standing else None
     return Watched(told, watched.get("lost", {}), watched.get("paused", ""))
 
 
-def _link(link: dict[str, Any]) -> Link | Unknown:
-    return Unknown(link["unknown"]) if "unknown" in link else convert(link, Link)
+FACTS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "InferenceAutoscaler": _autoscaler,
+    "InferenceCluster": _cluster,
+    "InferenceGateway": _gateway,
+    "ModelDeployment": _deployment,
+    "ModelEndpoint": _endpoint,
+    "ModelKey": _key,
+    "ModelReplica": _replica,
+    "ModelService": _service,
+    "ServingStack": _stack,
+}
+"""What tells the facts of a case, by its kind."""
 
 
 def _written(composition: Composition | Blocked) -> dict[str, Any]:

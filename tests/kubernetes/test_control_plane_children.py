@@ -60,7 +60,7 @@ DEFINITION: Object = {
 }
 
 
-def _composed(request: Request[Any]) -> Composition:
+def _composed(request: Request[Any, Any]) -> Composition:
     """Compose a bucket for each capital letter of a class's description."""
     names = [letter.lower() for letter in request.owner.spec.description if letter.isupper()]
     return Composition(tuple(Desired(name, _bucket(name), exists) for name in names))

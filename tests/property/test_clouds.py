@@ -59,7 +59,7 @@ def test_nothing_once_composed_is_withdrawn(path: Path, data: st.DataObject) -> 
         for key in keys:
             usual = tuple(case.get("required", {}).get(key, ()))
             required[key] = data.draw(st.sampled_from([usual, usual, (), Unknown("the server is down")]))
-        composition = composer.compose(Request(owner, observed, required))
+        composition = composer.compose(Request(owner, observed, required, composer.facts()))
         if isinstance(composition, Blocked):
             continue
         assert set(observed) - {child.key for child in composition.children} == set()

@@ -36,7 +36,7 @@ def _compose(case: dict[str, Any]) -> Composition | Blocked:
     decoded = decode_as(composer.type, owner)
     for requirement in composer.requirements(decoded):
         required.setdefault(requirement.key, ())
-    return composer.compose(Request(decoded, case["observed"], required, case.get("frontDoor", "")))
+    return composer.compose(Request(decoded, case["observed"], required, composer.facts()))
 
 
 def _lost(case: dict[str, Any]) -> set[str]:

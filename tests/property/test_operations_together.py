@@ -17,6 +17,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.deployment.rollout.rollout_order import limits
 from modelplane.deciders.cluster_health import (
     ClusterSeen,
@@ -251,7 +252,8 @@ class World:
             "replicas": tuple(self.all()),
         }
         watched = self.memory.of_deployment(name) if owner.spec.failover else None
-        composed = model_deployment.compose(Request(owner, dict(self.children[name]), found, watched=watched))
+        request = Request(owner, dict(self.children[name]), found, DeploymentFacts(watched=watched))
+        composed = model_deployment.compose(request)
         assert isinstance(composed, Composition)
         served, there = self.serving(name), sum(map(staying, self.replicas(name).values()))
         self._write(name, composed)

@@ -9,6 +9,7 @@ from modelplane.api.clouds.serving_stack import ServingStack
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request, Unknown
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.serving_stack.stack_facts import StackFacts
 
 SEEN: tuple[dict[str, Any] | None, ...] = (
     None,
@@ -71,7 +72,7 @@ def test_no_component_that_was_composed_is_withdrawn(data: st.DataObject) -> Non
             if seen is not None:
                 observed[key] = {**manifest, "status": seen}
         required: dict[str, Any] = {each.key: data.draw(READ) for each in composer.requirements(stack)}
-        composition = composer.compose(Request(stack, observed, required))
+        composition = composer.compose(Request(stack, observed, required, StackFacts()))
         assert isinstance(composition, Composition)
         children = {child.key for child in composition.children}
         assert set(observed) <= children

@@ -13,9 +13,11 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose import guards, owner_status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.deployment.rollout.rollout_order import is_draining
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
@@ -118,7 +120,7 @@ class World:
             if reference["uid"] == owner["metadata"]["uid"]
         }
 
-    def composed(self, key: OwnerKey) -> tuple[tuple[Requirement, ...], Request[Any], Composition]:
+    def composed(self, key: OwnerKey) -> tuple[tuple[Requirement, ...], Request[Any, Any], Composition]:
         """Compose an owner from what is stored now."""
         kind, owner = COMPOSERS[key.kind], self.objects[key]
         decoded = decode_as(kind.type, owner)
@@ -127,14 +129,9 @@ class World:
         found = {each.key: self.find(each) for each in required}
         # Else one reads what was found for the other, and is reconciled for ever because that differs.
         assert len(found) == len(required)
-        request: Request[Any] = Request(
-            decoded,
-            self.children(owner),
-            found,
-            now=self.now,
-            watching_since=START,
-            observes_capacity=True,
-        )
+        watching = DeploymentFacts(watching_since=START, observes_capacity=True)
+        facts = watching if kind.type is ModelDeployment else kind.facts()
+        request: Request[Any, Any] = Request(decoded, self.children(owner), found, facts, self.now)
         composition = kind.compose(request)
         assert isinstance(composition, Composition)
         return required, request, composition
@@ -155,7 +152,7 @@ class World:
         if composition.again_in_s is not None:
             self.timers[key] = self.now + dt.timedelta(seconds=composition.again_in_s)
 
-    def said(self, key: OwnerKey, request: Request[Any], composition: Composition) -> Item:
+    def said(self, key: OwnerKey, request: Request[Any, Any], composition: Composition) -> Item:
         """Return the status that a composition leads to."""
         metadata, before = self.objects[key]["metadata"], self.objects[key].get("status", {})
         known = before.get("conditions", ())
@@ -166,7 +163,7 @@ class World:
         told: Item = plain({**composition.status, "conditions": conditions})
         return told
 
-    def _write(self, owner: Item, request: Request[Any], composition: Composition) -> None:
+    def _write(self, owner: Item, request: Request[Any, Any], composition: Composition) -> None:
         for child in composition.children:
             if isinstance(child, Desired):
                 self._apply(owner, child, request.observed.get(child.key))

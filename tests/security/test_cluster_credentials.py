@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from modelplane.compose.clouds.table import RECIPES
+from modelplane.compose.cluster.cluster_facts import Credential
 from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
-from modelplane.compose.composition import Credential
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters

@@ -7,6 +7,7 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.api.schema.decode import decode_as
+from modelplane.compose.cache.cache_facts import CacheFacts
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Unknown
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import Place, rows
@@ -87,7 +88,7 @@ def test_a_cache_is_not_staged_in_a_namespace_of_another() -> None:
     shared = cluster()
     shared["status"]["cache"] = {"storageClassName": "shared"}
     said = composer.compose(
-        Request(decoded, {}, found | {"clusters": (shared,), "namespace-east": namespace()})
+        Request(decoded, {}, found | {"clusters": (shared,), "namespace-east": namespace()}, CacheFacts())
     )
     assert isinstance(said, Composition)
     assert [each for each in said.children if not isinstance(each, Keep)] == []

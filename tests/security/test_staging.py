@@ -18,6 +18,7 @@ from modelplane.api.meta import API_VERSION
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cache import cache_turns
+from modelplane.compose.cache.cache_facts import CacheFacts
 from modelplane.compose.cache.hydration_program import SOURCES_PROGRAM
 from modelplane.compose.cache.model_cache import compose, requirements
 from modelplane.compose.composition import Composition, Desired, Request
@@ -181,7 +182,7 @@ def composed(item: dict[str, Any], caches: list[dict[str, Any]], **observed: Any
     found: dict[str, Any] = {each.key: () for each in requirements(owner)}
     found |= {"clusters": (CLUSTER,), "caches": tuple(caches)}
     found |= {key: (namespace,) for key in found if key.startswith("namespace")}
-    result = compose(Request(owner, observed, found))
+    result = compose(Request(owner, observed, found, CacheFacts()))
     assert isinstance(result, Composition)
     return result
 

@@ -14,6 +14,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts, DeploymentRequest
 from modelplane.offline.plan.fleet_of_files import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 from support.replicas import composed, engine, replica
@@ -24,21 +25,21 @@ LONG_AGO, JUST_NOW = ((NOW - timedelta(minutes=age)).strftime("%Y-%m-%dT%H:%M:%S
 
 def request(
     namespace: str, *others: Object, now: datetime | None = NOW, own: Object | None = None
-) -> Request[ModelDeployment]:
+) -> DeploymentRequest:
     """Return the request of a team's deployment on a fleet of one node, beside replicas of other teams."""
     wanted = DEPLOYMENT.replace("namespace: ml-team", f"namespace: {namespace}")
     files = assemble(loaded(joined(CLASS, cluster("west", nodes=1), wanted)).objects)
     owner = decode_as(ModelDeployment, {**files.deployments[0], "metadata": _metadata(namespace)})
     found = {each.key: files.store.find(each) for each in model_deployment.requirements(owner)}
     observed = {"replica-west-0": own} if own else {}
-    return Request(owner, observed, found | {"replicas": others}, now=now)
+    return Request(owner, observed, found | {"replicas": others}, DeploymentFacts(), now)
 
 
 def _metadata(namespace: str) -> Object:
     return {"name": "m", "namespace": namespace, "uid": f"uid-of-{namespace}", "generation": 1}
 
 
-def placed(asked: Request[ModelDeployment]) -> list[Object]:
+def placed(asked: DeploymentRequest) -> list[Object]:
     said = model_deployment.compose(asked)
     assert isinstance(said, Composition)
     children = [each for each in said.children if isinstance(each, Desired)]

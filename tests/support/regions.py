@@ -9,6 +9,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked, Composition, Request, Unknown
 from modelplane.compose.service.model_service import compose
+from modelplane.compose.service.service_facts import ServiceFacts
 
 API = "modelplane.ai/v1alpha1"
 NAMESPACE = "ml"
@@ -58,7 +59,8 @@ def composed(
     }
     found = deployments if isinstance(deployments, Unknown) else tuple(deployments)
     required = {"gateway": (gateway,), "endpoints": tuple(endpoints), "deployments": found}
-    return compose(Request(owner, observed or {}, required, proxy=proxy, gateway_is_local=True))
+    facts = ServiceFacts(proxy, gateway_is_local=True)
+    return compose(Request(owner, observed or {}, required, facts))
 
 
 def routed(composition: Composition | Blocked) -> dict[str, tuple[int, int]]:

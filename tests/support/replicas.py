@@ -7,6 +7,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.replica.model_replica import compose, requirements
+from modelplane.compose.replica.replica_facts import ReplicaFacts
 
 CLAIM = ({"name": "gpu", "deviceClassName": "gpu.nvidia.com"},)
 
@@ -74,7 +75,7 @@ def composed(
     """Return what a replica composes where nothing is found but what is given."""
     found: dict[str, Any] = {requirement.key: () for requirement in requirements(owner)}
     found["cluster"] = (cluster(),)
-    decided = compose(Request(owner, observed or {}, found | required))
+    decided = compose(Request(owner, observed or {}, found | required, ReplicaFacts()))
     assert isinstance(decided, Composition)
     return decided
 
@@ -82,6 +83,6 @@ def composed(
 def blocked(owner: ModelReplica, **required: Any) -> Blocked:
     """Return why nothing is composed for a replica."""
     found: dict[str, Any] = {requirement.key: () for requirement in requirements(owner)}
-    decided = compose(Request(owner, {}, found | {"cluster": (cluster(),)} | required))
+    decided = compose(Request(owner, {}, found | {"cluster": (cluster(),)} | required, ReplicaFacts()))
     assert isinstance(decided, Blocked)
     return decided

@@ -11,6 +11,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.readiness import holds
 from modelplane.deciders.canary.decision import Decision, Outcome
 from modelplane.deciders.canary.state import UNDECIDED, Observed
@@ -94,8 +95,8 @@ class SteppedRollout:
                 owner,
                 copy.deepcopy(self.children),
                 found,
-                canary=self.canary,
-                now=None if offline else self.now,
+                DeploymentFacts(self.canary),
+                None if offline else self.now,
             )
         )
         assert isinstance(composition, Composition)

@@ -13,6 +13,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.deployment.rollout.rollout_order import serves
 from modelplane.compose.readiness import condition_of
 from modelplane.offline.files.sources import Source
@@ -118,16 +119,11 @@ class SteppedVariants:
             "quotas": (),
         }
         required = {each.key: found[each.key] for each in self.requirements(name)}
-        request = Request(owner, copy.deepcopy(self.children[name]), required)
-        if not offline:
-            request = Request(
-                owner,
-                request.observed,
-                required,
-                now=self.now,
-                watching_since=self.watching_since,
-                observes_capacity=True,
-            )
+        facts = DeploymentFacts(watching_since=self.watching_since, observes_capacity=True)
+        observed = copy.deepcopy(self.children[name])
+        request = Request(owner, observed, required, facts, self.now)
+        if offline:
+            request = Request(owner, observed, required, DeploymentFacts())
         composition = model_deployment.compose(request)
         assert isinstance(composition, Composition)
         return composition

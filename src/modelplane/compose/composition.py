@@ -16,26 +16,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from modelplane.api.clouds.cluster_origin import KubeconfigSecret
-from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Model, Object
 from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
 
 if TYPE_CHECKING:
-    from modelplane.deciders.autoscaling.state import State
-    from modelplane.deciders.canary.state import Observed
-    from modelplane.deciders.cluster_health import Watched
-    from modelplane.gateway.endpoint_share import EndpointShare
-    from modelplane.gateway.mutual_tls import Link
     from modelplane.gateway.route_table import Route
-    from modelplane.gateway.tokens import GatewayKeys
-    from modelplane.gateway.usage.spent_budgets import KeyBudgets
-    from modelplane.gateway.usage.spent_tiers import TierBudgets
 
 Readiness = Callable[[Object], bool]
 """Returns True if a child, as observed, is ready."""
 
 Owner = TypeVar("Owner", bound=Model)
+Facts = TypeVar("Facts")
 
 
 class Requirement(msgspec.Struct, frozen=True):
@@ -101,18 +93,11 @@ class Silence(msgspec.Struct, frozen=True):
     """Time of the first failed attempt (RFC 3339); empty if unknown."""
 
 
-class Credential(msgspec.Struct, frozen=True):
-    """A cluster's credential that expires."""
-
-    expires: str
-    """Time at which it expires (RFC 3339); empty if only the installer's expires."""
-    problem: str = ""
-    """The reason for which nothing replaces it, with the remedy; empty while there is time."""
-    installer: str = ""
-    """The same about the credential that installs charts, as a sentence that names it."""
+class NoFacts(msgspec.Struct, frozen=True):
+    """The facts of a kind that is composed from objects alone."""
 
 
-class Request(msgspec.Struct, Generic[Owner], frozen=True):
+class Request(msgspec.Struct, Generic[Owner, Facts], frozen=True):
     """All inputs of a composition function."""
 
     owner: Owner
@@ -120,78 +105,10 @@ class Request(msgspec.Struct, Generic[Owner], frozen=True):
     """The owner's observed children, by key."""
     required: Mapping[str, tuple[Object, ...] | Unknown]
     """The objects of each requirement, by its key."""
-    gateway_address: str = ""
-    """Address of the fleet's gateway; empty while it has none, or if it is unknown."""
-    proxy: Backend = Backend.ENVOY
-    """Backend of the fleet's gateway with the caller. Its status may still name an earlier one."""
-    gateway_problem: str = ""
-    """The reason for which the gateway's address is unknown."""
-    gateway_tls_problem: str = ""
-    """The problem of the certificates of the gateway; empty if there is none, or without TLS."""
-    gateway_without_module: str = ""
-    """The reason for which the gateway's Envoy runs without its module; empty if it has it."""
-    gateway_asks_for_keys: bool = False
-    """True if the gateway's present configuration admits requests with a key only."""
-    key_problem: str | None = None
-    """The reason for which the owner, a ModelKey, is not, or not wholly, in force; None if unknown."""
-    gateway_pods: Mapping[str, Object] = {}
-    """Manifests of the pods of Envoy, by key, where the InferenceGateway composes them: under Crossplane."""
-    gateway_keys: "GatewayKeys | None" = None
-    """Keys of the gateway, where the InferenceGateway composes their Secret: under Crossplane.
-
-    None also while they are not known.
-    """
-    gateway_has_tls: bool | None = None
-    """True if the gateway's present configuration serves TLS only; None if that follows from the spec."""
-    envoy_is_needed_by: str = ""
-    """Services that only the pods of Envoy reach, although another backend is asked for; else empty."""
-    knows_keys_in_force: bool = True
-    """False if the caller cannot know which ModelKeys the gateway has: Crossplane."""
-    key_refused: frozenset[str] = frozenset()
-    """Hashes of the owner, a ModelKey, that belong to a key of another namespace."""
-    key_budgets: "KeyBudgets | None" = None
-    """The state of the budgets of the owner, a ModelKey; None where nothing counts what keys use."""
-    tier_budgets: "TierBudgets | None" = None
-    """The state of the budgets of the owner, a ModelService; None where nothing counts requests."""
-    endpoint_share: "EndpointShare | None" = None
-    """The endpoints that the owner, a ModelService, may route to; None where nothing bounds a namespace."""
-    autoscaling: "State | None" = None
-    """Last decision for the owner, an InferenceAutoscaler; None where nothing scales."""
-    canary: "Observed | None" = None
-    """Last decision on the canary of the owner, a ModelDeployment; None where nothing counts answers."""
+    facts: Facts
+    """What the caller knows of the owner, and no object tells; the row of its kind names the type."""
     now: datetime | None = None
     """Time of the request; None offline."""
-    watching_since: datetime | None = None
-    """Time since which the caller has watched without a break; None offline."""
-    gateway_is_local: bool = False
-    """True if the fleet's gateway accepts requests on a loopback address only."""
-    routed_by: str = ""
-    """The objects that still route to the owner's endpoint, if routes follow endpoints with a delay."""
-    unobserved: frozenset[str] = frozenset()
-    """Keys of children that were created and whose state is not known yet."""
-    silence: Silence | None = None
-    """The connection error that writing or reading the owner's objects on its cluster ended with."""
-    kubeconfig_problem: str = ""
-    """The reason for which the kubeconfig of the owner, an InferenceCluster, cannot be used; else empty."""
-    credential: Credential | None = None
-    """The credential of the owner, an InferenceCluster; None if it is not known to expire."""
-    observes_capacity: bool = False
-    """True if the caller watches the nodes and devices of clusters: the controllers."""
-    gateway_answer: str | None = None
-    """Cause for which the gateway of the owner, an InferenceCluster, does not answer; empty if it answers.
-
-    None where nothing asks it: under Crossplane, offline, and a gateway that no serving stack made.
-    """
-    mutual_tls: "Link | Unknown | None" = None
-    """Mutual TLS to the cluster of the owner, an InferenceCluster or ServingStack.
-
-    None where nothing issues certificates: under Crossplane, and offline.
-    """
-    watched: "Watched | None" = None
-    """Failover as it concerns the owner, an InferenceCluster or ModelDeployment.
-
-    None where nothing watches clusters: under Crossplane, and for clusters while no deployment has failover.
-    """
 
     def found(self, key: str) -> tuple[Object, ...]:
         """Return the objects of a requirement; empty if it is unknown."""

@@ -198,7 +198,7 @@ def matters_only_on_deletion(requirement: Requirement) -> bool:
     return requirement.key.startswith(_KEY)
 
 
-def found(kind: str, request: Request[Any]) -> tuple[Guard, ...]:
+def found(kind: str, request: Request[Any, Any]) -> tuple[Guard, ...]:
     """Return the guards among the required objects."""
     owner = request.owner.metadata
     keys = [_KEY + need.user for need in _NEEDS if need.needed == kind]
@@ -206,7 +206,7 @@ def found(kind: str, request: Request[Any]) -> tuple[Guard, ...]:
     return users_of(Dependency(kind, owner.namespace, owner.name), users)
 
 
-def users(user: str, request: Request[Any]) -> tuple[Object, ...]:
+def users(user: str, request: Request[Any, Any]) -> tuple[Object, ...]:
     """Return the required users of one kind; empty if guards are finalizers."""
     return request.found(_KEY + user)
 

@@ -1,6 +1,8 @@
 """An InferenceAutoscaler composes nothing: its status tells what the controllers have decided."""
 
-from typing import Any
+from typing import Any, TypeAlias
+
+import msgspec
 
 from modelplane.api.conditions.reasons import InferenceAutoscalerCondition as Type
 from modelplane.api.conditions.reasons import InferenceAutoscalerReason as Reason
@@ -24,17 +26,29 @@ _WITHOUT_PLACE = (
 )
 
 
+class AutoscalerFacts(msgspec.Struct, frozen=True):
+    """What the composition of an InferenceAutoscaler reads beside objects."""
+
+    autoscaling: State | None = None
+    """Last decision for it; None where nothing scales."""
+    gateway_without_module: str = ""
+    """The reason for which the gateway's Envoy runs without its module; empty if it has it."""
+
+
+AutoscalerRequest: TypeAlias = Request[InferenceAutoscaler, AutoscalerFacts]
+
+
 def requirements(autoscaler: InferenceAutoscaler) -> tuple[Requirement, ...]:
     """Return the deployment."""
     name, namespace = autoscaler.spec.deployment_ref.name, autoscaler.metadata.namespace
     return (Requirement(_DEPLOYMENT, API_VERSION, kind_name(ModelDeployment), namespace, name),)
 
 
-def compose(request: Request[InferenceAutoscaler]) -> Composition | Blocked:
+def compose(request: AutoscalerRequest) -> Composition | Blocked:
     """State whether the deployment is scaled, and the last decision."""
     if unknown := request.unknown(_DEPLOYMENT):
         return Blocked(f"cannot read the ModelDeployment: {unknown.cause}")
-    state = request.autoscaling
+    state = request.facts.autoscaling
     if state is not None and state.reading and _decides(request):
         return _unchanged(request, state)
     active = _active(request)
@@ -47,24 +61,24 @@ def _is_ready(active: Condition) -> bool:
     return active.holds or active.reason in {Reason.PAUSED, Reason.STANDBY}
 
 
-def _decides(request: Request[InferenceAutoscaler]) -> bool:
+def _decides(request: AutoscalerRequest) -> bool:
     """Return True if only the gateway's counts are missing for a decision."""
     return bool(request.found(_DEPLOYMENT)) and not request.owner.spec.paused
 
 
-def _unchanged(request: Request[InferenceAutoscaler], state: State) -> Composition:
+def _unchanged(request: AutoscalerRequest, state: State) -> Composition:
     """Say nothing new before the counts were looked at: they may be there."""
     said = last_said(request.owner.status, (Type.SCALING_ACTIVE, Type.SCALING_LIMITED))
     ready = any(each.type == Type.SCALING_ACTIVE and _is_ready(each) for each in said)
     return Composition(status=_status(state), conditions=said, ready=ready)
 
 
-def _active(request: Request[InferenceAutoscaler]) -> Condition:
+def _active(request: AutoscalerRequest) -> Condition:
     spec = request.owner.spec
     if not request.found(_DEPLOYMENT):
         message = f'ModelDeployment "{spec.deployment_ref.name}" does not exist: create it'
         return false(Type.SCALING_ACTIVE, Reason.DEPLOYMENT_NOT_FOUND, message)
-    if request.autoscaling is None:
+    if request.facts.autoscaling is None:
         message = (
             "nothing here reads the gateway's counts, so the number of replicas stays: only `modelplane "
             "controller` does; under Crossplane, scale with KEDA or a HorizontalPodAutoscaler"
@@ -73,15 +87,15 @@ def _active(request: Request[InferenceAutoscaler]) -> Condition:
     if spec.paused:
         message = "spec.paused is true, so the number of replicas stays"
         return false(Type.SCALING_ACTIVE, Reason.PAUSED, message)
-    if request.autoscaling.inert is not None:
-        return false(Type.SCALING_ACTIVE, request.autoscaling.inert, request.autoscaling.problem)
+    if request.facts.autoscaling.inert is not None:
+        return false(Type.SCALING_ACTIVE, request.facts.autoscaling.inert, request.facts.autoscaling.problem)
     message = "the gateway's counts decide the number of replicas"
-    if spec.targets.time_to_first_token_milliseconds and request.gateway_without_module:
-        message += f", without the time to the first token: {request.gateway_without_module}"
+    if spec.targets.time_to_first_token_milliseconds and request.facts.gateway_without_module:
+        message += f", without the time to the first token: {request.facts.gateway_without_module}"
     return true(Type.SCALING_ACTIVE, Reason.MEASURED, message)
 
 
-def _limited(request: Request[InferenceAutoscaler], state: State) -> tuple[Condition, ...]:
+def _limited(request: AutoscalerRequest, state: State) -> tuple[Condition, ...]:
     """Tell whether replicas that the load needs are out of reach; nothing while it is unknown."""
     type_ = Type.SCALING_LIMITED
     if state.limited:

@@ -10,6 +10,8 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, TypeAlias
 
+import msgspec
+
 from modelplane.api.clouds.serving_stack import ServingStack
 from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
@@ -26,17 +28,25 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.compose import inference_autoscaler, model_endpoint
 from modelplane.compose.cache import model_cache
+from modelplane.compose.cache.cache_facts import CacheFacts
 from modelplane.compose.clouds import flow
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.cluster import inference_class, inference_cluster
-from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
+from modelplane.compose.cluster.cluster_facts import ClusterFacts
+from modelplane.compose.composition import Blocked, Composition, NoFacts, Request, Requirement, Unknown
 from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.gateway import inference_gateway
+from modelplane.compose.gateway.gateway_facts import GatewayFacts
 from modelplane.compose.key import model_key
+from modelplane.compose.key.key_facts import KeyFacts
 from modelplane.compose.quota import device_quota, priorities
 from modelplane.compose.replica import model_replica
+from modelplane.compose.replica.replica_facts import ReplicaFacts
 from modelplane.compose.service import model_service
+from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.compose.serving_stack import stack_flow
+from modelplane.compose.serving_stack.stack_facts import StackFacts
 from modelplane.compose.tenancy import admitted
 
 Find: TypeAlias = Callable[[Requirement], tuple[Object, ...] | Unknown]
@@ -79,7 +89,9 @@ class Composer:
 
     type: type[Model]
     requirements: Callable[[Any], tuple[Requirement, ...]]
-    decide: Callable[[Request[Any]], Composition | Blocked]
+    decide: Callable[[Request[Any, Any]], Composition | Blocked]
+    facts: Callable[[], msgspec.Struct] = NoFacts
+    """The type of the facts that only this kind reads; without arguments, nothing is known."""
     lane: Lane = Lane.FREE
     further: Callable[[Find], tuple[Requirement, ...]] = lambda _find: ()
     """Requirements that depend on what others found: the argument reads those."""
@@ -113,10 +125,10 @@ class Composer:
         """Return all requirements of an owner; `find` reads the first ones, on which others depend."""
         return (*self.requirements(owner), *self.further(find))
 
-    def compose(self, request: Request[Any]) -> Composition | Blocked:
-        """Compose an owner, unless its namespace is reserved for others, or its mutual TLS is unknown."""
-        if isinstance(request.mutual_tls, Unknown):
-            return Blocked(request.mutual_tls.cause)
+    def compose(self, request: Request[Any, Any]) -> Composition | Blocked:
+        """Compose an owner, unless its namespace is reserved for others, or its facts are in doubt."""
+        if isinstance(request.facts, Blocked):
+            return request.facts
         decided = self.decide(request)
         return decided if self.is_platform else admitted(request, decided)
 
@@ -127,6 +139,7 @@ _COMPOSERS = (
         InferenceAutoscaler,
         inference_autoscaler.requirements,
         inference_autoscaler.compose,
+        inference_autoscaler.AutoscalerFacts,
         follows_gateway=True,
         pace=Pace(longest_s=300),
     ),
@@ -135,6 +148,7 @@ _COMPOSERS = (
         InferenceCluster,
         inference_cluster.requirements,
         inference_cluster.compose,
+        ClusterFacts,
         waits_for_children=True,
         connects=True,
         # There are many, and once they are Ready they hardly change.
@@ -144,6 +158,7 @@ _COMPOSERS = (
         InferenceGateway,
         inference_gateway.requirements,
         inference_gateway.compose,
+        GatewayFacts,
         waits_for_children=True,
         follows_gateway=True,
     ),
@@ -151,6 +166,7 @@ _COMPOSERS = (
         ModelCache,
         model_cache.requirements,
         model_cache.compose,
+        CacheFacts,
         Lane.CLUSTERS,
         pace=Pace(longest_s=120),
     ),
@@ -158,6 +174,7 @@ _COMPOSERS = (
         ModelDeployment,
         model_deployment.requirements,
         model_deployment.compose,
+        DeploymentFacts,
         Lane.DECISIONS,
         priorities.further,
         pace=Pace(15, 120, settles=True),
@@ -166,14 +183,16 @@ _COMPOSERS = (
         ModelEndpoint,
         model_endpoint.requirements,
         model_endpoint.compose,
+        model_endpoint.EndpointFacts,
         follows_gateway=True,
         pace=Pace(longest_s=300),
     ),
-    Composer(ModelKey, model_key.requirements, model_key.compose, pace=Pace(longest_s=300)),
+    Composer(ModelKey, model_key.requirements, model_key.compose, KeyFacts, pace=Pace(longest_s=300)),
     Composer(
         ModelReplica,
         model_replica.requirements,
         model_replica.compose,
+        ReplicaFacts,
         Lane.CLUSTER,
         on_clusters=True,
         # Its Objects name their clusters.
@@ -184,6 +203,7 @@ _COMPOSERS = (
         ModelService,
         model_service.requirements,
         model_service.compose,
+        ServiceFacts,
         is_routed=True,
         follows_gateway=True,
         pace=Pace(usual_s=10),
@@ -192,6 +212,7 @@ _COMPOSERS = (
         ServingStack,
         stack_flow.requirements,
         stack_flow.compose,
+        StackFacts,
         Lane.CLUSTER,
         on_clusters=True,
         is_platform=True,

@@ -1,5 +1,9 @@
 """A ModelEndpoint is one place that serves a model: a replica, or an external provider."""
 
+from typing import TypeAlias
+
+import msgspec
+
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelEndpointCondition as Type
 from modelplane.api.conditions.reasons import ModelEndpointReason as Reason
@@ -18,6 +22,18 @@ from modelplane.gateway.services import RefusedDestination, Target, target_of
 SECRET_KEY = "credential"  # noqa: S105  a key of requirements, not a secret
 
 
+class EndpointFacts(msgspec.Struct, frozen=True):
+    """What the composition of a ModelEndpoint reads beside objects."""
+
+    gateway_is_local: bool = False
+    """True if the fleet's gateway accepts requests on a loopback address only."""
+    gateway_without_module: str = ""
+    """The reason for which the gateway's Envoy runs without its module; empty if it has it."""
+
+
+EndpointRequest: TypeAlias = Request[ModelEndpoint, EndpointFacts]
+
+
 def secret_requirement(namespace: str, name: str) -> Requirement:
     """Return the requirement of a Secret with a credential."""
     return Requirement(SECRET_KEY, "v1", "Secret", namespace, name)
@@ -31,12 +47,12 @@ def requirements(endpoint: ModelEndpoint) -> tuple[Requirement, ...]:
     return (*usual, secret_requirement(endpoint.metadata.namespace, credential.secret_ref.name))
 
 
-def compose(request: Request[ModelEndpoint]) -> Composition | Blocked:
+def compose(request: EndpointRequest) -> Composition | Blocked:
     """Check the endpoint's URL and credential, and compose the objects that the gateway reads."""
     endpoint = request.owner
     if unknown := request.unknown(fleet_gateway.KEY):
         return Blocked(f"cannot read the {fleet_gateway.KEY}: {unknown.cause}")
-    destinations = fleet_gateway.destinations(request)
+    destinations = fleet_gateway.destinations(request, is_local=request.facts.gateway_is_local)
     if isinstance(destinations, Blocked):
         return destinations
     target = target_of(endpoint, destinations)
@@ -63,7 +79,7 @@ def compose(request: Request[ModelEndpoint]) -> Composition | Blocked:
     )
 
 
-def _refused(request: Request[ModelEndpoint], why: Rejected) -> Composition:
+def _refused(request: EndpointRequest, why: Rejected) -> Composition:
     """Return the composition of an endpoint whose URL cannot be used."""
     message = f'cannot use url "{request.owner.spec.url}": {why.message}'
     is_refused = isinstance(why, RefusedDestination)
@@ -76,7 +92,7 @@ def _refused(request: Request[ModelEndpoint], why: Rejected) -> Composition:
     )
 
 
-def _routing(request: Request[ModelEndpoint], objects: dict[str, endpoint_backends.Manifest]) -> Condition:
+def _routing(request: EndpointRequest, objects: dict[str, endpoint_backends.Manifest]) -> Condition:
     gateways = request.found(fleet_gateway.KEY)
     if request.owner.metadata.annotations.get(labels.DRAINING) == labels.NOT_SERVING:
         message = "its replica does not serve yet, so it gets no requests"
@@ -103,7 +119,7 @@ def _needs_envoy(endpoint: ModelEndpoint) -> bool:
     return credentials.needs_module(endpoint) or endpoint.spec.mutual_tls is not None
 
 
-def _unsupported(request: Request[ModelEndpoint]) -> str:
+def _unsupported(request: EndpointRequest) -> str:
     """Return why the gateway sets neither models nor credentials; empty if it does."""
     proxy = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
     if fleet_gateway.reads_gateway_api(proxy):
@@ -111,10 +127,10 @@ def _unsupported(request: Request[ModelEndpoint]) -> str:
             f"Gateway API, which the gateway's backend {proxy} reads, cannot express them: use backend "
             f"{Backend.ENVOY}, or remove them"
         )
-    return request.gateway_without_module
+    return request.facts.gateway_without_module
 
 
-def _credential(request: Request[ModelEndpoint], target: Target) -> tuple[Condition, ...]:
+def _credential(request: EndpointRequest, target: Target) -> tuple[Condition, ...]:
     """Return whether the gateway has the credential; nothing for an endpoint that names none."""
     wanted = credentials.reference(request.owner, target.authority)
     if wanted is None:

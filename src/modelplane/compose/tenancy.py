@@ -13,7 +13,7 @@ from modelplane.compose.conditions import Condition, false
 _COMMON: Final = frozenset(map(str, CommonCondition))
 
 
-def admitted(request: Request[Any], composed: Composition | Blocked) -> Composition | Blocked:
+def admitted(request: Request[Any, Any], composed: Composition | Blocked) -> Composition | Blocked:
     """Return a composition, or a refusal if the owner's namespace is reserved.
 
     A refusal keeps every child, every guard and the status, and has a condition with the cause.

@@ -36,6 +36,8 @@ from modelplane.controllers.deciders.canary_loop import Canaries
 from modelplane.controllers.deciders.failover_loop import Failover
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.election.guarded import guarded
+from modelplane.controllers.facts import cluster_sources, gateway_sources
+from modelplane.controllers.facts.fact_source import FactSource
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.gateway.budget_enforcement import Budgets
 from modelplane.controllers.gateway.closed_tiers import Tiers
@@ -52,6 +54,7 @@ from modelplane.controllers.helm.host import Host
 from modelplane.controllers.helm.process import Program
 from modelplane.controllers.helm.release_control import Releases
 from modelplane.controllers.interests import Interests, OwnerKey
+from modelplane.controllers.local_copies import LocalCopies
 from modelplane.controllers.metrics.state_samples import Queue, State
 from modelplane.controllers.named_objects import NamedObjects
 from modelplane.controllers.process.open_files import allow_many
@@ -136,31 +139,28 @@ class Manager:
             client, self._informers, self._clusters, addresses=self._data_path, changed=self._enqueue
         )
         self._answers = GatewayAnswers(self._informers[_CLUSTER], self._clusters.find, self._enqueue)
-        self._reconciler = self._reconciler_by(is_local)
+        copies = LocalCopies(self._informers, self._children, self._clusters, self._named, self._releases)
+        self._reconciler = Reconciler(client, copies, self._interests, self._sources(is_local), self._enqueue)
         self._certificates = Certificates(self._inference_gateway, self._kubeconfigs.secret)
         self._gateway = self._gateway_by(proxy, dial, is_local)
 
-    def _reconciler_by(self, is_local: bool) -> Reconciler:
-        return Reconciler(
-            self._client,
-            self._informers,
-            self._children,
-            self._clusters,
-            self._named,
-            self._interests,
-            lambda: self._gateway.address,
-            self._admission.problem,
-            self._releases,
-            is_local,
-            self._budgets,
-            self._mutual_tls.of,
-            self._autoscaling,
-            self._canaries,
-            self._failover.of,
-            self._enqueue,
-            lambda key: self._gateway.share(key),  # noqa: PLW0108 - the gateway is made later
-            self._admission.refused,
-            self._answers.of,
+    def _sources(self, is_local: bool) -> tuple[FactSource, ...]:
+        """Return the sources of facts, one for each kind whose composition reads any."""
+
+        def gateway() -> GatewayController:
+            return self._gateway  # which is made later
+
+        return (
+            gateway_sources.GatewaySource(gateway, is_local),
+            gateway_sources.ServiceSource(gateway, is_local, self._budgets),
+            gateway_sources.EndpointSource(gateway, is_local),
+            gateway_sources.KeySource(self._admission, self._budgets),
+            gateway_sources.AutoscalerSource(gateway, self._autoscaling),
+            cluster_sources.ClusterSource(self._clusters, self._answers, self._mutual_tls, self._failover),
+            cluster_sources.StackSource(self._mutual_tls),
+            cluster_sources.DeploymentSource(
+                self._canaries, self._failover, lambda: self._reconciler.watching_since
+            ),
         )
 
     def _budgets_by(self, proxy: Proxy | None) -> Budgets:

@@ -19,8 +19,10 @@ from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.gateway import installed_gateway
+from modelplane.compose.gateway.gateway_facts import GatewayFacts
 from modelplane.compose.serving_stack import stack_flow
 from modelplane.compose.serving_stack.component import Component
+from modelplane.compose.serving_stack.stack_facts import StackFacts
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import capabilities
 
@@ -169,7 +171,7 @@ def settled(*seen: str, **spec: Any) -> dict[str, Desired]:
     observed: dict[str, Any] = {}
     required = {"gateway": (), "replicas": (PICKING,) if seen else (), **found}
     for _ in COMPONENTS:
-        composed = stack_flow.compose(Request(stack(**spec), dict(observed), required))
+        composed = stack_flow.compose(Request(stack(**spec), dict(observed), required, StackFacts()))
         assert isinstance(composed, Composition)
         children = {each.key: each for each in composed.children if isinstance(each, Desired)}
         observed = {key: as_ready(each.manifest) for key, each in children.items()}
@@ -240,7 +242,7 @@ def test_each_value_of_an_installed_gateway_is_one_of_its_chart() -> None:
             {"metadata": {"name": "default"}, "spec": {"backend": str(backend), **settings}},
         )
         row = installed_gateway.IMPLEMENTATIONS[backend]
-        request = Request(owner, {}, {})
+        request = Request(owner, {}, {}, GatewayFacts())
         for child in installed_gateway.children(row, request, has_definitions=False):
             spec = child.manifest["spec"]["forProvider"]
             assert unknown(spec["chart"]["name"], spec["chart"]["version"], spec["values"]) == []
@@ -381,6 +383,6 @@ def test_a_component_is_installed_once_its_controller_confirms_it(name: Name, ke
     silent = {**ready, key: children[key].manifest}
     for observed, state in ((ready, "Installed"), (silent, "Installing")):
         required = {"gateway": (), "replicas": ()} | dict.fromkeys(capabilities(), ())
-        composed = stack_flow.compose(Request(stack(**ALL), observed, required))
+        composed = stack_flow.compose(Request(stack(**ALL), observed, required, StackFacts()))
         found = {each["name"]: each for each in composed.status["components"]}
         assert found[str(name)]["state"] == state, found[str(name)]

@@ -6,6 +6,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.offline.plan.fleet_of_files import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
@@ -31,6 +32,6 @@ def test_the_cost_of_all_replicas_is_in_the_status(pricing: str, expected: objec
     found = {
         requirement.key: files.store.find(requirement) for requirement in model_deployment.requirements(owner)
     }
-    composition = model_deployment.compose(Request(owner, {}, found))
+    composition = model_deployment.compose(Request(owner, {}, found, DeploymentFacts()))
     assert isinstance(composition, Composition)
     assert composition.status.get("cost") == expected

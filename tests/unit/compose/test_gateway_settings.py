@@ -18,7 +18,9 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
+from modelplane.compose.gateway.gateway_facts import GatewayFacts
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.gateway.gateway_api.route_tree import ROUTE
 
 OTHERS = (Backend.TRAEFIK, Backend.ENVOY_GATEWAY, Backend.GATEWAY_API)
@@ -239,7 +241,12 @@ def _conditions(
     owner = decode_as(kind, _object(kind, spec))
     required |= {each.key: () for each in composer.requirements(owner) if each.key not in required}
     observed = {ROUTE: route} if kind is ModelService else {}
-    composed = composer.compose(Request(owner, observed, required, "203.0.113.1", Backend.GATEWAY_API))
+    facts = {
+        InferenceGateway: GatewayFacts("203.0.113.1", Backend.GATEWAY_API),
+        ModelService: ServiceFacts(Backend.GATEWAY_API),
+    }
+    asked = Request(owner, observed, required, facts.get(kind, composer.facts()))
+    composed = composer.compose(asked)
     assert isinstance(composed, Composition)
     return {each.type: (each.status, each.reason, each.message) for each in composed.conditions}
 

@@ -5,7 +5,7 @@ import pytest
 from modelplane.api.clouds.serving_stack import ServingStack, stack_name
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import Model
+from modelplane.api.meta import Model, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose import guards
@@ -13,6 +13,7 @@ from modelplane.compose.cache import model_cache
 from modelplane.compose.cluster import inference_class
 from modelplane.compose.composition import Composition, Guard, Request, Requirement
 from modelplane.compose.guards import Dependency
+from modelplane.compose.kinds import COMPOSERS
 
 API = "modelplane.ai/v1alpha1"
 INFRASTRUCTURE = "infrastructure.modelplane.ai/v1alpha1"
@@ -169,8 +170,9 @@ def test_a_stack_asks_for_the_replicas_of_its_cluster_only() -> None:
     assert (required.key, required.labels) == ("users-ModelReplica", {"modelplane.ai/cluster": "east"})
 
 
-def _request(owner: Model, **required: tuple[dict[str, Any], ...]) -> Request[Any]:
-    return Request(owner, {}, {key.replace("_", "-"): found for key, found in required.items()})
+def _request(owner: Model, **required: tuple[dict[str, Any], ...]) -> Request[Any, Any]:
+    found = {key.replace("_", "-"): objects for key, objects in required.items()}
+    return Request(owner, {}, found, COMPOSERS[kind_name(type(owner))].facts())
 
 
 def test_a_class_is_guarded_by_the_clusters_that_name_it() -> None:

@@ -10,6 +10,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request, Unknown
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.service import hold
+from modelplane.compose.service.service_facts import ServiceFacts, ServiceRequest
 from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
 from modelplane.gateway.region_routing import Admitted, RegionRule
 
@@ -40,7 +41,7 @@ def request(
     limits: dict[str, int] | None = {},  # noqa: B006 - it is not changed
     backend: str = "Envoy",
     without_module: str = "",
-) -> Request[ModelService]:
+) -> ServiceRequest:
     spec: dict[str, Any] = {"endpoints": [{"selector": {"matchLabels": selector or {}}}]}
     if limits is not None:
         spec["hold"] = limits
@@ -48,7 +49,9 @@ def request(
     owner = {"apiVersion": API, "kind": "ModelService", "metadata": metadata, "spec": spec}
     gateway = {"metadata": {"name": "default"}, "spec": {}, "status": {"backend": backend}}
     required = {"deployments": deployments, "gateway": (gateway,)}
-    return Request(decode_as(ModelService, owner), {}, required, gateway_without_module=without_module)
+    return Request(
+        decode_as(ModelService, owner), {}, required, ServiceFacts(gateway_without_module=without_module)
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,7 @@ ROUTED = true("RoutingReady", "RouteConfigured", "the gateway routes to its endp
     ],
 )
 def test_the_condition_says_what_happens_to_requests(
-    asked: Request[ModelService], routing: Condition, said: str
+    asked: ServiceRequest, routing: Condition, said: str
 ) -> None:
     assert hold.explained(asked, routing, has_endpoints=routing is ROUTED).message == said
 

@@ -9,6 +9,7 @@ from modelplane.api.model_key import BudgetLimit, BudgetScope, ModelKey
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.key import key_budgets, model_key
+from modelplane.compose.key.key_facts import KeyFacts
 from modelplane.gateway.usage.spent_budgets import KeyBudgets, State
 
 DAY, COST = BudgetLimit.TOKENS_PER_DAY, BudgetLimit.COST_PER_MONTH
@@ -79,7 +80,7 @@ def _composed(found: KeyBudgets | None, **budget: Any) -> Composition:
     metadata = {"name": "ci", "namespace": "ml", "generation": 1}
     owner = decode_as(ModelKey, {"kind": "ModelKey", "metadata": metadata, "spec": spec})
     requirement = model_key.requirements(owner)[0].key
-    composed = model_key.compose(Request(owner, {}, {requirement: ()}, key_budgets=found))
+    composed = model_key.compose(Request(owner, {}, {requirement: ()}, KeyFacts(budgets=found)))
     assert isinstance(composed, Composition)
     return composed
 

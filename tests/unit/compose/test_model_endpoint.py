@@ -6,7 +6,7 @@ from modelplane.api import labels
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
-from modelplane.compose.model_endpoint import compose, requirements
+from modelplane.compose.model_endpoint import EndpointFacts, compose, requirements
 
 WITHOUT = "the gateway's Envoy runs without its module: build it with `make gateway-module`"
 
@@ -34,7 +34,7 @@ def endpoint(annotations: dict[str, str] | None = None, **spec: Any) -> ModelEnd
 def test_without_the_module_an_endpoint_that_needs_it_says_so(spec: dict[str, Any], is_ready: bool) -> None:
     owner = endpoint(**spec)
     required: dict[str, Any] = {each.key: () for each in requirements(owner)}
-    composition = compose(Request(owner, {}, required, gateway_without_module=WITHOUT))
+    composition = compose(Request(owner, {}, required, EndpointFacts(gateway_without_module=WITHOUT)))
     assert isinstance(composition, Composition)
     (condition,) = composition.conditions
     assert (condition.holds, composition.ready) == (is_ready, is_ready)
@@ -43,7 +43,7 @@ def test_without_the_module_an_endpoint_that_needs_it_says_so(spec: dict[str, An
 
 def test_the_endpoint_of_a_replica_that_does_not_serve_is_not_ready() -> None:
     owner = endpoint({labels.DRAINING: labels.NOT_SERVING})
-    composition = compose(Request(owner, {}, {each.key: () for each in requirements(owner)}))
+    composition = compose(Request(owner, {}, {each.key: () for each in requirements(owner)}, EndpointFacts()))
     assert isinstance(composition, Composition)
     [condition] = composition.conditions
     assert (composition.ready, condition.reason, condition.message) == (

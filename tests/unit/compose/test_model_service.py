@@ -7,6 +7,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.service.model_service import compose, requirements
+from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.gateway.endpoint_share import EndpointShare
 
 API = "modelplane.ai/v1alpha1"
@@ -44,7 +45,8 @@ def composed(
         "status": {"address": "gateway.example", "backend": "Envoy"},
     }
     others = {each.key: (gateway,) for each in requirements(service)}
-    result = compose(Request(service, {}, {**others, "endpoints": found}, proxy=proxy, endpoint_share=share))
+    facts = ServiceFacts(proxy, endpoint_share=share)
+    result = compose(Request(service, {}, {**others, "endpoints": found}, facts))
     assert isinstance(result, Composition)
     return result
 

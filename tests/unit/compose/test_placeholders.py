@@ -10,6 +10,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.replica.model_replica import requirements
+from modelplane.compose.replica.replica_facts import ReplicaFacts
 from support.replicas import cluster, composed, manifest, replica
 
 WORKLOAD = "model-serving-qwen"
@@ -116,6 +117,6 @@ def test_nothing_is_made_in_a_reserved_namespace() -> None:
     item["metadata"]["namespace"] = "kube-system"
     owner = decode_as(ModelReplica, item)
     found: dict[str, Any] = {each.key: () for each in requirements(owner)} | {"cluster": (with_gateway(),)}
-    decided = COMPOSERS["ModelReplica"].compose(Request(owner, {}, found))
+    decided = COMPOSERS["ModelReplica"].compose(Request(owner, {}, found, ReplicaFacts()))
     assert isinstance(decided, Composition)
     assert decided.placeholders == ()

@@ -9,6 +9,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.offline.plan.fleet_of_files import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
@@ -29,7 +30,7 @@ def composed(
     files = assemble(loaded(joined(CLASS, *clusters, yaml.safe_dump(written))).objects)
     owner = decode_as(ModelDeployment, files.deployments[0])
     found = {each.key: files.store.find(each) for each in model_deployment.requirements(owner)}
-    said = model_deployment.compose(Request(owner, observed or {}, found))
+    said = model_deployment.compose(Request(owner, observed or {}, found, DeploymentFacts()))
     assert isinstance(said, Composition)
     return said
 

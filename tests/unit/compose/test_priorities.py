@@ -10,6 +10,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request, Requirement
 from modelplane.compose.deployment import preferred
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.quota import priorities
 from support.variants import SteppedVariants
@@ -25,7 +26,9 @@ def named(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def kept_places(item: dict[str, Any], owner: dict[str, Any]) -> int:
     """Return the replicas that a deployment keeps places for, as another one sees it."""
     required = {"all-deployments": (item,), "caches": ()}
-    [other] = priorities.others(Request(decode_as(ModelDeployment, owner), {}, required), {})
+    [other] = priorities.others(
+        Request(decode_as(ModelDeployment, owner), {}, required, DeploymentFacts()), {}
+    )
     return other.replicas
 
 
@@ -77,7 +80,7 @@ def test_a_standby_reads_no_deployment_of_another_namespace_where_priorities_are
 
     owner = decode_as(ModelDeployment, standby)
     requirements = COMPOSERS["ModelDeployment"].required(owner, find)
-    request = Request(owner, {}, {each.key: find(each) for each in requirements})
+    request = Request(owner, {}, {each.key: find(each) for each in requirements}, DeploymentFacts())
     assert len(request.required) == len(requirements)
     before = preferred.order(request, standby_for(owner))
     assert isinstance(before, tuple)

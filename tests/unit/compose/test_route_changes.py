@@ -9,6 +9,7 @@ from modelplane.api.names import front_name
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Request
 from modelplane.compose.service.model_service import compose
+from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.gateway.gateway_api import implementations
 from modelplane.gateway.gateway_api.route_tree import ROUTE
 from support.http_route_semantics import NOT_FOUND, Gateway
@@ -45,7 +46,10 @@ class Bench:
         found = tuple(map(_endpoint, range(endpoints)))
         composition = compose(
             Request(
-                SERVICE, dict(self.stored), {"gateway": (gateway,), "endpoints": found, "deployments": ()}
+                SERVICE,
+                dict(self.stored),
+                {"gateway": (gateway,), "endpoints": found, "deployments": ()},
+                ServiceFacts(),
             )
         )
         assert isinstance(composition, Composition)

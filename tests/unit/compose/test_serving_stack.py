@@ -8,6 +8,7 @@ from modelplane.api.clouds.serving_stack import ServingStack
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Unknown
 from modelplane.compose.serving_stack import stack_flow
+from modelplane.compose.serving_stack.stack_facts import StackFacts
 
 SECRET = {"type": "Kubeconfig", "name": "east", "key": "kubeconfig", "namespace": "modelplane-system"}
 DEFINITION = ({"kind": "CustomResourceDefinition", "metadata": {"name": "inferencepools"}},)
@@ -60,7 +61,7 @@ def compose(
         "status": status or {},
     }
     known = {"gateway": (), "leaderWorkerSet": (), "inferencePool": (), "replicas": (), **required}
-    composed = stack_flow.compose(Request(decode_as(ServingStack, owner), observed, known))
+    composed = stack_flow.compose(Request(decode_as(ServingStack, owner), observed, known, StackFacts()))
     assert isinstance(composed, Composition)
     return {child.key: child for child in composed.children}
 
@@ -141,7 +142,9 @@ def test_the_gateway_of_others_confirms_an_envoy_gateway_that_is_asked_for() -> 
         },
     }
     required = {"gateway": (theirs,), "leaderWorkerSet": (), "inferencePool": (), "replicas": ()}
-    composed = stack_flow.compose(Request(decode_as(ServingStack, owner), dict(RUNNING), required))
+    composed = stack_flow.compose(
+        Request(decode_as(ServingStack, owner), dict(RUNNING), required, StackFacts())
+    )
     assert isinstance(composed, Composition)
     states = {each["name"]: each["state"] for each in composed.status["components"]}
     assert (states["envoy-gateway"], states["gateway"]) == ("Installed", "Present")

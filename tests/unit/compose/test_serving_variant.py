@@ -8,6 +8,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.service import model_service
+from modelplane.compose.service.service_facts import ServiceFacts
 
 _ENGINE = {
     "name": "engine",
@@ -57,7 +58,9 @@ def _said(standbys: dict[str, Any], endpoints: dict[str, int], *, stated: bool =
             for name, above in standbys.items()
         ),
     }
-    composition = model_service.compose(Request(decode_as(ModelService, service), {}, required))
+    composition = model_service.compose(
+        Request(decode_as(ModelService, service), {}, required, ServiceFacts())
+    )
     assert isinstance(composition, Composition)
     found = [each for each in composition.conditions if each.type == "ServingVariant"]
     return (found[0].status, found[0].reason, found[0].message) if found else ()

@@ -9,6 +9,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.service import model_service, tier_budgets
+from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.gateway.usage.spent_budgets import State
 from modelplane.gateway.usage.spent_tiers import TierBudgets
 
@@ -78,7 +79,7 @@ def endpoint(name: str, tier: str) -> dict[str, Any]:
 
 def composed(found: TierBudgets, *endpoints: dict[str, Any]) -> Composition:
     known = {each.key: () for each in model_service.requirements(service())} | {"endpoints": endpoints}
-    done = model_service.compose(Request(service(), {}, known, tier_budgets=found))
+    done = model_service.compose(Request(service(), {}, known, ServiceFacts(tier_budgets=found)))
     assert isinstance(done, Composition)
     return done
 

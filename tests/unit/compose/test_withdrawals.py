@@ -9,6 +9,7 @@ from modelplane.api.fields.cluster.device_prices import DevicePrice, DevicePrici
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts, DeploymentRequest
 from modelplane.compose.deployment.withdrawals import soonest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,7 +32,7 @@ def replica(name: str, leaves_in_s: int | None) -> dict[str, Any]:
     return {**API, "kind": "ModelReplica", "metadata": metadata, "spec": spec, "status": status}
 
 
-def request(*leave_in_s: int | None, now: datetime | None = NOW) -> Request[ModelDeployment]:
+def request(*leave_in_s: int | None, now: datetime | None = NOW) -> DeploymentRequest:
     member = {
         "nodeSelector": {"devices": [{"name": "gpu", "selectors": [{"cel": "true"}]}]},
         "template": {"spec": {"containers": [{"name": "engine", "image": "engine:1"}]}},
@@ -39,7 +40,7 @@ def request(*leave_in_s: int | None, now: datetime | None = NOW) -> Request[Mode
     spec = {"replicas": 1, "engines": [{"name": "main", "members": [member]}]}
     owner = {**API, "kind": "ModelDeployment", "metadata": {"name": "d", "namespace": "ml"}, "spec": spec}
     observed = {f"replica-{at}": replica(f"r{at}", each) for at, each in enumerate(leave_in_s)}
-    return Request(decode_as(ModelDeployment, owner), observed, {}, now=now)
+    return Request(decode_as(ModelDeployment, owner), observed, {}, DeploymentFacts(), now)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from modelplane.api.inference_cluster import Capabilities, InferenceCluster
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose import workload_kinds
 from modelplane.compose.cluster import inference_cluster
+from modelplane.compose.cluster.cluster_facts import ClusterFacts
 from modelplane.compose.composition import Desired, NoRow, Request, Requirement
 from modelplane.compose.readiness import exists, is_ready
 from modelplane.compose.workload_kinds import WorkloadKind
@@ -132,7 +133,7 @@ def test_a_cluster_says_whether_it_has_an_invented_kind(installed: bool) -> None
     required: dict[str, Any] = dict.fromkeys(needed, ())
     if installed:
         required["orbit"] = ({"metadata": {"name": needed["orbit"].name}},)
-    said = inference_cluster.compose(Request(owner, {}, required)).status["capabilities"]
+    said = inference_cluster.compose(Request(owner, {}, required, ClusterFacts())).status["capabilities"]
     absent = dict.fromkeys(("leaderWorkerSet", "inferencePool", "llmInferenceService"), False)
     assert said == {"dra": True, **absent, "orbit": installed}
 

@@ -82,8 +82,10 @@ class Bench:
             await asyncio.sleep(5)
 
     def of(self, kind: type[ModelDeployment] | type[InferenceCluster], at: int = 0) -> Watched | None:
-        objects = self.informers[kind.__name__]
-        return self.loop.of(decode_as(kind, objects[at]))
+        owner = decode_as(kind, self.informers[kind.__name__][at])
+        if isinstance(owner, ModelDeployment):
+            return self.loop.of_deployment(owner)
+        return self.loop.of_cluster(owner)
 
 
 ENGINES = [

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from modelplane.compose.composition import Credential
+from modelplane.compose.cluster.cluster_facts import Credential
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.tokens.token_renewal import Credentials
 from modelplane.controllers.fleet_resources import known

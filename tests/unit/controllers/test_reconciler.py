@@ -14,12 +14,12 @@ from modelplane.controllers.children.control_plane_children import ControlPlaneC
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.interests import Interests, OwnerKey
+from modelplane.controllers.local_copies import LocalCopies
 from modelplane.controllers.named_objects import NamedObjects
 from modelplane.controllers.reconciler import Reconciler
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.proxy.interface import GatewayAddress
 from support.helm import no_releases
 
 EAST = Requirement("", API_VERSION, "InferenceCluster", name="east")
@@ -46,17 +46,9 @@ class Bench:
         self.named = NamedObjects(client, lambda _item: None, self.interests.anyone)
         definitions = Informer(client, resources.CUSTOM_RESOURCE_DEFINITIONS)
         self.releases = no_releases(clusters)
-        self.reconciler = Reconciler(
-            client,
-            self.informers,
-            ControlPlaneChildren(client, self.informers, definitions, lambda _item: None),
-            clusters,
-            self.named,
-            self.interests,
-            lambda: GatewayAddress("front:80"),
-            lambda _key: None,
-            self.releases,
-        )
+        children = ControlPlaneChildren(client, self.informers, definitions, lambda _item: None)
+        self.copies = LocalCopies(self.informers, children, clusters, self.named, self.releases)
+        self.reconciler = Reconciler(client, self.copies, self.interests, ())
 
 
 async def test_who_uses_an_object_matters_only_once_it_is_to_go(client: Client, clusters: Clusters) -> None:
@@ -214,7 +206,7 @@ async def test_objects_without_the_required_status_are_not_found(client: Client,
     young["status"] = {}
     for cluster in (new, young, serving):
         bench.informers["InferenceCluster"].remember(cluster)
-    assert bench.reconciler._find(CLUSTERS) == (serving,)
+    assert bench.copies.find(CLUSTERS) == (serving,)
 
 
 async def test_what_was_written_is_told_at_once(plane: Any, client: Client, clusters: Clusters) -> None:

@@ -6,7 +6,8 @@ caches of one namespace must not take those of the others.
 
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import CachePhase, ModelCache
-from modelplane.compose.composition import Request, Requirement
+from modelplane.compose.cache.cache_facts import CacheRequest
+from modelplane.compose.composition import Requirement
 
 AT_A_TIME = 2
 """Jobs of a namespace on one cluster."""
@@ -22,7 +23,7 @@ def requirement(namespace: str) -> Requirement:
     return Requirement(_KEY, API_VERSION, kind_name(ModelCache), namespace, triggers=False)
 
 
-def must_wait(request: Request[ModelCache], cluster: str) -> bool:
+def must_wait(request: CacheRequest, cluster: str) -> bool:
     """Return True if older caches of the namespace have their turn on a cluster."""
     metadata = request.owner.metadata
     created = metadata.creation_timestamp

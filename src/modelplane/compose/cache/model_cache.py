@@ -24,10 +24,11 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import guards
 from modelplane.compose.cache import cache_coverage, cache_size, cache_turns, hydration
+from modelplane.compose.cache.cache_facts import CacheRequest
 from modelplane.compose.cache.cache_volume import claim_name
 from modelplane.compose.cache.source_jobs import SecretKeys, Source, measuring, sized, source_of
 from modelplane.compose.cluster import cluster_namespace
-from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import condition_of, exists, is_ready, is_true
 from modelplane.compose.service import region_rules
@@ -108,7 +109,7 @@ def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
     )
 
 
-def compose(request: Request[ModelCache]) -> Composition | Blocked:
+def compose(request: CacheRequest) -> Composition | Blocked:
     """Stage a cache on every cluster that it covers."""
     cache = request.owner
     for key in ("clusters", "replicas"):
@@ -144,7 +145,7 @@ def compose(request: Request[ModelCache]) -> Composition | Blocked:
     )
 
 
-def _auth(request: Request[ModelCache], source: Source) -> _Auth:
+def _auth(request: CacheRequest, source: Source) -> _Auth:
     secret = source.secret
     if secret is None:
         return _Auth()
@@ -162,9 +163,7 @@ def _named(secret: SecretKeys, key: str) -> str:
     return f'key "{key}" of Secret "{secret.name}"'
 
 
-def _sites(
-    request: Request[ModelCache], source: Source, auth: _Auth, regions: RegionRule | None
-) -> Iterator[_Site]:
+def _sites(request: CacheRequest, source: Source, auth: _Auth, regions: RegionRule | None) -> Iterator[_Site]:
     """Yield every cluster that is covered, or was written to and still exists."""
     recorded = {entry.name: entry for entry in request.owner.status.clusters}
     for found in sorted(request.found("clusters"), key=lambda found: str(found["metadata"]["name"])):
@@ -197,7 +196,7 @@ def _last_known(entry: CacheCluster) -> _Site:
 
 
 def _site(
-    request: Request[ModelCache],
+    request: CacheRequest,
     source: Source,
     auth: _Auth,
     entry: CacheCluster,
@@ -231,7 +230,7 @@ def _site(
         yield replace(last, message=f"{uncovered.message}, with the weights on it", children=())
 
 
-def _closed(request: Request[ModelCache], cluster: str) -> str:
+def _closed(request: CacheRequest, cluster: str) -> str:
     """Return why nothing may be written into the namespace on a cluster; empty if it may."""
     if unknown := request.unknown(cluster_namespace.key(cluster)):
         return f'cannot read Namespace "{request.owner.metadata.namespace}": {unknown.cause}'
@@ -239,7 +238,7 @@ def _closed(request: Request[ModelCache], cluster: str) -> str:
     return rejected.message if rejected else ""
 
 
-def _readers(request: Request[ModelCache], cluster: str) -> list[str]:
+def _readers(request: CacheRequest, cluster: str) -> list[str]:
     """Return the replicas on a cluster that mount the cache."""
     metadata = request.owner.metadata
     cache = guards.Dependency("ModelCache", metadata.namespace, metadata.name)
@@ -251,7 +250,7 @@ def _readers(request: Request[ModelCache], cluster: str) -> list[str]:
     ]
 
 
-def _twin(request: Request[ModelCache], name: str) -> _Site | None:
+def _twin(request: CacheRequest, name: str) -> _Site | None:
     """Return the state of the cluster that this one is another name of; None if it is not.
 
     Two InferenceClusters can be one API server: then there is one volume, and one of them writes it.
@@ -266,7 +265,7 @@ def _twin(request: Request[ModelCache], name: str) -> _Site | None:
 
 
 def _on_cluster(
-    request: Request[ModelCache],
+    request: CacheRequest,
     source: Source,
     auth: _Auth,
     entry: CacheCluster,
@@ -276,7 +275,7 @@ def _on_cluster(
     cache, name = request.owner, entry.name
     claim = request.observed.get(f"pvc-{name}")
     if claim is None and entry.artifact:
-        if f"pvc-{name}" in request.unobserved:
+        if f"pvc-{name}" in request.facts.unobserved:
             return replace(_last_known(entry), message=_UNOBSERVED)
         # Cleared first: a new volume would be empty, and be taken for the staged one.
         return _Site(name, message="its volume is gone with the weights. Staging them again")
@@ -332,7 +331,7 @@ def _has_staged(job: Object, artifact: str) -> bool:
 
 
 def _progress(
-    request: Request[ModelCache], source: Source, auth: _Auth, name: str, job: Object | None
+    request: CacheRequest, source: Source, auth: _Auth, name: str, job: Object | None
 ) -> tuple[CachePhase, str]:
     """Return the phase of a cluster that does not have the weights yet, and what it waits for."""
     claim = request.observed.get(f"pvc-{name}", {})

@@ -70,7 +70,7 @@ def _account(recipe: Recipe, cluster: Any) -> Requirement:
     )
 
 
-def compose(recipe: Recipe, request: Request[Any]) -> Composition:
+def compose(recipe: Recipe, request: Request[Any, Any]) -> Composition:
     """Compose a cluster; in doubt, keep every resource as it is."""
     site: Site[Any] = Site(request)
     condition = _not_installed(recipe, request) or _invalid(recipe, site)
@@ -103,7 +103,7 @@ def _composition(
     )
 
 
-def _not_installed(recipe: Recipe, request: Request[Any]) -> Condition | None:
+def _not_installed(recipe: Recipe, request: Request[Any, Any]) -> Condition | None:
     """Return a condition that names the packages that are missing, or that cannot be looked for."""
     missing = []
     for provider in _with_kinds(recipe):
@@ -130,7 +130,7 @@ def _invalid(recipe: Recipe, site: Site[Any]) -> Condition | None:
 
 
 def _progress(
-    recipe: Recipe, request: Request[Any], desired: list[Desired], waiting: list[Waiting]
+    recipe: Recipe, request: Request[Any, Any], desired: list[Desired], waiting: list[Waiting]
 ) -> Condition:
     unready = [child for child in desired if not child.ready(request.observed.get(child.key, {}))]
     if not unready and not waiting:
@@ -158,7 +158,7 @@ def _without_account(recipe: Recipe, cluster: Any, message: str, unknown: Unknow
     return false(Type.PROVISIONED, Reason.WAITING_FOR_ACCOUNT, message)
 
 
-def _problem(request: Request[Any], child: Desired) -> str:
+def _problem(request: Request[Any, Any], child: Desired) -> str:
     """Return the provider's error about a child; empty if it reports none."""
     synced = condition_of(request.observed.get(child.key, {}), SYNCED)
     if synced.get("status") != "False":

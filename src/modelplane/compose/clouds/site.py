@@ -52,7 +52,7 @@ Spec = Mapping[str, Any]
 class Site(msgspec.Struct, Generic[Owner], frozen=True):
     """A cluster of a cloud that is being composed."""
 
-    request: Request[Any]
+    request: Request[Any, Any]
 
     @property
     def owner(self) -> Owner:

@@ -48,7 +48,7 @@ def is_ours(namespace: Object) -> bool:
     return OURS.items() <= own.items()
 
 
-def terminating(request: Request[Any], cluster: str) -> Rejected | None:
+def terminating(request: Request[Any, Any], cluster: str) -> Rejected | None:
     """Return that the owner's namespace on a cluster that was read is being deleted; None if it is not."""
     for found in request.found(key(cluster)):
         if "deletionTimestamp" in found["metadata"]:
@@ -60,7 +60,7 @@ def terminating(request: Request[Any], cluster: str) -> Rejected | None:
     return None
 
 
-def rejected(request: Request[Any], cluster: str) -> Rejected | None:
+def rejected(request: Request[Any, Any], cluster: str) -> Rejected | None:
     """Return why nothing may be written into the owner's namespace on a cluster that was read."""
     same = {item["metadata"].get("uid") for item in request.found(HOME_KEY)} - {None}
     for found in request.found(key(cluster)):

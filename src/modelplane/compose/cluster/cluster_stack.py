@@ -22,8 +22,9 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.clouds.inside import Inside
 from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.clouds.site import Site
+from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.cluster.cluster_kubeconfig import kubeconfig_reference
-from modelplane.compose.composition import Desired, Keep, Request
+from modelplane.compose.composition import Desired, Keep, NoFacts, Request
 from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.readiness import condition_of, when_condition
 from modelplane.compose.releases import merged
@@ -51,9 +52,7 @@ _KSERVE = (ComponentName.KSERVE_CRDS, ComponentName.KSERVE, ComponentName.KSERVE
 """The components that the backend KServe adds to a profile, unless the cluster has its definitions."""
 
 
-def asked(
-    request: Request[InferenceCluster], provisioned: Desired | None, *, is_running: bool
-) -> Desired | Keep | None:
+def asked(request: ClusterRequest, provisioned: Desired | None, *, is_running: bool) -> Desired | Keep | None:
     """Return the stack of a cluster; None if none is to be made, or not yet.
 
     A stack that exists stays, whatever the cluster asks for later and whatever cannot be read.
@@ -71,7 +70,7 @@ def asked(
     return _stack(request.owner, secrets, inside, observed or {})
 
 
-def _is_open(request: Request[InferenceCluster]) -> bool:
+def _is_open(request: ClusterRequest) -> bool:
     """Return True if a stack may be made: the cluster has no gateway of its own, or it is asked for."""
     settings = request.owner.spec.serving_stack
     if settings.profile is ServingProfile.NONE:
@@ -79,7 +78,7 @@ def _is_open(request: Request[InferenceCluster]) -> bool:
     return request.unknown(cluster_gateway.KEY) is None and not _has_own_gateway(request)
 
 
-def _inside(request: Request[InferenceCluster], provisioned: Desired | None) -> Inside:
+def _inside(request: ClusterRequest, provisioned: Desired | None) -> Inside:
     """Return what a cluster of a cloud needs inside."""
     recipe = recipe_of(request.owner.spec.cluster)
     if recipe is None or provisioned is None:
@@ -91,10 +90,10 @@ def _inside(request: Request[InferenceCluster], provisioned: Desired | None) -> 
     except InvalidObject:
         # Only the status can be invalid, and then nothing is known of it.
         owner = decode_as(recipe.type, provisioned.manifest)
-    return recipe.inside(Site(Request(owner, {}, {})))
+    return recipe.inside(Site(Request(owner, {}, {}, NoFacts())))
 
 
-def _with_kserve(request: Request[InferenceCluster], inside: Inside, observed: Object) -> Inside:
+def _with_kserve(request: ClusterRequest, inside: Inside, observed: Object) -> Inside:
     """Add KServe where it is the backend, unless the cluster has it and no stack has installed it."""
     if request.owner.spec.serving_stack.backend is not ServingBackend.KSERVE:
         return inside
@@ -144,7 +143,7 @@ def _values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"values": dict(values)} if values else {}
 
 
-def _has_own_gateway(request: Request[InferenceCluster]) -> bool:
+def _has_own_gateway(request: ClusterRequest) -> bool:
     """Return True if a cluster has a gateway with an address that no stack made."""
     return any(
         cluster_gateway.address(each) and not cluster_gateway.is_ours(each)
@@ -152,7 +151,7 @@ def _has_own_gateway(request: Request[InferenceCluster]) -> bool:
     )
 
 
-def _secrets(request: Request[InferenceCluster]) -> list[dict[str, Any]]:
+def _secrets(request: ClusterRequest) -> list[dict[str, Any]]:
     """Return the Secrets for access to the cluster; empty while there is no kubeconfig."""
     origin = request.owner.spec.cluster
     recipe = recipe_of(origin)

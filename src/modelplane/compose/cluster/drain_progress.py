@@ -20,7 +20,8 @@ from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject
-from modelplane.compose.composition import Request, Requirement
+from modelplane.compose.cluster.cluster_facts import ClusterRequest
+from modelplane.compose.composition import Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.readiness import condition_of
@@ -52,7 +53,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
     )
 
 
-def progress(request: Request[InferenceCluster]) -> tuple[DrainStatus | None, tuple[Condition, ...]]:
+def progress(request: ClusterRequest) -> tuple[DrainStatus | None, tuple[Condition, ...]]:
     """Return the progress of a drain, and its condition; nothing if there was never a drain."""
     cluster = request.owner
     if not cluster.drains():

@@ -7,7 +7,7 @@ from modelplane.api.listing import in_order
 from modelplane.api.meta import kind_name
 from modelplane.catalogue.cards import overstatements
 from modelplane.compose import guards
-from modelplane.compose.composition import Composition, Request, Requirement
+from modelplane.compose.composition import Composition, NoFacts, Request, Requirement
 from modelplane.compose.conditions import true
 
 _KIND = kind_name(InferenceClass)
@@ -18,7 +18,7 @@ def requirements(class_: InferenceClass) -> tuple[Requirement, ...]:
     return guards.requirements(_KIND, class_.metadata)
 
 
-def compose(request: Request[InferenceClass]) -> Composition:
+def compose(request: Request[InferenceClass, NoFacts]) -> Composition:
     """Accept the class, and report memory that its card does not publish."""
     overstated = [str(each) for each in overstatements(request.owner.spec.devices)]
     if overstated:

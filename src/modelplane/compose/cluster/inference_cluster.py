@@ -28,12 +28,12 @@ from modelplane.compose import guards
 from modelplane.compose.clouds import provisioned
 from modelplane.compose.cluster import cluster_stack, drain_progress, mutual_tls_phase, noticed_nodes
 from modelplane.compose.cluster.capacity import live_capacity
+from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.cluster.reachability import reported
 from modelplane.compose.composition import (
     Composition,
     Desired,
     Keep,
-    Request,
     Requirement,
     Silence,
     Unknown,
@@ -67,7 +67,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
     )
 
 
-def compose(request: Request[InferenceCluster]) -> Composition:
+def compose(request: ClusterRequest) -> Composition:
     """Publish a cluster's pools, gateway and capabilities."""
     silence = _silence(request)
     asked = _provisioned(request)
@@ -109,7 +109,7 @@ def compose(request: Request[InferenceCluster]) -> Composition:
     )
 
 
-def _provisioned(request: Request[InferenceCluster]) -> Desired | Condition | None:
+def _provisioned(request: ClusterRequest) -> Desired | Condition | None:
     """Return the cluster of the cloud, or a condition that says why none is composed; None if it exists."""
     cluster = request.owner
     classes = {pool.class_name: request.found(f"class-{pool.class_name}") for pool in cluster.spec.node_pools}
@@ -127,7 +127,7 @@ def _provisioned(request: Request[InferenceCluster]) -> Desired | Condition | No
     return desired
 
 
-def _creating(request: Request[InferenceCluster], desired: Desired) -> Condition | None:
+def _creating(request: ClusterRequest, desired: Desired) -> Condition | None:
     """Return a condition while a cluster of a cloud is not ready; None once it is."""
     recipe = provisioned.recipe_of(request.owner.spec.cluster)
     observed = request.observed.get(desired.key)
@@ -136,37 +136,37 @@ def _creating(request: Request[InferenceCluster], desired: Desired) -> Condition
 
 
 def _conditions(
-    request: Request[InferenceCluster], asked: Desired | Condition | None, silence: Silence | None
+    request: ClusterRequest, asked: Desired | Condition | None, silence: Silence | None
 ) -> tuple[Condition, Condition]:
     refused = _creating(request, asked) if isinstance(asked, Desired) else asked
     if refused is not None:
         return refused, false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, refused.message)
     if silence is not None:
         since = f"unreachable since {silence.since}: " if silence.since else ""
-        message = f"{since}{request.kubeconfig_problem or silence.cause}"
+        message = f"{since}{request.facts.kubeconfig_problem or silence.cause}"
         return (
             false(Type.CLUSTER_READY, Reason.UNREACHABLE, message),
             false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, message),
         )
     running = true(Type.CLUSTER_READY, Reason.CLUSTER_RUNNING, "its API server answers")
-    if request.kubeconfig_problem:
+    if request.facts.kubeconfig_problem:
         # An earlier kubeconfig still connects, until the controllers are started again.
-        problem = request.kubeconfig_problem
+        problem = request.facts.kubeconfig_problem
         message = f"its API server answers, but its kubeconfig cannot be used any more: {problem}"
         running = true(Type.CLUSTER_READY, Reason.KUBECONFIG_NOT_USED, message)
-    elif request.credential and request.credential.problem:
+    elif request.facts.credential and request.facts.credential.problem:
         message = (
-            f"its API server answers, but its credential expires at {request.credential.expires} and "
-            f"{request.credential.problem}"
+            f"its API server answers, but its credential expires at {request.facts.credential.expires} and "
+            f"{request.facts.credential.problem}"
         )
         running = true(Type.CLUSTER_READY, Reason.CREDENTIAL_EXPIRING, message)
-    elif request.credential and request.credential.installer:
-        message = f"its API server answers, but {request.credential.installer}"
+    elif request.facts.credential and request.facts.credential.installer:
+        message = f"its API server answers, but {request.facts.credential.installer}"
         running = true(Type.CLUSTER_READY, Reason.CREDENTIAL_EXPIRING, message)
     return running, _backend(request)
 
 
-def _backend(request: Request[InferenceCluster]) -> Condition:
+def _backend(request: ClusterRequest) -> Condition:
     """Return whether a cluster that answers can serve.
 
     A cluster that could, still can while its gateway has an address: a component that degrades, or is
@@ -185,14 +185,16 @@ def _backend(request: Request[InferenceCluster]) -> Condition:
     could = any(each.status == "True" for each in known)
     if stack is not None and not cluster_stack.is_ready(stack) and not could:
         return false(Type.BACKEND_READY, Reason.INSTALLING, said)
-    if request.gateway_answer and not could:
-        message = f"its gateway does not answer at {_gateway_address(request)}: {request.gateway_answer}"
+    if request.facts.gateway_answer and not could:
+        message = (
+            f"its gateway does not answer at {_gateway_address(request)}: {request.facts.gateway_answer}"
+        )
         return false(Type.BACKEND_READY, Reason.INSTALLING, f"{message}; {said}" if said else message)
     message = "its gateway has an address"
     return true(Type.BACKEND_READY, Reason.BACKEND_HEALTHY, f"{message}; {said}" if said else message)
 
 
-def _without_stack(request: Request[InferenceCluster]) -> str:
+def _without_stack(request: ClusterRequest) -> str:
     """Return what a cluster without a gateway lacks, by name; empty if it gets a serving stack."""
     if request.owner.spec.serving_stack.profile is not ServingProfile.NONE or _gateway_address(request):
         return ""
@@ -202,12 +204,12 @@ def _without_stack(request: Request[InferenceCluster]) -> str:
     return f"{install}; {lacks}" if lacks else install
 
 
-def _silence(request: Request[InferenceCluster]) -> Silence | None:
+def _silence(request: ClusterRequest) -> Silence | None:
     """Return why the cluster counts as unreachable; None while it answers.
 
     The status keeps the time at which it stopped answering until it answers again.
     """
-    found = request.silence or _unobserved(request)
+    found = request.facts.silence or _unobserved(request)
     if found is None:
         name = request.owner.metadata.name
         found = reported(guards.users(kind_name(ModelReplica), request)).get(name)
@@ -217,7 +219,7 @@ def _silence(request: Request[InferenceCluster]) -> Silence | None:
     return Silence(found.cause, msgspec.to_builtins(known) if known else found.since)
 
 
-def _unobserved(request: Request[InferenceCluster]) -> Silence | None:
+def _unobserved(request: ClusterRequest) -> Silence | None:
     found = request.required.get(cluster_gateway.KEY, Unknown("not fetched yet"))
     if isinstance(found, Unknown):
         return Silence(found.cause, found.since)
@@ -225,13 +227,13 @@ def _unobserved(request: Request[InferenceCluster]) -> Silence | None:
     return Silence(unknown.cause) if unknown else None
 
 
-def _unknown(request: Request[InferenceCluster]) -> Unknown | None:
+def _unknown(request: ClusterRequest) -> Unknown | None:
     """Return the first requirement of the cluster that is unknown; None if all were read."""
     unknowns = (request.unknown(key) for key in (cluster_gateway.KEY, *capabilities()))
     return next(filter(None, unknowns), None)
 
 
-def _gateway_address(request: Request[InferenceCluster]) -> str:
+def _gateway_address(request: ClusterRequest) -> str:
     """Return ``host`` or ``host:port`` of the cluster's gateway; the last known one if it is unreadable."""
     if request.unknown(cluster_gateway.KEY):
         known = request.owner.status.gateway
@@ -240,7 +242,7 @@ def _gateway_address(request: Request[InferenceCluster]) -> str:
     return found or cluster_stack.gateway_address(request.observed.get(STACK_KEY))
 
 
-def _status(request: Request[InferenceCluster], silence: Silence | None) -> dict[str, Any]:
+def _status(request: ClusterRequest, silence: Silence | None) -> dict[str, Any]:
     cluster = request.owner
     status: dict[str, Any] = {
         "providerConfigRef": {"name": child_name(cluster.metadata.name, "cluster-kubeconfig")},
@@ -253,8 +255,8 @@ def _status(request: Request[InferenceCluster], silence: Silence | None) -> dict
         status["gateway"] = published
     if storage := _cache_storage(cluster):
         status["cache"] = {"storageClassName": storage}
-    if request.credential and request.credential.expires:
-        status["credential"] = {"expirationTime": request.credential.expires}
+    if request.facts.credential and request.facts.credential.expires:
+        status["credential"] = {"expirationTime": request.facts.credential.expires}
     if silence is not None and silence.since:
         status["unreachableSince"] = silence.since
     return status
@@ -269,7 +271,7 @@ def _cache_storage(cluster: InferenceCluster) -> str:
     return (cache.storage_class_name if cache else None) or ""
 
 
-def _pool(request: Request[InferenceCluster], pool: NodePool) -> dict[str, Any]:
+def _pool(request: ClusterRequest, pool: NodePool) -> dict[str, Any]:
     found = request.found(f"class-{pool.class_name}")
     if not found:
         # An unreadable class leaves the published devices as they are.
@@ -291,7 +293,7 @@ def _pool(request: Request[InferenceCluster], pool: NodePool) -> dict[str, Any]:
     return published
 
 
-def _capabilities(request: Request[InferenceCluster]) -> dict[str, bool]:
+def _capabilities(request: ClusterRequest) -> dict[str, bool]:
     known = msgspec.to_builtins(request.owner.status.capabilities)
     if _unknown(request):
         return dict(known) if known else {}

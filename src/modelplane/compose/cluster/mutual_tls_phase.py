@@ -6,10 +6,10 @@ from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
 from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
 from modelplane.api.fields.cluster.mutual_tls_settings import MutualTLSPhase
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.compose.composition import Request, Unknown
+from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.serving_stack import cluster_gateway
-from modelplane.gateway.mutual_tls import Link, Protocol, Rollout, server_name, used
+from modelplane.gateway.mutual_tls import Protocol, Rollout, server_name, used
 
 _NOTHING_ISSUES = (
     "nothing issues certificates here: only Modelplane's controllers do, and Crossplane does not. What is in "
@@ -23,9 +23,9 @@ def rollout(cluster: InferenceCluster) -> Rollout:
     return Rollout(known.phase, known.draining_since) if known else Rollout()
 
 
-def gateway_status(request: Request[InferenceCluster], plain: str) -> dict[str, Any]:
+def gateway_status(request: ClusterRequest, plain: str) -> dict[str, Any]:
     """Return the gateway in the status of a cluster; ``plain`` is its address for plain HTTP."""
-    link, known = _link(request), request.owner.status.gateway
+    link, known = request.facts.mutual_tls, request.owner.status.gateway
     state = link.rollout if link else rollout(request.owner)
     status: dict[str, Any] = {"address": plain} if plain else {}
     if used(state.phase) is Protocol.TLS:
@@ -46,9 +46,9 @@ def gateway_status(request: Request[InferenceCluster], plain: str) -> dict[str, 
     return status
 
 
-def conditions(request: Request[InferenceCluster]) -> tuple[Condition, ...]:
+def conditions(request: ClusterRequest) -> tuple[Condition, ...]:
     """Return the condition of a cluster with mutual TLS; nothing for one without."""
-    link = _link(request)
+    link = request.facts.mutual_tls
     wanted = request.owner.spec.gateway.mutual_tls is not None
     phase = (link.rollout if link else rollout(request.owner)).phase
     if not wanted and phase is MutualTLSPhase.PLAIN:
@@ -69,7 +69,3 @@ def conditions(request: Request[InferenceCluster]) -> tuple[Condition, ...]:
         message = "its gateway accepts only requests of the fleet's gateway"
         return (true(Type.MUTUAL_TLS, Reason.TLS_REQUIRED, message),)
     return (false(Type.MUTUAL_TLS, Reason.ROLLING_OUT, link.waiting),)
-
-
-def _link(request: Request[InferenceCluster]) -> Link | None:
-    return None if isinstance(request.mutual_tls, Unknown) else request.mutual_tls

@@ -19,7 +19,8 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import in_order, number_of
 from modelplane.compose.cluster.capacity.capacity_facts import NodeFacts, facts_of
 from modelplane.compose.cluster.capacity.live_capacity import NODES, UNREADABLE, Report
-from modelplane.compose.composition import Request, Requirement
+from modelplane.compose.cluster.cluster_facts import ClusterRequest
+from modelplane.compose.composition import Requirement
 from modelplane.compose.conditions import Condition, false, true
 
 BLOCKED: Final = dt.timedelta(minutes=15)
@@ -35,12 +36,12 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
     return (Requirement(NODES, "v1", "Node", cluster=cluster.metadata.name),)
 
 
-def report(request: Request[InferenceCluster], pools: Sequence[Mapping[str, Any]]) -> Report:
+def report(request: ClusterRequest, pools: Sequence[Mapping[str, Any]]) -> Report:
     """Return published pools with the time until which they are blocked, notices, and the condition."""
     cluster, known = request.owner, request.owner.status
     watches = _has_spot(cluster) or cluster.spec.capacity_source is CapacitySource.OBSERVED
     now = request.now and request.now.replace(microsecond=0)
-    if not watches or now is None or not request.observes_capacity:
+    if not watches or now is None or not request.facts.observes_capacity:
         return Report([*pools], _unwatched(request, watches=watches))
     unknown = request.unknown(NODES)
     notices = known.eviction_notices if unknown else _notices(request, now)
@@ -72,11 +73,11 @@ def _has_spot(cluster: InferenceCluster) -> bool:
     return any(pool.spot for pool in cluster.spec.node_pools)
 
 
-def _was_said(request: Request[InferenceCluster]) -> bool:
+def _was_said(request: ClusterRequest) -> bool:
     return any(each.type == Type.NODES_KEPT for each in request.owner.status.conditions)
 
 
-def _unwatched(request: Request[InferenceCluster], *, watches: bool) -> tuple[Condition, ...]:
+def _unwatched(request: ClusterRequest, *, watches: bool) -> tuple[Condition, ...]:
     if watches and _has_spot(request.owner):
         message = (
             "only the controllers watch nodes: replicas stay on a node until it is taken back, and spot "
@@ -88,7 +89,7 @@ def _unwatched(request: Request[InferenceCluster], *, watches: bool) -> tuple[Co
     return (ended,) if _was_said(request) else ()
 
 
-def _notices(request: Request[InferenceCluster], now: dt.datetime) -> tuple[EvictionNotice, ...]:
+def _notices(request: ClusterRequest, now: dt.datetime) -> tuple[EvictionNotice, ...]:
     before = {each.node: each for each in request.owner.status.eviction_notices}
     spot = {pool.name: pool.spot for pool in request.owner.spec.node_pools}
     found = []
@@ -109,7 +110,7 @@ def _notices(request: Request[InferenceCluster], now: dt.datetime) -> tuple[Evic
     return tuple(sorted(found, key=lambda each: (each.deadline, each.node))[:MAX_NOTICES])
 
 
-def _nodes(request: Request[InferenceCluster]) -> Sequence[NodeFacts]:
+def _nodes(request: ClusterRequest) -> Sequence[NodeFacts]:
     return facts_of(request.found(NODES))
 
 
@@ -123,7 +124,7 @@ def _time(text: str) -> dt.datetime | None:
 
 
 def _until(
-    request: Request[InferenceCluster],
+    request: ClusterRequest,
     pool: str,
     notices: Sequence[EvictionNotice],
     known: dt.datetime | None,

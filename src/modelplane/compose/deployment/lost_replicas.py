@@ -14,10 +14,10 @@ from modelplane import scheduler
 from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
 from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
-from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.composition import Request
+from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.readiness import condition_of
 from modelplane.deciders.cluster_health import State, Watched
 
@@ -25,12 +25,12 @@ _DOUBTED = (InferenceClusterReason.SUSPECT, InferenceClusterReason.ISOLATED, Inf
 
 
 def situation(
-    request: Request[ModelDeployment],
+    request: DeploymentRequest,
     clusters: tuple[scheduler.Cluster, ...],
     deployment: scheduler.Deployment,
 ) -> tuple[tuple[scheduler.Cluster, ...], scheduler.Deployment]:
     """Return the clusters and the deployment as failover has them; unchanged where nothing is watched."""
-    watched = request.watched
+    watched = request.facts.watched
     if request.owner.spec.failover is None or watched is None:
         return clusters, deployment
     said = {
@@ -57,9 +57,9 @@ def seen(cluster: scheduler.Cluster, condition: Mapping[str, Any], lost: str | N
     )
 
 
-def cluster_conditions(request: Request[InferenceCluster]) -> tuple[Condition, ...]:
+def cluster_conditions(request: ClusterRequest) -> tuple[Condition, ...]:
     """Return the condition Reachable of a cluster; none if clusters are not watched."""
-    standing = request.watched.standing if request.watched else None
+    standing = request.facts.watched.standing if request.facts.watched else None
     if standing is None or standing.state is State.GONE:
         return ()
     reason = InferenceClusterReason(standing.state)
@@ -68,14 +68,14 @@ def cluster_conditions(request: Request[InferenceCluster]) -> tuple[Condition, .
     message = standing.cause
     if standing.state is State.ISOLATED:
         message = f"{message}; its replicas answer, and stay"
-    if standing.state is State.LOST and request.watched and request.watched.paused:
-        message = f"{message}. Failover is paused: {request.watched.paused}"
+    if standing.state is State.LOST and request.facts.watched and request.facts.watched.paused:
+        message = f"{message}. Failover is paused: {request.facts.watched.paused}"
     return (false(InferenceClusterCondition.REACHABLE, reason, message),)
 
 
-def conditions(request: Request[ModelDeployment]) -> tuple[Condition, ...]:
+def conditions(request: DeploymentRequest) -> tuple[Condition, ...]:
     """Return the condition Failover of a deployment; none if it never asked for failover."""
-    settings, watched = request.owner.spec.failover, request.watched
+    settings, watched = request.owner.spec.failover, request.facts.watched
     if settings is None:
         # Crossplane keeps conditions that are gone.
         was_asked = any(each.type == Type.FAILOVER for each in request.owner.status.conditions)
@@ -98,9 +98,9 @@ def conditions(request: Request[ModelDeployment]) -> tuple[Condition, ...]:
     return (true(Type.FAILOVER, Reason.WATCHING, message),)
 
 
-def status(request: Request[ModelDeployment]) -> dict[str, Any]:
+def status(request: DeploymentRequest) -> dict[str, Any]:
     """Return failover in progress, as part of a deployment's status."""
-    watched = request.watched
+    watched = request.facts.watched
     if request.owner.spec.failover is None or watched is None or not (watched.lost or watched.paused):
         return {}
     told: dict[str, Any] = {
@@ -109,10 +109,8 @@ def status(request: Request[ModelDeployment]) -> dict[str, Any]:
     return {"failover": {**told, "paused": watched.paused} if watched.paused else told}
 
 
-def reported(owner: object) -> Watched | None:
+def reported(owner: ModelDeployment) -> Watched:
     """Return what a deployment's status says of failover, for a caller that watches nothing itself."""
-    if not isinstance(owner, ModelDeployment):
-        return None
     known = owner.status.failover
     if known is None:
         return Watched()

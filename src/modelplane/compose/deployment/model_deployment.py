@@ -27,12 +27,12 @@ from modelplane.compose.composition import (
     Desired,
     Keep,
     Reference,
-    Request,
     Requirement,
     keep_all,
 )
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.deployment import fleet_snapshot, lost_replicas, placement_status, preferred
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.rollout import (
     canary_replicas,
     held_replicas,
@@ -78,7 +78,7 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
     return tuple(needed)
 
 
-def compose(request: Request[ModelDeployment]) -> Composition | Blocked:
+def compose(request: DeploymentRequest) -> Composition | Blocked:
     """Compose the replicas and endpoints of a deployment."""
     for key in ("clusters", "replicas"):
         if unknown := request.unknown(key):
@@ -92,7 +92,7 @@ def compose(request: Request[ModelDeployment]) -> Composition | Blocked:
     return decided.joined(placed(request, placement))
 
 
-def place(request: Request[ModelDeployment]) -> scheduler.Placement:
+def place(request: DeploymentRequest) -> scheduler.Placement:
     """Place the replicas on the fleet that a request shows.
 
     Raises ``SelectorError``, and ``InvalidObject`` for a replica that cannot be read.
@@ -108,7 +108,7 @@ def place(request: Request[ModelDeployment]) -> scheduler.Placement:
 
 
 def _place(
-    request: Request[ModelDeployment],
+    request: DeploymentRequest,
     snapshot: scheduler.Fleet,
     deployment: scheduler.Deployment,
     trial: Canary | None,
@@ -154,7 +154,7 @@ def _held(placement: scheduler.Placement) -> frozenset[str]:
     return frozenset(replica_key(each.cluster, each.index) for each in placement.assignments if each.held)
 
 
-def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, scheduler.Deployment]:
+def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.Deployment]:
     """Return the fleet and the deployment that a request shows. Raises ``InvalidObject``."""
     deployment = request.owner
     footprint, _ = _cache(request)
@@ -177,7 +177,7 @@ def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, sched
     return there, replace(wanted, priority=priorities.of(deployment, bound))
 
 
-def placed(request: Request[ModelDeployment], placement: scheduler.Placement) -> Composition:
+def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Composition:
     """Compose the replicas, status and conditions of a placement."""
     deployment = request.owner
     _, cache_conditions = _cache(request)
@@ -239,7 +239,7 @@ def _selector(deployment: ModelDeployment) -> str:
     return f"{labels.DEPLOYMENT}={deployment.metadata.name}"
 
 
-def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...]:
+def _replicas(request: DeploymentRequest) -> tuple[scheduler.Replica, ...]:
     # A deployment's own children can be newer than the list of all replicas.
     own = {
         _full_name(child): _with_index_of(key, fleet_snapshot.replica(child))
@@ -266,7 +266,7 @@ def _full_name(item: Object) -> tuple[str, str]:
 
 
 def _cache(
-    request: Request[ModelDeployment],
+    request: DeploymentRequest,
 ) -> tuple[scheduler.CacheFootprint | None, tuple[Condition, ...]]:
     name = request.owner.replica_template().model_cache_name
     if not name:
@@ -283,7 +283,7 @@ def _cache(
     return footprint, (true(type_, Reason.MODEL_CACHE_RESOLVED, f'ModelCache "{name}" is read'),)
 
 
-def _invalid(request: Request[ModelDeployment], problem: str) -> Composition:
+def _invalid(request: DeploymentRequest, problem: str) -> Composition:
     _, cache_conditions = _cache(request)
     counts = request.owner.status.replicas or ReplicaCounts(total=0, ready=0)
     return Composition(
@@ -307,7 +307,7 @@ def _invalid(request: Request[ModelDeployment], problem: str) -> Composition:
 
 
 def _children(
-    request: Request[ModelDeployment],
+    request: DeploymentRequest,
     placement: scheduler.Placement,
     wanted: Wanted,
     rollout: Rollout,

@@ -8,10 +8,9 @@ from modelplane.api import money
 from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.meta import Object
-from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.composition import Request
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.rollout.rollout_order import Rollout, is_draining, is_updating, serves
 from modelplane.compose.deployment.wanted_replicas import replica_key
 from modelplane.compose.quota import scheduler_quotas
@@ -35,7 +34,7 @@ def cost(placement: scheduler.Placement) -> dict[str, Any]:
     return {"cost": status}
 
 
-def scheduled(request: Request[ModelDeployment], placement: scheduler.Placement) -> Condition:
+def scheduled(request: DeploymentRequest, placement: scheduler.Placement) -> Condition:
     """Return the condition that every replica has a place, or why not."""
     type_ = Type.REPLICAS_SCHEDULED
     wanted = request.owner.spec.replicas
@@ -55,9 +54,7 @@ def scheduled(request: Request[ModelDeployment], placement: scheduler.Placement)
     return true(type_, Reason.REPLICAS_CREATED, f"{message}; {problem}" if problem else message)
 
 
-def template_accepted(
-    request: Request[ModelDeployment], placement: scheduler.Placement
-) -> tuple[Condition, ...]:
+def template_accepted(request: DeploymentRequest, placement: scheduler.Placement) -> tuple[Condition, ...]:
     """Return the condition that the clusters of all replicas accept their pods, if one ever did not.
 
     Replicas that run stay, although new ones are not placed there.
@@ -85,7 +82,7 @@ def template_accepted(
 
 
 def ready_replicas(
-    request: Request[ModelDeployment], placement: scheduler.Placement, rollout: Rollout
+    request: DeploymentRequest, placement: scheduler.Placement, rollout: Rollout
 ) -> tuple[int, Condition]:
     """Return how many replicas are ready, and the condition that all are."""
     type_ = Type.REPLICAS_READY
@@ -130,7 +127,7 @@ def ready_replicas(
     return ready, false(type_, reason, f"{message}; {trouble}" if trouble else message)
 
 
-def missing(request: Request[ModelDeployment], placement: scheduler.Placement) -> int:
+def missing(request: DeploymentRequest, placement: scheduler.Placement) -> int:
     """Return how many replicas leave, have no replacement yet, and do not serve or are being updated.
 
     One that is being updated serves until its cluster has applied the edit, so it is not counted on.
@@ -142,12 +139,10 @@ def missing(request: Request[ModelDeployment], placement: scheduler.Placement) -
     return max(0, wanting - sum(not is_updating(each) for each in serving))
 
 
-def _serving_until_replaced(
-    request: Request[ModelDeployment], placement: scheduler.Placement
-) -> tuple[Object, ...]:
+def _serving_until_replaced(request: DeploymentRequest, placement: scheduler.Placement) -> tuple[Object, ...]:
     """Return the replicas that leave and serve until then."""
     outside = fleet_snapshot.outside(request.found("clusters"), request.owner.replica_template().regions)
-    lost = request.watched.lost if request.watched else {}
+    lost = request.facts.watched.lost if request.facts.watched else {}
     leaving = (
         request.observed.get(replica_key(each.cluster, each.index))
         for each in placement.assignments

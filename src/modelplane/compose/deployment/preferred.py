@@ -20,8 +20,9 @@ from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import API_VERSION, Model, Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.composition import Request, Requirement
+from modelplane.compose.composition import Requirement
 from modelplane.compose.conditions import Condition, false
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.rollout.rollout_order import serves
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import condition_of, holds, is_true
@@ -106,7 +107,7 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
 
 
 def watched(
-    request: Request[ModelDeployment], settings: StandbyFor, before: Iterable[Preferred]
+    request: DeploymentRequest, settings: StandbyFor, before: Iterable[Preferred]
 ) -> tuple[Requirement, ...]:
     """Return the objects whose changes concern a standby: all that its decision follows from."""
     deployments = {settings.name, *(each.name for each in before)}
@@ -122,7 +123,7 @@ def watched(
     )
 
 
-def order(request: Request[ModelDeployment], settings: StandbyFor) -> tuple[Preferred, ...] | Condition:
+def order(request: DeploymentRequest, settings: StandbyFor) -> tuple[Preferred, ...] | Condition:
     """Return the deployments before a standby, the nearest first, or the condition that refuses them."""
     owner, type_ = request.owner.metadata, Type.PREFERRED_RESOLVED
     if unknown := request.unknown(_DEPLOYMENTS):
@@ -165,7 +166,7 @@ def _read(item: Object | None, name: str, namespace: str) -> Preferred | Conditi
         return false(type_, Reason.PREFERRED_UNREADABLE, message)
 
 
-def _counted(request: Request[ModelDeployment], before: Iterable[Preferred]) -> tuple[Preferred, ...]:
+def _counted(request: DeploymentRequest, before: Iterable[Preferred]) -> tuple[Preferred, ...]:
     """Return deployments with the number of their replicas that serve."""
     namespace = request.owner.metadata.namespace
     serving = Counter(
@@ -184,7 +185,7 @@ def _counted(request: Request[ModelDeployment], before: Iterable[Preferred]) -> 
     )
 
 
-def seen(request: Request[ModelDeployment], before: tuple[Preferred, ...]) -> Seen:
+def seen(request: DeploymentRequest, before: tuple[Preferred, ...]) -> Seen:
     """Return what is known of the deployments before a standby, of which there is at least one."""
     nearest, served_by = before[0], _served_by(before)
     scheduled = condition_of(nearest.item, Type.REPLICAS_SCHEDULED)
@@ -212,9 +213,7 @@ def _served_by(before: Iterable[Preferred]) -> str:
     return ""
 
 
-def _autoscalers(
-    request: Request[ModelDeployment], name: str
-) -> tuple[tuple[InferenceAutoscaler, Object], ...]:
+def _autoscalers(request: DeploymentRequest, name: str) -> tuple[tuple[InferenceAutoscaler, Object], ...]:
     """Return the autoscalers of a deployment."""
     return tuple(
         (each, item)
@@ -224,7 +223,7 @@ def _autoscalers(
     )
 
 
-def _saturation(request: Request[ModelDeployment], preferred: Preferred, *, short: bool) -> Saturation:
+def _saturation(request: DeploymentRequest, preferred: Preferred, *, short: bool) -> Saturation:
     found = _autoscalers(request, preferred.name)
     if not found:
         return Saturation.HEADROOM
@@ -253,7 +252,7 @@ def _use(autoscaler: InferenceAutoscaler, serving: int) -> float:
     return max(amount / (target * serving) for amount, target in amounts if target)
 
 
-def saturation_problem(request: Request[ModelDeployment], settings: StandbyFor) -> str:
+def saturation_problem(request: DeploymentRequest, settings: StandbyFor) -> str:
     """Return why the preferred deployment is never Saturated, with the remedy; empty if it can be."""
     if StandbyTrigger.SATURATED not in settings.when:
         return ""

@@ -14,10 +14,10 @@ from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.fields.deployment.standby_settings import StandbyFor, StandbyStatus, StandbyTrigger
 from modelplane.api.meta import Object
-from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.composition import Composition, Request, Requirement
+from modelplane.compose.composition import Composition, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import preferred
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.preferred import Preferred, Saturation, Seen
 from modelplane.compose.deployment.rollout.revisions import is_revision
 from modelplane.compose.deployment.rollout.rollout_order import is_draining
@@ -27,7 +27,7 @@ from modelplane.compose.deployment.standby_state import left_s, step
 class Standby(msgspec.Struct, frozen=True):
     """A deployment's request with the replicas that it runs now, and what to report about that."""
 
-    request: Request[ModelDeployment]
+    request: DeploymentRequest
     status: dict[str, Any]
     conditions: tuple[Condition, ...] = ()
     watched: tuple[Requirement, ...] = ()
@@ -45,7 +45,7 @@ class Standby(msgspec.Struct, frozen=True):
         )
 
 
-def standby(request: Request[ModelDeployment]) -> Standby:
+def standby(request: DeploymentRequest) -> Standby:
     """Return a deployment's request with the replicas that it runs now."""
     settings = request.owner.spec.standby_for
     if settings is None:
@@ -56,7 +56,7 @@ def standby(request: Request[ModelDeployment]) -> Standby:
         kept = _condition(before, Reason.KEPT, f"{_runs(before)}: nothing changes until its order is known")
         watched = preferred.watched(request, settings, ())
         return Standby(_with_replicas(request, before), _wire(before), (kept, order), watched)
-    now, since = request.now, request.watching_since
+    now, since = request.now, request.facts.watching_since
     seen = preferred.seen(request, order)
     state = _without_clock(request, before, seen) if now is None else step(before, seen, settings, now, since)
     resolved = _resolved(request, settings, order)
@@ -69,7 +69,7 @@ def standby(request: Request[ModelDeployment]) -> Standby:
     )
 
 
-def _before(request: Request[ModelDeployment], settings: StandbyFor) -> StandbyStatus:
+def _before(request: DeploymentRequest, settings: StandbyFor) -> StandbyStatus:
     """Return the state so far. Replicas without a state have been there before, and stay."""
     known = request.owner.status.standby
     if known is None:
@@ -82,14 +82,14 @@ def _before(request: Request[ModelDeployment], settings: StandbyFor) -> StandbyS
     return known
 
 
-def _without_clock(request: Request[ModelDeployment], before: StandbyStatus, seen: Seen) -> StandbyStatus:
+def _without_clock(request: DeploymentRequest, before: StandbyStatus, seen: Seen) -> StandbyStatus:
     """Return the state as it is told or, of a standby that is new, as it is when all times are over."""
     if request.owner.status.standby is None and not before.active and seen.unplaced:
         return StandbyStatus(preferred=before.preferred, active=True, trigger=StandbyTrigger.UNPLACED)
     return before
 
 
-def _with_replicas(request: Request[ModelDeployment], state: StandbyStatus) -> Request[ModelDeployment]:
+def _with_replicas(request: DeploymentRequest, state: StandbyStatus) -> DeploymentRequest:
     if state.active:
         return request
     replaced = msgspec.structs.replace
@@ -101,9 +101,9 @@ def _wire(state: StandbyStatus) -> dict[str, Any]:
     return {"standby": {"active": state.active, **msgspec.to_builtins(state)}}
 
 
-def _ended(request: Request[ModelDeployment]) -> tuple[Condition, ...]:
+def _ended(request: DeploymentRequest) -> tuple[Condition, ...]:
     """Return the conditions of a former standby: Crossplane keeps those that are left out."""
-    if request.observes_capacity or not any(
+    if request.facts.observes_capacity or not any(
         each.type == Type.STANDBY_ACTIVE for each in request.owner.status.conditions
     ):
         return ()
@@ -114,9 +114,7 @@ def _ended(request: Request[ModelDeployment]) -> tuple[Condition, ...]:
     )
 
 
-def _resolved(
-    request: Request[ModelDeployment], settings: StandbyFor, order: tuple[Preferred, ...]
-) -> Condition:
+def _resolved(request: DeploymentRequest, settings: StandbyFor, order: tuple[Preferred, ...]) -> Condition:
     if problem := preferred.saturation_problem(request, settings):
         return false(Type.PREFERRED_RESOLVED, Reason.SATURATION_UNKNOWN, problem)
     names = ", which stands by for ".join(f'"{each.name}"' for each in order)

@@ -21,8 +21,8 @@ from modelplane.api.model_replica import (
 )
 from modelplane.api.names import replica_name
 from modelplane.api.schema.decode import convert, decode_as
-from modelplane.compose.composition import Request
 from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.rollout.canary import Canary
 from modelplane.compose.deployment.rollout.rollout_order import is_surge, revision
 from modelplane.compose.deployment.rollout.stable_template import stable_template
@@ -32,7 +32,7 @@ Wanted: TypeAlias = dict[str, ModelReplica]
 
 
 def wanted_replicas(
-    request: Request[ModelDeployment], placement: scheduler.Placement, trial: Canary | None
+    request: DeploymentRequest, placement: scheduler.Placement, trial: Canary | None
 ) -> Wanted:
     """Return the replicas of a placement that are not leaving; those that are held are as observed."""
     current = request.owner.replica_template()
@@ -76,7 +76,7 @@ def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: s
     return name
 
 
-def _backend(request: Request[ModelDeployment], key: str, cluster: str) -> ServingBackend:
+def _backend(request: DeploymentRequest, key: str, cluster: str) -> ServingBackend:
     """Return what a replica runs with: what it has, or the choice of its cluster if it is new.
 
     So a change of the choice replaces no replica that serves.
@@ -87,7 +87,7 @@ def _backend(request: Request[ModelDeployment], key: str, cluster: str) -> Servi
     return next(map(fleet_snapshot.backend, clusters), ServingBackend.MODELPLANE)
 
 
-def _pod_scheduler(request: Request[ModelDeployment], key: str, cluster: str) -> PodScheduler | None:
+def _pod_scheduler(request: DeploymentRequest, key: str, cluster: str) -> PodScheduler | None:
     """Return the scheduler of a replica's pods: what it has, or that of its cluster if it is new."""
     if there := request.observed.get(key):
         known = there["spec"].get("podScheduler")

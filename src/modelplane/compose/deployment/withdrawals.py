@@ -3,16 +3,15 @@
 from datetime import datetime
 
 from modelplane.api.meta import kind_name
-from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.composition import Request
 from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 
 _AFTER_S = 0.1
 """Times are compared, and the deadline itself is not before itself."""
 
 
-def soonest(request: Request[ModelDeployment], others: float | None) -> float | None:
+def soonest(request: DeploymentRequest, others: float | None) -> float | None:
     """Return the seconds until the next replica is to be withdrawn, or until the others if that is sooner."""
     before = fleet_snapshot.evicted_before(request.now)
     replicas = (each for each in request.observed.values() if each["kind"] == kind_name(ModelReplica))

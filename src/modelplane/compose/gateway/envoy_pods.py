@@ -11,7 +11,8 @@ from typing import Final
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
-from modelplane.compose.composition import Desired, Request
+from modelplane.compose.composition import Desired
+from modelplane.compose.gateway.gateway_facts import GatewayRequest
 from modelplane.compose.readiness import condition_of, exists, is_true
 from modelplane.gateway.hosts import address_of
 
@@ -37,7 +38,7 @@ def is_available(deployment: Object) -> bool:
     return is_true(deployment, "Available")
 
 
-def address(request: Request[InferenceGateway]) -> str | Rejected:
+def address(request: GatewayRequest) -> str | Rejected:
     """Return the address of Envoy for clients once it accepts requests, or why it has none."""
     observed = request.observed
     if SERVICE not in observed or DEPLOYMENT not in observed:

@@ -43,9 +43,9 @@ def replicas(namespace: str) -> Requirement:
     return Requirement(OWNERS, API_VERSION, kind, namespace, triggers=False, optional=True)
 
 
-def destinations(request: Request[Any]) -> Destinations | Blocked:
+def destinations(request: Request[Any, Any], *, is_local: bool) -> Destinations | Blocked:
     """Return where the gateway of a request may send requests."""
-    found = destinations_of(request.found(KEY), is_local=request.gateway_is_local)
+    found = destinations_of(request.found(KEY), is_local=is_local)
     owners = request.required.get(OWNERS)
     if isinstance(found, Blocked) or owners is None or isinstance(owners, Unknown):
         return found

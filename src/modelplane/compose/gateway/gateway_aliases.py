@@ -4,21 +4,21 @@ Only the gateway module routes by the model of a request, and only a key tells t
 """
 
 from modelplane.api.conditions.reasons import InferenceGatewayCondition, InferenceGatewayReason
-from modelplane.api.inference_gateway import EVERY_NAMESPACE, Authentication, Backend, InferenceGateway
+from modelplane.api.inference_gateway import EVERY_NAMESPACE, Authentication, Backend
 from modelplane.api.listing import listing
-from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.gateway.gateway_facts import GatewayRequest
 
 _TYPE = InferenceGatewayCondition.ALIASES_READY
 
 
-def conditions(request: Request[InferenceGateway]) -> tuple[Condition, ...]:
+def conditions(request: GatewayRequest) -> tuple[Condition, ...]:
     """Return the condition of an Envoy with aliases; nothing for any other gateway."""
     spec = request.owner.spec
-    if not spec.aliases or request.proxy is not Backend.ENVOY:
+    if not spec.aliases or request.facts.proxy is not Backend.ENVOY:
         return ()
-    if request.gateway_without_module:
-        message = f"spec.aliases is ignored: {request.gateway_without_module}"
+    if request.facts.without_module:
+        message = f"spec.aliases is ignored: {request.facts.without_module}"
         return (false(_TYPE, InferenceGatewayReason.MODULE_MISSING, message),)
     if spec.authentication is not Authentication.API_KEY:
         unused = {f'"{each.name}"' for each in spec.aliases if EVERY_NAMESPACE not in each.namespaces}

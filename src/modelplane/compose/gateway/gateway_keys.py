@@ -5,8 +5,8 @@ from typing import Any
 
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
-from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Request, Requirement, Unknown
+from modelplane.compose.replica.replica_facts import ReplicaRequest
 from modelplane.gateway import tokens
 from modelplane.gateway.destinations import is_on_this_machine
 from modelplane.gateway.route_table import Token
@@ -29,7 +29,7 @@ class ReplicaLink:
     """True if the keys cannot be read, so the route stays as it is."""
 
 
-def keys_of(request: Request[Any]) -> GatewayKeys | Unknown:
+def keys_of(request: Request[Any, Any]) -> GatewayKeys | Unknown:
     """Return the keys; none where no gateway has made any yet."""
     found = request.required.get(KEY, ())
     if isinstance(found, Unknown):
@@ -37,7 +37,7 @@ def keys_of(request: Request[Any]) -> GatewayKeys | Unknown:
     return tokens.read(found[0]) if found else GatewayKeys()
 
 
-def link(request: Request[ModelReplica], cluster: InferenceCluster, route: Object | None) -> ReplicaLink:
+def link(request: ReplicaRequest, cluster: InferenceCluster, route: Object | None) -> ReplicaLink:
     """Return the link of a replica; ``route`` is its HTTPRoute as it is."""
     address = cluster.status.gateway.address if cluster.status.gateway else ""
     if is_on_this_machine(address):

@@ -6,12 +6,12 @@ reaches Envoy by plain HTTP.
 
 from modelplane.api.conditions.reasons import InferenceGatewayCondition as Type
 from modelplane.api.conditions.reasons import InferenceGatewayReason as Reason
-from modelplane.api.inference_gateway import Backend, InferenceGateway
-from modelplane.compose.composition import Request
+from modelplane.api.inference_gateway import Backend
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.gateway.gateway_facts import GatewayRequest
 
 
-def conditions(request: Request[InferenceGateway]) -> tuple[Condition, ...]:
+def conditions(request: GatewayRequest) -> tuple[Condition, ...]:
     """Return the condition of a gateway with TLS; nothing for one without."""
     spec = request.owner.spec
     if spec.tls is None:
@@ -22,10 +22,10 @@ def conditions(request: Request[InferenceGateway]) -> tuple[Condition, ...]:
             "clients: configure TLS there, or use backend Envoy"
         )
         return (false(Type.SECURED, Reason.UNSUPPORTED_BACKEND, message),)
-    if request.gateway_tls_problem:
-        return (false(Type.SECURED, Reason.INVALID_CERTIFICATE_REF, request.gateway_tls_problem),)
-    if not (request.gateway_address or request.gateway_problem):
+    if request.facts.tls_problem:
+        return (false(Type.SECURED, Reason.INVALID_CERTIFICATE_REF, request.facts.tls_problem),)
+    if not (request.facts.address or request.facts.problem):
         return (false(Type.SECURED, Reason.INSTALLING, "the gateway accepts no requests yet"),)
-    if request.gateway_has_tls is False:
+    if request.facts.has_tls is False:
         return (false(Type.SECURED, Reason.INSTALLING, "the gateway does not serve TLS yet"),)
     return (true(Type.SECURED, Reason.TLS_ONLY, f"clients use TLS {spec.tls.minimum_version} or later"),)

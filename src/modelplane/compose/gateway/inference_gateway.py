@@ -19,7 +19,7 @@ from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.rejected import Rejected
 from modelplane.compose import releases
 from modelplane.compose.clouds.flow import DEFINITION_KEY
-from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
+from modelplane.compose.composition import Composition, Desired, Keep, Requirement, keep_all
 from modelplane.compose.conditions import false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.gateway import (
@@ -30,6 +30,7 @@ from modelplane.compose.gateway import (
     installed_gateway,
     unsupported_settings,
 )
+from modelplane.compose.gateway.gateway_facts import GatewayRequest
 from modelplane.compose.gateway.installed_gateway import IMPLEMENTATIONS, INSTALLER, Implementation
 from modelplane.compose.key import authentication
 from modelplane.compose.readiness import accepted, exists
@@ -87,7 +88,7 @@ def requirements(gateway: InferenceGateway) -> tuple[Requirement, ...]:
     return CLUSTERS, DEFINED, _FRONT, installer
 
 
-def compose(request: Request[InferenceGateway]) -> Composition:
+def compose(request: GatewayRequest) -> Composition:
     """Install the backend, and publish the address at which the gateway accepts requests."""
     gateway = request.owner
     if gateway.metadata.name != DEFAULT_NAME:
@@ -115,24 +116,24 @@ def compose(request: Request[InferenceGateway]) -> Composition:
     return replace(composed, children=children, conditions=conditions, status=status, ready=ready)
 
 
-def _url(request: Request[InferenceGateway], address: str) -> dict[str, str]:
+def _url(request: GatewayRequest, address: str) -> dict[str, str]:
     """Return the URL for all models, as a field of the status; nothing where no gateway module serves it."""
-    if not address or not _by_controllers(request) or request.gateway_without_module:
+    if not address or not _by_controllers(request) or request.facts.without_module:
         return {}
     spec = request.owner.spec
     scheme = "https" if spec.tls and spec.backend is Backend.ENVOY else "http"
     return {"url": f"{scheme}://{address}/{ONE_URL}"}
 
 
-def _keys(request: Request[InferenceGateway]) -> tuple[Desired | Keep, ...]:
+def _keys(request: GatewayRequest) -> tuple[Desired | Keep, ...]:
     """Return the Secret of the gateway's keys, where the InferenceGateway composes it."""
-    if request.gateway_keys is None:
+    if request.facts.keys is None:
         return keep_all({gateway_keys.KEY} & request.observed.keys())
-    manifest = tokens.manifest(request.gateway_keys, SYSTEM_NAMESPACE)
+    manifest = tokens.manifest(request.facts.keys, SYSTEM_NAMESPACE)
     return (Desired(gateway_keys.KEY, manifest, exists),)
 
 
-def _cluster_gateways(request: Request[InferenceGateway]) -> dict[str, list[str]]:
+def _cluster_gateways(request: GatewayRequest) -> dict[str, list[str]]:
     """Return the addresses of the clusters' gateways, as a field of the status; the known ones in doubt.
 
     A cluster that reports no address now may have reported one that its replicas' endpoints still lead to.
@@ -147,14 +148,15 @@ def _cluster_gateways(request: Request[InferenceGateway]) -> dict[str, list[str]
     return {"clusterGateways": sorted(found - {""})} if found - {""} else {}
 
 
-def _with_pods(request: Request[InferenceGateway]) -> Request[InferenceGateway]:
+def _with_pods(request: GatewayRequest) -> GatewayRequest:
     """Return the request with the address of the pods of Envoy, where the InferenceGateway composes them."""
-    if not request.gateway_pods:
+    facts = request.facts
+    if not facts.pods:
         return request
     found = envoy_pods.address(request)
     if isinstance(found, Rejected):
-        return replace(request, gateway_problem=request.gateway_problem or found.message)
-    return replace(request, gateway_address="" if request.gateway_problem else found)
+        return replace(request, facts=replace(facts, problem=facts.problem or found.message))
+    return replace(request, facts=replace(facts, address="" if facts.problem else found))
 
 
 class _Front(msgspec.Struct, frozen=True):
@@ -174,11 +176,11 @@ class _Front(msgspec.Struct, frozen=True):
     """True if the children of a former backend are not needed any more."""
 
 
-def _front(request: Request[InferenceGateway]) -> _Front:
+def _front(request: GatewayRequest) -> _Front:
     """Return the backend that is asked for; in doubt, everything stays as it is."""
     if request.owner.spec.backend is Backend.ENVOY:
         return _envoy(request)
-    if _by_controllers(request) and request.gateway_is_local:
+    if _by_controllers(request) and request.facts.is_local:
         return _Front(_NAMED, ignored="the gateway of a fleet on one machine is the Envoy of that machine")
     row = IMPLEMENTATIONS.get(request.owner.spec.backend)
     found, unknown = _found(request)
@@ -190,17 +192,17 @@ def _front(request: Request[InferenceGateway]) -> _Front:
     return _installed(row, request, endpoint_backends.address(found) if found else "")
 
 
-def _by_controllers(request: Request[InferenceGateway]) -> bool:
-    return request.proxy is Backend.ENVOY
+def _by_controllers(request: GatewayRequest) -> bool:
+    return request.facts.proxy is Backend.ENVOY
 
 
-def _envoy(request: Request[InferenceGateway]) -> _Front:
-    address = request.gateway_address
-    pods = tuple(envoy_pods.children(request.gateway_pods))
+def _envoy(request: GatewayRequest) -> _Front:
+    address = request.facts.address
+    pods = tuple(envoy_pods.children(request.facts.pods))
     return _Front("Envoy", pods, address, is_settled=bool(address))
 
 
-def _existing(row: Implementation | None, request: Request[InferenceGateway], found: Object | None) -> _Front:
+def _existing(row: Implementation | None, request: GatewayRequest, found: Object | None) -> _Front:
     """Return the Gateway that Modelplane has not made."""
     if found is None and _by_controllers(request):
         return _Front(_NAMED, ignored=f"there is no {_NAMED}: create it")
@@ -209,7 +211,7 @@ def _existing(row: Implementation | None, request: Request[InferenceGateway], fo
     return _Front(_NAMED, address=address, waiting="" if address else _NO_ADDRESS, ignored=why)
 
 
-def _found(request: Request[InferenceGateway]) -> tuple[Object | None, str]:
+def _found(request: GatewayRequest) -> tuple[Object | None, str]:
     """Return the Gateway on the control plane, None if there is none; and why it is unknown, else empty."""
     for key, what in ((DEFINED.key, "the definitions of the Gateway API"), (FRONT, _NAMED)):
         if unknown := request.unknown(key):
@@ -220,7 +222,7 @@ def _found(request: Request[InferenceGateway]) -> tuple[Object | None, str]:
     return (None if "deletionTimestamp" in found["metadata"] else found), ""
 
 
-def _no_installer(request: Request[InferenceGateway]) -> str:
+def _no_installer(request: GatewayRequest) -> str:
     """Return why charts cannot be installed on the control plane's cluster; empty if they can."""
     if unknown := request.unknown(INSTALLER_KEY):
         return f'cannot read Secret "{INSTALLER}" in namespace "{SYSTEM_NAMESPACE}": {unknown.cause}'
@@ -233,7 +235,7 @@ def _no_installer(request: Request[InferenceGateway]) -> str:
     )
 
 
-def _installed(row: Implementation, request: Request[InferenceGateway], address: str) -> _Front:
+def _installed(row: Implementation, request: GatewayRequest, address: str) -> _Front:
     if _by_controllers(request) and (why := _no_installer(request)):
         if stack_gateway.KEY not in request.observed:
             return _Front(row.title, ignored=why)
@@ -258,7 +260,7 @@ def _installed(row: Implementation, request: Request[InferenceGateway], address:
     return _Front(row.title, desired, address, problem, waiting, is_settled=not unready and bool(address))
 
 
-def _children(request: Request[InferenceGateway], front: _Front) -> tuple[Desired | Keep, ...]:
+def _children(request: GatewayRequest, front: _Front) -> tuple[Desired | Keep, ...]:
     """Return the children: those of the backend, and those of a former one until they are not needed.
 
     Objects are dropped before the releases whose controllers finish their deletion.
@@ -275,15 +277,15 @@ def _children(request: Request[InferenceGateway], front: _Front) -> tuple[Desire
     return (*front.children, *keep_all((*former, *others)))
 
 
-def _leaves_envoy(request: Request[InferenceGateway], front: _Front) -> bool:
+def _leaves_envoy(request: GatewayRequest, front: _Front) -> bool:
     """Return True if the pods of Envoy are not needed any more: the status has told the services so."""
     is_told = request.owner.status.backend not in (None, Backend.ENVOY)
-    return bool(is_told and front.address and not request.envoy_is_needed_by)
+    return bool(is_told and front.address and not request.facts.envoy_is_needed_by)
 
 
-def _of_crossplane(request: Request[InferenceGateway], front: _Front) -> Composition:
+def _of_crossplane(request: GatewayRequest, front: _Front) -> Composition:
     """Return the composition under Crossplane, where the Gateway routes to the endpoints."""
-    gateway, address = request.owner, request.gateway_address
+    gateway, address = request.owner, request.facts.address
     if authentication.would_open(request):
         return _unpublished(request)
     is_installed = stack_gateway.KEY in request.observed and gateway.spec.backend in IMPLEMENTATIONS
@@ -296,12 +298,12 @@ def _of_crossplane(request: Request[InferenceGateway], front: _Front) -> Composi
     return _serving(_children(request, front), address, backend, message)
 
 
-def _of_controllers(request: Request[InferenceGateway], front: _Front) -> Composition:
+def _of_controllers(request: GatewayRequest, front: _Front) -> Composition:
     """Return the composition of the controllers, whose Envoy routes to the endpoints."""
-    own = request.gateway_address
+    own = request.facts.address
     if request.owner.spec.backend is Backend.ENVOY or (front.ignored and not front.address):
         if not own:
-            return _waiting(request, front, request.gateway_problem or _NOT_YET)
+            return _waiting(request, front, request.facts.problem or _NOT_YET)
         message = f"Envoy accepts requests at {own}{_ignored(request, front)}"
         return _serving(_children(request, front), own, Backend.ENVOY, message)
     if front.address:
@@ -348,9 +350,9 @@ def _serving(
     )
 
 
-def _waiting(request: Request[InferenceGateway], front: _Front, message: str) -> Composition:
+def _waiting(request: GatewayRequest, front: _Front, message: str) -> Composition:
     """Return the composition of a gateway that is not ready; a published address stays."""
-    gateway, own = request.owner, request.gateway_address
+    gateway, own = request.owner, request.facts.address
     status = {"address": gateway.status.address, "backend": gateway.status.backend}
     if own and _by_controllers(request):
         message = f"{message}; Envoy accepts requests at {own} meanwhile"
@@ -366,7 +368,7 @@ def _waiting(request: Request[InferenceGateway], front: _Front, message: str) ->
     )
 
 
-def _unpublished(request: Request[InferenceGateway]) -> Composition:
+def _unpublished(request: GatewayRequest) -> Composition:
     """Return the composition of a gateway that is to ask for keys and cannot: what serves stays."""
     gateway = request.owner
     message = (
@@ -382,12 +384,12 @@ def _unpublished(request: Request[InferenceGateway]) -> Composition:
     )
 
 
-def _ignored(request: Request[InferenceGateway], front: _Front) -> str:
+def _ignored(request: GatewayRequest, front: _Front) -> str:
     """Return why the backend that is asked for is not installed; empty if it is."""
     return f"; spec.backend {request.owner.spec.backend} is ignored: {front.ignored}" if front.ignored else ""
 
 
-def _former(request: Request[InferenceGateway]) -> str:
+def _former(request: GatewayRequest) -> str:
     """Return why the pods of Envoy stay beside another backend; empty if they do not."""
-    needed = request.envoy_is_needed_by
+    needed = request.facts.envoy_is_needed_by
     return f"; the pods of Envoy stay, because they still serve {needed}" if needed else ""

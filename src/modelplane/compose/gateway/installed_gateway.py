@@ -15,7 +15,8 @@ from modelplane.api.fields.cluster.stack_components import ComponentName
 from modelplane.api.inference_gateway import Backend, InferenceGateway, LoadBalancer
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.compose import releases
-from modelplane.compose.composition import Desired, Request
+from modelplane.compose.composition import Desired
+from modelplane.compose.gateway.gateway_facts import GatewayRequest
 from modelplane.compose.readiness import exists
 from modelplane.compose.releases import Chart
 from modelplane.compose.serving_stack import cluster_gateway as stack_gateway
@@ -174,9 +175,7 @@ IMPLEMENTATIONS: Final = {
 """The implementations that Modelplane installs, by backend. Their charts were never run by the project."""
 
 
-def children(
-    row: Implementation, request: Request[InferenceGateway], *, has_definitions: bool
-) -> Iterator[Desired]:
+def children(row: Implementation, request: GatewayRequest, *, has_definitions: bool) -> Iterator[Desired]:
     """Yield the children of an implementation that can be composed by now.
 
     What was composed before stays. ``has_definitions`` tells that the cluster has those of the Gateway API.
@@ -199,7 +198,7 @@ def children(
         yield from _gateway(row)
 
 
-def _is_ready(request: Request[InferenceGateway]) -> Callable[[Desired], bool]:
+def _is_ready(request: GatewayRequest) -> Callable[[Desired], bool]:
     return lambda child: child.ready(request.observed.get(child.key, {}))
 
 

@@ -14,20 +14,20 @@ from modelplane.api.conditions.reasons import (
     ModelServiceCondition,
     ModelServiceReason,
 )
-from modelplane.api.inference_gateway import Backend, InferenceGateway
+from modelplane.api.inference_gateway import Backend
 from modelplane.api.listing import listing
 from modelplane.api.meta import Status
-from modelplane.api.model_service import ModelService
-from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.gateway import fleet_gateway
+from modelplane.compose.gateway.gateway_facts import GatewayRequest
+from modelplane.compose.service.service_facts import ServiceRequest
 
 
-def of_gateway(request: Request[InferenceGateway]) -> tuple[Condition, ...]:
+def of_gateway(request: GatewayRequest) -> tuple[Condition, ...]:
     """Return the condition of an InferenceGateway with settings that its backend ignores."""
     gateway = request.owner
-    spec, routes_by_envoy = gateway.spec, request.proxy is Backend.ENVOY
-    if routes_by_envoy and not request.gateway_pods:
+    spec, routes_by_envoy = gateway.spec, request.facts.proxy is Backend.ENVOY
+    if routes_by_envoy and not request.facts.pods:
         return ()  # of the controllers, where another backend is a gateway in front of Envoy
     ignored = [
         name
@@ -48,7 +48,7 @@ def of_gateway(request: Request[InferenceGateway]) -> tuple[Condition, ...]:
     return _stated(false(type_, reason, message) if ignored else supported, gateway.status)
 
 
-def of_service(request: Request[ModelService]) -> tuple[Condition, ...]:
+def of_service(request: ServiceRequest) -> tuple[Condition, ...]:
     """Return the condition of a ModelService with settings that the fleet's gateway ignores."""
     service, backend = request.owner, fleet_gateway.proxy(request.found(fleet_gateway.KEY))
     settings = (("spec.aliases", service.spec.aliases),)

@@ -4,14 +4,14 @@ from modelplane.api.conditions.reasons import InferenceGatewayCondition, ModelKe
 from modelplane.api.conditions.reasons import InferenceGatewayReason as Reason
 from modelplane.api.conditions.reasons import ModelKeyReason as KeyReason
 from modelplane.api.inference_gateway import DEFAULT_NAME, Authentication, Backend, InferenceGateway
-from modelplane.api.model_key import ModelKey
-from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.gateway.gateway_facts import GatewayRequest
+from modelplane.compose.key.key_facts import KeyRequest
 
 _TYPE = InferenceGatewayCondition.AUTHENTICATED
 
 
-def authenticated(request: Request[InferenceGateway]) -> Condition:
+def authenticated(request: GatewayRequest) -> Condition:
     """State whether a request to the gateway needs a key."""
     asked = request.owner.spec.authentication
     if asked is not Authentication.API_KEY:
@@ -24,32 +24,32 @@ def authenticated(request: Request[InferenceGateway]) -> Condition:
     if would_open(request):
         message = "the backend does not read ModelKeys, so no service is published there"
         return false(_TYPE, Reason.NOT_ENFORCED, message)
-    if request.proxy is not Backend.ENVOY:
+    if request.facts.proxy is not Backend.ENVOY:
         message = (
             f"spec.authentication APIKey has no effect: backend {request.owner.spec.backend} does not read "
             "ModelKeys, so the gateway serves every request: use backend Envoy, or restrict access to the "
             "Gateway by other means"
         )
         return false(_TYPE, Reason.NOT_ENFORCED, message)
-    if request.gateway_without_module:
-        message = f"the gateway serves no request: {request.gateway_without_module}"
+    if request.facts.without_module:
+        message = f"the gateway serves no request: {request.facts.without_module}"
         return false(_TYPE, Reason.MODULE_MISSING, message)
-    if not request.gateway_asks_for_keys:
+    if not request.facts.asks_for_keys:
         return false(_TYPE, Reason.CONFIGURING, "the gateway does not ask for keys yet")
     return true(_TYPE, Reason.API_KEY, "a request needs the key of a ModelKey")
 
 
-def would_open(request: Request[InferenceGateway]) -> bool:
+def would_open(request: GatewayRequest) -> bool:
     """Return True if a backend without keys would publish services that are to have them.
 
     A backend that has published them keeps serving, and a condition says that it asks for no key.
     """
     is_asked = request.owner.spec.authentication is Authentication.API_KEY
     published = request.owner.status.backend not in (None, Backend.ENVOY)
-    return is_asked and request.proxy is not Backend.ENVOY and not published
+    return is_asked and request.facts.proxy is not Backend.ENVOY and not published
 
 
-def enforced(request: Request[ModelKey], gateway: InferenceGateway | None) -> Condition:
+def enforced(request: KeyRequest, gateway: InferenceGateway | None) -> Condition:
     """State whether the gateway asks for keys, and has this one."""
     type_ = ModelKeyCondition.ENFORCED
     if gateway is None:
@@ -62,17 +62,17 @@ def enforced(request: Request[ModelKey], gateway: InferenceGateway | None) -> Co
     if said is None or said.status != "True":
         cause = (said.message if said else "") or "the gateway does not ask for keys yet"
         return false(type_, KeyReason.GATEWAY_NOT_READY, f'InferenceGateway "{DEFAULT_NAME}": {cause}')
-    if request.key_problem is None:
+    if request.facts.problem is None:
         return _not_known(request)
-    if request.key_problem:
-        return false(type_, KeyReason.NOT_IN_FORCE, request.key_problem)
+    if request.facts.problem:
+        return false(type_, KeyReason.NOT_IN_FORCE, request.facts.problem)
     return true(type_, KeyReason.IN_FORCE, "the gateway asks for a key, and this one is valid")
 
 
-def _not_known(request: Request[ModelKey]) -> Condition:
+def _not_known(request: KeyRequest) -> Condition:
     """Return the condition of a key that the gateway may not have."""
     type_ = ModelKeyCondition.ENFORCED
-    if request.knows_keys_in_force:
+    if request.facts.is_reported:
         return false(type_, KeyReason.CONFIGURING, "the gateway does not have the key, or its last edit, yet")
     message = "the gateway asks for keys; whether it has this one is not reported under Crossplane"
     return false(type_, KeyReason.NOT_REPORTED, message)

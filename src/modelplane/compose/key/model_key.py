@@ -9,10 +9,11 @@ from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, Key
 from modelplane.api.listing import listing
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.composition import Blocked, Composition, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.key import authentication, key_budgets, rate_limits
+from modelplane.compose.key.key_facts import KeyRequest
 from modelplane.gateway.module_files.grants import grant_of, not_granted, services_of
 
 
@@ -21,7 +22,7 @@ def requirements(_key: ModelKey) -> tuple[Requirement, ...]:
     return (fleet_gateway.REQUIREMENT,)
 
 
-def compose(request: Request[ModelKey]) -> Composition | Blocked:
+def compose(request: KeyRequest) -> Composition | Blocked:
     """State whether the key is within the grant of its namespace."""
     if unknown := request.unknown(fleet_gateway.KEY):
         return Blocked(f"cannot read the {fleet_gateway.KEY}: {unknown.cause}")
@@ -37,9 +38,9 @@ def compose(request: Request[ModelKey]) -> Composition | Blocked:
     is_ready = granted.holds and enforced.reason != Reason.NOT_IN_FORCE
     grant = grant_of(grants, request.owner.metadata.namespace)
     of_grant = grant.budget if grant else None
-    budget = key_budgets.within_budget(request.owner.spec.budget, of_grant, request.key_budgets)
+    budget = key_budgets.within_budget(request.owner.spec.budget, of_grant, request.facts.budgets)
     return Composition(
-        status={**key_budgets.status(request.key_budgets), **_hashes(request)},
+        status={**key_budgets.status(request.facts.budgets), **_hashes(request)},
         conditions=(
             granted,
             enforced,
@@ -50,7 +51,7 @@ def compose(request: Request[ModelKey]) -> Composition | Blocked:
     )
 
 
-def _hashes(request: Request[ModelKey]) -> dict[str, Any]:
+def _hashes(request: KeyRequest) -> dict[str, Any]:
     """Return the status of the hashes: the gateway decides by it which of several keys has a hash."""
     known = {each.sha256: each for each in request.owner.status.hashes}
     found = []
@@ -60,7 +61,7 @@ def _hashes(request: Request[ModelKey]) -> dict[str, Any]:
         if since is None:
             continue
         entry: dict[str, Any] = {"sha256": sha256, "firstSeen": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
-        if sha256 in request.key_refused or (seen and seen.refused):
+        if sha256 in request.facts.refused or (seen and seen.refused):
             entry["refused"] = True
         found.append(entry)
     return {"hashes": found} if found else {}

@@ -15,7 +15,7 @@ from modelplane.api.listing import listing, number_of
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject
-from modelplane.compose.composition import Blocked, Composition, Reference, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, NoFacts, Reference, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.quota import scheduler_quotas
@@ -53,7 +53,7 @@ def _priority_class(name: str) -> str:
     return f"priority-class-{name}"
 
 
-def compose(request: Request[DeviceQuota]) -> Composition | Blocked:
+def compose(request: Request[DeviceQuota, NoFacts]) -> Composition | Blocked:
     """Report the use of a quota, and what keeps it from being in force."""
     quota = request.owner
     for key in (_CLUSTERS, _OTHERS, *map(_replicas, quota.spec.namespaces)):
@@ -90,7 +90,7 @@ def _class(use: scheduler.QuotaUse) -> dict[str, Any]:
     }
 
 
-def _accepted(request: Request[DeviceQuota]) -> Condition:
+def _accepted(request: Request[DeviceQuota, NoFacts]) -> Condition:
     own = request.owner
     for each in map(scheduler_quotas.quota, request.found(_OTHERS)):
         shared = frozenset(own.spec.namespaces) & (each.namespaces or frozenset())
@@ -104,7 +104,7 @@ def _accepted(request: Request[DeviceQuota]) -> Condition:
     return true(Type.ACCEPTED, Reason.IN_FORCE, f"it limits {count}")
 
 
-def _to_refuse_too(request: Request[DeviceQuota]) -> tuple[Reference, ...]:
+def _to_refuse_too(request: Request[DeviceQuota, NoFacts]) -> tuple[Reference, ...]:
     """Return the quotas that name a namespace of this one too and do not say so yet."""
     own = request.owner
     return tuple(
@@ -127,7 +127,7 @@ def _capacity(uses: tuple[scheduler.QuotaUse, ...]) -> Condition:
     return false(Type.EXCEEDS_CAPACITY, Reason.WITHIN_CAPACITY, "the fleet has what the quota promises")
 
 
-def _values(request: Request[DeviceQuota]) -> list[dict[str, Any]]:
+def _values(request: Request[DeviceQuota, NoFacts]) -> list[dict[str, Any]]:
     """Return the PriorityClasses that exist; one that cannot be read keeps the value that it had."""
     known = {each.name: each for each in request.owner.status.priority_classes}
     values = []
@@ -142,7 +142,7 @@ def _values(request: Request[DeviceQuota]) -> list[dict[str, Any]]:
     return values
 
 
-def _resolved(request: Request[DeviceQuota]) -> tuple[Condition, ...]:
+def _resolved(request: Request[DeviceQuota, NoFacts]) -> tuple[Condition, ...]:
     """Return whether the PriorityClasses exist; no condition where none was ever named."""
     names = request.owner.spec.priority_class_names
     type_ = Type.PRIORITY_CLASSES_RESOLVED

@@ -18,8 +18,9 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.namespaces import reserved
 from modelplane.api.schema.decode import InvalidObject
-from modelplane.compose.composition import Request, Requirement, Unknown
+from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.deployment import fleet_snapshot, preferred
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.memo import per_version
 from modelplane.compose.quota import scheduler_quotas
 from modelplane.compose.readable import readable
@@ -72,7 +73,7 @@ def of(source: ModelDeployment, known: Mapping[str, scheduler.Quota]) -> schedul
 
 
 def others(
-    request: Request[ModelDeployment], known: Mapping[str, scheduler.Quota]
+    request: DeploymentRequest, known: Mapping[str, scheduler.Quota]
 ) -> tuple[scheduler.Deployment, ...]:
     """Return the other deployments of the fleet; none where no priorities are in use.
 

@@ -11,9 +11,9 @@ from modelplane import scheduler
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.device_quota import SYSTEM_PREFIX, DeviceQuota, PreemptionPolicy
 from modelplane.api.meta import API_VERSION, kind_name
-from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.composition import Request, Requirement, Unknown
+from modelplane.compose.composition import Requirement, Unknown
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.memo import per_version
 
 QUOTAS: Final = Requirement("quotas", API_VERSION, kind_name(DeviceQuota), triggers=False)
@@ -25,7 +25,7 @@ _BLOCKS: Final = {
 }
 
 
-def of_fleet(request: Request[ModelDeployment]) -> tuple[scheduler.Quota, ...]:
+def of_fleet(request: DeploymentRequest) -> tuple[scheduler.Quota, ...]:
     """Return the quotas of the fleet, in order of name."""
     found = request.required.get(QUOTAS.key, ())
     if isinstance(found, Unknown):

@@ -13,11 +13,11 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.model_replica import MAX_MESSAGE, EngineFailure, ModelReplica, PlacedEngine
-from modelplane.compose.composition import Request
 from modelplane.compose.readiness import is_ready
 from modelplane.compose.replica import pod_problems
 from modelplane.compose.replica.backends.gang import is_gang
 from modelplane.compose.replica.backends.table import workload_key
+from modelplane.compose.replica.replica_facts import ReplicaRequest
 from modelplane.compose.replica.replica_status import pods_of
 
 
@@ -27,7 +27,7 @@ class _Failure(NamedTuple):
     created: dt.datetime
 
 
-def status(request: Request[ModelReplica]) -> dict[str, Any]:
+def status(request: ReplicaRequest) -> dict[str, Any]:
     """Return the part of a replica's status with the last failure of each gang; empty if there is none."""
     found = _failures(request)
     return {"engineFailures": [msgspec.to_builtins(each) for each in found]} if found else {}
@@ -39,7 +39,7 @@ def kept(replica: ModelReplica) -> dict[str, Any]:
     return {"engineFailures": [msgspec.to_builtins(each) for each in known]} if known else {}
 
 
-def trouble(request: Request[ModelReplica], engine: str) -> str:
+def trouble(request: ReplicaRequest, engine: str) -> str:
     """Return the problem of an engine's pods, after its last failure if it is a gang; empty if none."""
     found = request.found(pods_of(engine))
     last = next((each for each in _failures(request) if each.engine == engine), None)
@@ -51,7 +51,7 @@ def trouble(request: Request[ModelReplica], engine: str) -> str:
     return f"{present}; before, {told}" if present else told
 
 
-def is_leaving(request: Request[ModelReplica], engine: PlacedEngine) -> bool:
+def is_leaving(request: ReplicaRequest, engine: PlacedEngine) -> bool:
     """Return True if every group of a gang has a pod that is being deleted.
 
     LeaderWorkerSet replaces such a group, and may count it as ready until its pods have ended.
@@ -66,12 +66,12 @@ def is_leaving(request: Request[ModelReplica], engine: PlacedEngine) -> bool:
     return bool(groups) and all(groups.values())
 
 
-def _failures(request: Request[ModelReplica]) -> tuple[EngineFailure, ...]:
+def _failures(request: ReplicaRequest) -> tuple[EngineFailure, ...]:
     gangs = (each for each in request.owner.spec.engines if is_gang(each))
     return tuple(failure for each in gangs if (failure := _of_engine(request, each)) is not None)
 
 
-def _of_engine(request: Request[ModelReplica], engine: PlacedEngine) -> EngineFailure | None:
+def _of_engine(request: ReplicaRequest, engine: PlacedEngine) -> EngineFailure | None:
     owner = request.owner
     last = next((each for each in owner.status.engine_failures if each.engine == engine.name), None)
     seen = list(_seen(request, engine.name))
@@ -88,7 +88,7 @@ def _of_engine(request: Request[ModelReplica], engine: PlacedEngine) -> EngineFa
     return None if serves else last
 
 
-def _seen(request: Request[ModelReplica], engine: str) -> Iterator[_Failure]:
+def _seen(request: ReplicaRequest, engine: str) -> Iterator[_Failure]:
     for pod in request.found(pods_of(engine)):
         found = pod_problems.failure(pod)
         if found is None:

@@ -23,7 +23,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import decode_as, encode
 from modelplane.compose.cluster import cluster_namespace, reachability
-from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, last_said, true
 from modelplane.compose.gateway.gateway_keys import REQUIREMENT as KEYS
 from modelplane.compose.gateway.gateway_keys import ReplicaLink, link
@@ -50,6 +50,7 @@ from modelplane.compose.replica.backends.workload import (
 from modelplane.compose.replica.pods.copied_references import Copies, copies, reference_requirements
 from modelplane.compose.replica.pods.device_claims import claim_template
 from modelplane.compose.replica.pods.disruption import disruption_budget
+from modelplane.compose.replica.replica_facts import ReplicaRequest
 from modelplane.compose.replica.replica_readiness import PICKER_PODS, readiness
 from modelplane.compose.replica.replica_status import (
     CLUSTER_KEY,
@@ -98,7 +99,7 @@ def _pod_requirements(replica: ModelReplica) -> Iterator[Requirement]:
         )
 
 
-def compose(request: Request[ModelReplica]) -> Composition | Blocked:
+def compose(request: ReplicaRequest) -> Composition | Blocked:
     """Compose the workloads of a replica and the routes to them."""
     replica = request.owner
     if replica.spec.draining:
@@ -143,7 +144,7 @@ def compose(request: Request[ModelReplica]) -> Composition | Blocked:
     )
 
 
-def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tuple[Desired | Keep, ...]:
+def _endpoint(request: ReplicaRequest, cluster: InferenceCluster) -> tuple[Desired | Keep, ...]:
     """Return the endpoint of a serving replica; the existing one if its cluster has no address."""
     gateway = cluster.status.gateway
     if not (gateway and gateway.address):
@@ -167,7 +168,7 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
     return (Desired(ENDPOINT_KEY, encode(endpoint), when_condition(READY)),)
 
 
-def _placeholder(request: Request[ModelReplica]) -> tuple[Desired, ...]:
+def _placeholder(request: ReplicaRequest) -> tuple[Desired, ...]:
     """Return the endpoint of a replica that does not serve; nothing if its cluster never had an address."""
     announcing = (
         child.manifest
@@ -181,7 +182,7 @@ def _placeholder(request: Request[ModelReplica]) -> tuple[Desired, ...]:
     return (Desired(ENDPOINT_KEY, endpoint_manifests.placeholder(endpoint), exists),)
 
 
-def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]:
+def _kept_endpoint(request: ReplicaRequest) -> tuple[Desired | Keep, ...]:
     """Return the existing endpoint, in the region that its cluster has by now."""
     endpoint = request.observed.get(ENDPOINT_KEY)
     if endpoint is None or endpoint_manifests.is_placeholder(endpoint):
@@ -194,13 +195,13 @@ def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]
     return (Keep(ENDPOINT_KEY),)
 
 
-def _kept_if_unobserved(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]:
+def _kept_if_unobserved(request: ReplicaRequest) -> tuple[Desired | Keep, ...]:
     """Keep the endpoint while the state of an engine is unknown."""
     workloads = {workload_key(request.owner, engine) for engine in request.owner.spec.engines}
-    return _kept_endpoint(request) if workloads & request.unobserved else ()
+    return _kept_endpoint(request) if workloads & request.facts.unobserved else ()
 
 
-def _drained(request: Request[ModelReplica]) -> Composition:
+def _drained(request: ReplicaRequest) -> Composition:
     """Withdraw the endpoint, whatever the state of the cluster, and keep all other children.
 
     While a route still leads to the endpoint, it is only marked as draining.
@@ -208,13 +209,13 @@ def _drained(request: Request[ModelReplica]) -> Composition:
     said = last_said(request.owner.status, (Type.MODEL_ACCEPTED, Type.MODEL_READY, Type.DEVICES_HEALTHY))
     endpoint: tuple[Desired, ...] = ()
     withdrawn = false(Type.ANNOUNCED, Reason.DRAINING, "draining: services send it no new requests")
-    if request.routed_by and ENDPOINT_KEY in request.observed:
+    if request.facts.routed_by and ENDPOINT_KEY in request.observed:
         endpoint = (
             Desired(
                 ENDPOINT_KEY, endpoint_manifests.marked(request.observed[ENDPOINT_KEY]), when_condition(READY)
             ),
         )
-        withdrawn = true(Type.ANNOUNCED, Reason.DRAINING, f"{request.routed_by} still routes to it")
+        withdrawn = true(Type.ANNOUNCED, Reason.DRAINING, f"{request.facts.routed_by} still routes to it")
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
         status=_kept_status(request),
@@ -223,11 +224,11 @@ def _drained(request: Request[ModelReplica]) -> Composition:
     )
 
 
-def _all_but_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:
+def _all_but_endpoint(request: ReplicaRequest) -> tuple[Keep, ...]:
     return keep_all(key for key in request.observed if key != ENDPOINT_KEY)
 
 
-def _unreadable(request: Request[ModelReplica]) -> Blocked | None:
+def _unreadable(request: ReplicaRequest) -> Blocked | None:
     """Return the first requirement that could not be read; None if all relevant ones were."""
     name = request.owner.spec.cluster_name
     if unknown := request.unknown(CLUSTER_KEY):
@@ -243,7 +244,7 @@ def _unreadable(request: Request[ModelReplica]) -> Blocked | None:
     return None
 
 
-def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Object | None]) -> Composition:
+def _kept(request: ReplicaRequest, why: Refused, running: Mapping[str, Object | None]) -> Composition:
     """Keep every child, and report why; a serving replica keeps its endpoint."""
     owner = request.owner
     if running and not _is_absent(request):
@@ -266,20 +267,20 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
     )
 
 
-def _kept_status(request: Request[ModelReplica]) -> Object:
+def _kept_status(request: ReplicaRequest) -> Object:
     """Return the status of a replica whose pods are not looked at."""
     owner = request.owner
     return {**status(request), **gang_failures.kept(owner), **pod_device_health.kept(owner)}
 
 
-def _is_absent(request: Request[ModelReplica]) -> bool:
+def _is_absent(request: ReplicaRequest) -> bool:
     """Return True if it is known that no engine is on the cluster, so that the replica holds no devices."""
     owner = request.owner
     keys = {key for engine in owner.spec.engines for key in workload_keys(owner, engine)}
-    return keys.isdisjoint(request.observed.keys() | request.unobserved)
+    return keys.isdisjoint(request.observed.keys() | request.facts.unobserved)
 
 
-def _running(request: Request[ModelReplica]) -> dict[str, Object | None]:
+def _running(request: ReplicaRequest) -> dict[str, Object | None]:
     """Return the observed workload of each engine, of its present shape or of the previous one."""
     owner, observed = request.owner, request.observed
     return {
@@ -289,7 +290,7 @@ def _running(request: Request[ModelReplica]) -> dict[str, Object | None]:
 
 
 def _planned(
-    request: Request[ModelReplica], cluster: InferenceCluster
+    request: ReplicaRequest, cluster: InferenceCluster
 ) -> tuple[Copies, tuple[Workload, ...]] | Refused:
     """Return the copies and the workloads of a replica, or the first reason against them."""
     if refused := _closed(request):
@@ -307,7 +308,7 @@ def _planned(
     return _not_staged(request) or (copied, planned)
 
 
-def _closed(request: Request[ModelReplica]) -> Refused | None:
+def _closed(request: ReplicaRequest) -> Refused | None:
     """Return why nothing may be written into the namespace on the cluster; None if it may."""
     cluster, namespace = request.owner.spec.cluster_name, request.owner.metadata.namespace
     if unknown := request.unknown(cluster_namespace.key(cluster)):
@@ -320,7 +321,7 @@ def _closed(request: Request[ModelReplica]) -> Refused | None:
     return None
 
 
-def _not_staged(request: Request[ModelReplica]) -> Refused | None:
+def _not_staged(request: ReplicaRequest) -> Refused | None:
     """Return why the weights are not staged; None once they are, or once a workload exists."""
     replica = request.owner
     reference = replica.spec.model_cache_ref
@@ -369,14 +370,14 @@ def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[De
         yield Desired(f"disruption-{engine.name}", budget, exists, cluster)
 
 
-def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -> tuple[Condition, Condition]:
+def _conditions(request: ReplicaRequest, desired: Mapping[str, Object]) -> tuple[Condition, Condition]:
     replica = request.owner
     where = f'cluster "{replica.spec.cluster_name}"'
     keys = {engine.name: workload_key(replica, engine) for engine in replica.spec.engines}
     observed = {name: request.observed.get(key) for name, key in keys.items()}
     missing = [name for name, child in observed.items() if child is None]
-    if request.silence is not None:
-        message = reachability.report(replica.spec.cluster_name, request.silence)
+    if request.facts.silence is not None:
+        message = reachability.report(replica.spec.cluster_name, request.facts.silence)
         waiting = false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, message)
         return (
             false(Type.MODEL_ACCEPTED, Reason.CLUSTER_UNREACHABLE, message),

@@ -8,13 +8,13 @@ from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.pods.engines import Phase
 from modelplane.api.listing import subject
 from modelplane.api.meta import Object
-from modelplane.api.model_replica import ModelReplica, PlacedEngine
-from modelplane.compose.composition import Request
+from modelplane.api.model_replica import PlacedEngine
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import is_ready, refusal
 from modelplane.compose.replica import gang_failures, pod_problems
 from modelplane.compose.replica.backends.picker_workload import PICKER_KEY
 from modelplane.compose.replica.backends.replica_routes import POOL_KEY, ROUTE_KEY, picks
+from modelplane.compose.replica.replica_facts import ReplicaRequest
 from modelplane.compose.workload_kinds import row_of
 from modelplane.compose.workload_readiness import Reported
 
@@ -22,7 +22,7 @@ PICKER_PODS: Final = "picker-pods"
 """Key of the requirement for the pods of the endpoint picker."""
 
 
-def readiness(request: Request[ModelReplica], workloads: Mapping[str, Object | None]) -> Condition:
+def readiness(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -> Condition:
     """Return whether a replica serves, by its workloads as observed, and if not the first cause."""
     replica = request.owner
     where = f'cluster "{replica.spec.cluster_name}"'
@@ -47,7 +47,7 @@ def readiness(request: Request[ModelReplica], workloads: Mapping[str, Object | N
     return _starting(message, [*troubles, pod_problems.unmade(picker) if picker is not None else ""])
 
 
-def _idle(request: Request[ModelReplica], workloads: Mapping[str, Object | None]) -> list[str]:
+def _idle(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -> list[str]:
     """Return the names of the engines that do not serve, in order."""
     engines = {each.name: each for each in request.owner.spec.engines}
     idle = sorted(

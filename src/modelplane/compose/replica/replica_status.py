@@ -16,10 +16,11 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.composition import Desired, Keep, Request
+from modelplane.compose.composition import Desired, Keep
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version
 from modelplane.compose.replica.pod_problems import has_ended
+from modelplane.compose.replica.replica_facts import ReplicaRequest
 
 CLUSTER_KEY = "cluster"
 """Key of the requirement for the replica's InferenceCluster."""
@@ -41,7 +42,7 @@ def pods_of(engine: str) -> str:
     return f"pods-{engine}"
 
 
-def status(request: Request[ModelReplica], *, serves: bool = False) -> Object:
+def status(request: ReplicaRequest, *, serves: bool = False) -> Object:
     """Return the status of a replica that serves, or does not, or of which that is not known."""
     replica = request.owner
     # A cluster that was written to stays listed until the replica has no objects there.
@@ -63,7 +64,7 @@ def announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Kee
     return false(Type.ANNOUNCED, Reason.NO_ADDRESS, message)
 
 
-def eviction_conditions(request: Request[ModelReplica], *, serves: bool) -> tuple[Condition, ...]:
+def eviction_conditions(request: ReplicaRequest, *, serves: bool) -> tuple[Condition, ...]:
     """Return the condition about the nodes under a replica; none if no notice was ever seen."""
     if eviction := _eviction(request, serves=serves):
         message = (
@@ -76,7 +77,7 @@ def eviction_conditions(request: Request[ModelReplica], *, serves: bool) -> tupl
     return ()
 
 
-def _eviction(request: Request[ModelReplica], *, serves: bool) -> ReplicaEviction | None:
+def _eviction(request: ReplicaRequest, *, serves: bool) -> ReplicaEviction | None:
     notices = _notices(request)
     nodes = {
         node
@@ -93,7 +94,7 @@ def _node_of(pod: Mapping[str, Any]) -> str:
     return "" if has_ended(pod) else str(pod.get("spec", {}).get("nodeName", ""))
 
 
-def _notices(request: Request[ModelReplica]) -> Mapping[str, ReplicaEviction]:
+def _notices(request: ReplicaRequest) -> Mapping[str, ReplicaEviction]:
     """Return the notices of the cluster's nodes, the earliest deadline first."""
     try:
         clusters = [decoded_cluster(each) for each in request.found(CLUSTER_KEY)]

@@ -17,12 +17,12 @@ from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import standby
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.memo import per_version
 from modelplane.compose.service import region_rules, tier_budgets
+from modelplane.compose.service.service_facts import ServiceRequest
 from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
 from modelplane.gateway.region_routing import Admitted
 
@@ -49,9 +49,7 @@ class LeftOut(msgspec.Struct, frozen=True):
 _NONE: Final = LeftOut()
 
 
-def settings(
-    request: Request[ModelService], *, has_endpoints: bool, left_out: LeftOut = _NONE
-) -> ServiceEntry:
+def settings(request: ServiceRequest, *, has_endpoints: bool, left_out: LeftOut = _NONE) -> ServiceEntry:
     """Return what the gateway does with requests while it knows no endpoint of a service.
 
     A service with endpoints has its limits as well, so that they are there when it loses the last one.
@@ -64,7 +62,7 @@ def settings(
 
 
 def explained(
-    request: Request[ModelService], routing: Condition, *, has_endpoints: bool, left_out: LeftOut = _NONE
+    request: ServiceRequest, routing: Condition, *, has_endpoints: bool, left_out: LeftOut = _NONE
 ) -> Condition:
     """Return the condition of a service's route, with what happens to requests while it has no endpoint.
 
@@ -84,7 +82,7 @@ def explained(
     return routing
 
 
-def _problem(request: Request[ModelService]) -> str:
+def _problem(request: ServiceRequest) -> str:
     """Return why the gateway can hold no request, with the remedy; empty if it can."""
     proxy = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
     if fleet_gateway.reads_gateway_api(proxy):
@@ -92,10 +90,10 @@ def _problem(request: Request[ModelService]) -> str:
             f"Gateway API, which the gateway's backend {proxy} reads, cannot express spec.hold: use "
             f"backend {Backend.ENVOY} of the controllers, or remove spec.hold"
         )
-    return request.gateway_without_module
+    return request.facts.gateway_without_module
 
 
-def _without_endpoint(request: Request[ModelService], left_out: LeftOut) -> str:
+def _without_endpoint(request: ServiceRequest, left_out: LeftOut) -> str:
     """Return what happens to requests while a service has no endpoint."""
     if why := _problem(request):
         return f"requests get 503 at once: {why}"
@@ -117,7 +115,7 @@ def selects(service: ModelService, deployment: Object) -> bool:
     return _match(known_labels(deployment), [entry.selector.match_labels for entry in service.spec.endpoints])
 
 
-def _is_awaited(request: Request[ModelService], left_out: LeftOut) -> bool:
+def _is_awaited(request: ServiceRequest, left_out: LeftOut) -> bool:
     """Return True if a deployment can bring an endpoint to which requests may go, or if this is unknown.
 
     The replicas of one whose endpoints are outside the regions of the service are there already.
@@ -131,7 +129,7 @@ def _is_awaited(request: Request[ModelService], left_out: LeftOut) -> bool:
     return any(each["metadata"]["name"] not in outside for each in _selected(request, left_out.closed))
 
 
-def _is_scaled_to_zero(request: Request[ModelService], left_out: LeftOut) -> bool:
+def _is_scaled_to_zero(request: ServiceRequest, left_out: LeftOut) -> bool:
     """Return True if every deployment that a service selects is known to ask for no replica now."""
     selected = [*_selected(request, left_out.closed)]
     return bool(selected) and all(
@@ -139,7 +137,7 @@ def _is_scaled_to_zero(request: Request[ModelService], left_out: LeftOut) -> boo
     )
 
 
-def _selected(request: Request[ModelService], closed: frozenset[int]) -> Iterator[Object]:
+def _selected(request: ServiceRequest, closed: frozenset[int]) -> Iterator[Object]:
     """Yield the deployments that an open entry of a service selects, or may select."""
     entries = enumerate(request.owner.spec.endpoints)
     wanted = [entry.selector.match_labels for number, entry in entries if number not in closed]

@@ -25,7 +25,6 @@ from modelplane.compose.composition import (
     Composition,
     Desired,
     Keep,
-    Request,
     Requirement,
     Unknown,
     keep_all,
@@ -35,6 +34,7 @@ from modelplane.compose.gateway import fleet_gateway, gateway_keys, unsupported_
 from modelplane.compose.readable import readable
 from modelplane.compose.readiness import accepted, exists, refusal
 from modelplane.compose.service import hold, region_rules, serving_variant, tier_budgets
+from modelplane.compose.service.service_facts import ServiceRequest
 from modelplane.gateway import balancing, region_routing
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.endpoint_share import MOST_IN_NAMESPACE
@@ -65,13 +65,13 @@ def requirements(service: ModelService) -> tuple[Requirement, ...]:
     )
 
 
-def compose(request: Request[ModelService]) -> Composition | Blocked:
+def compose(request: ServiceRequest) -> Composition | Blocked:
     """Publish a service's address and conditions; compose its route on the gateway."""
     service = request.owner
     for key in (fleet_gateway.KEY, "endpoints"):
         if unknown := request.unknown(key):
             return Blocked(f"cannot read the {key}: {unknown.cause}")
-    destinations = fleet_gateway.destinations(request)
+    destinations = fleet_gateway.destinations(request, is_local=request.facts.gateway_is_local)
     if isinstance(destinations, Blocked):
         return destinations
     gateways = request.found(fleet_gateway.KEY)
@@ -81,7 +81,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     admitted = region_rules.admitted(request, endpoints)
     if isinstance(admitted, Blocked):
         return admitted
-    closed = tier_budgets.closed(service, request.tier_budgets)
+    closed = tier_budgets.closed(service, request.facts.tier_budgets)
     left_out = hold.LeftOut(admitted, closed)
     matched = select(service, admitted.endpoints, destinations, closed)
     unusable = _unusable(service, admitted, destinations, matched)
@@ -92,7 +92,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     children = _children(request, matched, proxy, host)
     if host and (waiting := fleet_gateway.unspoken(gateways)):
         routing = false(Type.ROUTING_READY, Reason.WAITING_FOR_GATEWAY, waiting)
-    elif service.metadata.namespace == ONE_URL and request.proxy is Backend.ENVOY:
+    elif service.metadata.namespace == ONE_URL and request.facts.proxy is Backend.ENVOY:
         routing = false(Type.ROUTING_READY, Reason.PATH_TAKEN, _path_taken(service))
     else:
         wanted = {each.key for each in children if isinstance(each, Desired) and each.key.startswith(ROUTE)}
@@ -102,7 +102,9 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     if routing.holds and not matched:
         resolved = _awaited(admitted)
     routing = _balanced(request, proxy, _unless_refused(routing, matched, refused))
-    budget = tier_budgets.within_budget(service, request.tier_budgets, are_counted=proxy == Backend.ENVOY)
+    budget = tier_budgets.within_budget(
+        service, request.facts.tier_budgets, are_counted=proxy == Backend.ENVOY
+    )
     routes = _routes(request, matched, unusable, left_out)
     return Composition(
         children=children,
@@ -123,13 +125,13 @@ def _unusable(
     return without_target(service, admitted.endpoints, destinations)
 
 
-def _most(request: Request[ModelService]) -> int:
+def _most(request: ServiceRequest) -> int:
     """Return the maximum of endpoints that the service's route leads to."""
-    share = request.endpoint_share
+    share = request.facts.endpoint_share
     return min(MOST_ENDPOINTS, share.most) if share else MOST_ENDPOINTS
 
 
-def _further(request: Request[ModelService], matched: tuple[Selected, ...]) -> tuple[Condition, ...]:
+def _further(request: ServiceRequest, matched: tuple[Selected, ...]) -> tuple[Condition, ...]:
     """Return conditions that a service has only if it uses what they are about."""
     return (*unsupported_settings.of_service(request), *serving_variant.conditions(request, matched))
 
@@ -141,11 +143,11 @@ def _address(service: ModelService, host: str, *, tls: bool) -> str:
     return f"{'https' if tls else 'http'}://{host}/{service.metadata.namespace}/{service.metadata.name}"
 
 
-def _balanced(request: Request[ModelService], proxy: str, routing: Condition) -> Condition:
+def _balanced(request: ServiceRequest, proxy: str, routing: Condition) -> Condition:
     """Return the condition of a service's route, False if the gateway does not balance as it asks for."""
     if not (routing.holds and balancing.is_wanted(request.owner)):
         return routing
-    why = request.gateway_without_module
+    why = request.facts.gateway_without_module
     if fleet_gateway.reads_gateway_api(proxy):
         why = (
             f"Gateway API, which the gateway's backend {proxy} reads, cannot express spec.balancing, "
@@ -159,7 +161,7 @@ def _balanced(request: Request[ModelService], proxy: str, routing: Condition) ->
 
 
 def _children(
-    request: Request[ModelService], matched: tuple[Selected, ...], proxy: str, host: str
+    request: ServiceRequest, matched: tuple[Selected, ...], proxy: str, host: str
 ) -> tuple[Desired | Keep, ...]:
     if fleet_gateway.reads_gateway_api(proxy) and matched:
         return _through_gateway(request, matched, proxy, host)
@@ -167,7 +169,7 @@ def _children(
 
 
 def _through_gateway(
-    request: Request[ModelService], matched: tuple[Selected, ...], proxy: str, host: str
+    request: ServiceRequest, matched: tuple[Selected, ...], proxy: str, host: str
 ) -> tuple[Desired | Keep, ...]:
     """Return the objects that a gateway reads to route a service to its endpoints.
 
@@ -201,7 +203,7 @@ def _through_gateway(
 
 
 def _routes(
-    request: Request[ModelService],
+    request: ServiceRequest,
     matched: tuple[Selected, ...],
     unusable: tuple[str, ...],
     left_out: hold.LeftOut,
@@ -211,7 +213,7 @@ def _routes(
     A service in a reserved namespace keeps the route to an address that it has, and gets no new one.
     """
     service = request.owner
-    reaches_envoy = request.proxy is Backend.ENVOY
+    reaches_envoy = request.facts.proxy is Backend.ENVOY
     if not (reaches_envoy and gets_route(service.metadata.namespace, service.status.address)):
         return ()
     route, admitted = service_route(service, matched[: _most(request)], unusable), left_out.admitted
@@ -318,7 +320,7 @@ _FULL = (
 
 
 def _routing(
-    request: Request[ModelService], host: str, matched: tuple[Selected, ...], observed: list[Object | None]
+    request: ServiceRequest, host: str, matched: tuple[Selected, ...], observed: list[Object | None]
 ) -> Condition:
     """Return whether requests reach the endpoints; ``observed`` are the HTTPRoutes, if there are any."""
     type_ = Type.ROUTING_READY
@@ -343,9 +345,9 @@ def _routing(
     return _within_maximum(request, endpoint_backends.routable(matched) if observed else matched)
 
 
-def _within_maximum(request: Request[ModelService], routable: Sequence[Selected]) -> Condition:
+def _within_maximum(request: ServiceRequest, routable: Sequence[Selected]) -> Condition:
     """Return whether the route leads to every endpoint, and whether it leads to more than it should."""
-    type_, most, share = Type.ROUTING_READY, _most(request), request.endpoint_share
+    type_, most, share = Type.ROUTING_READY, _most(request), request.facts.endpoint_share
     if rest := routable[most:]:
         names = listing(f'"{each.endpoint.metadata.name}"' for each in rest)
         limit = _FULL if most < MOST_ENDPOINTS else f"a ModelService routes to {MOST_ENDPOINTS:,}"

@@ -9,13 +9,13 @@ from typing import Any
 
 from modelplane.api import labels
 from modelplane.api.meta import API_VERSION, LocalReference, Model, ObjectMeta, kind_name
-from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, TemplateMetadata
 from modelplane.api.model_endpoint import ModelEndpoint
-from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.compose.cache.cache_facts import CacheRequest
 from modelplane.compose.composition import Blocked, Request, Requirement
 from modelplane.compose.memo import per_version
+from modelplane.compose.service.service_facts import ServiceRequest
 from modelplane.gateway.region_routing import Admitted, DeploymentRule, RegionRule, admit
 
 KEY = "deployments"
@@ -54,7 +54,7 @@ def requirement(namespace: str) -> Requirement:
     return Requirement(KEY, API_VERSION, kind_name(ModelDeployment), namespace=namespace)
 
 
-def admitted(request: Request[ModelService], endpoints: tuple[ModelEndpoint, ...]) -> Admitted | Blocked:
+def admitted(request: ServiceRequest, endpoints: tuple[ModelEndpoint, ...]) -> Admitted | Blocked:
     """Return the endpoints to which requests of a service may go; Blocked if a rule cannot be read."""
     read = _all(request)
     if isinstance(read, Blocked):
@@ -62,7 +62,7 @@ def admitted(request: Request[ModelService], endpoints: tuple[ModelEndpoint, ...
     return admit(request.owner, [each.rule for each in read if each.rule], endpoints)
 
 
-def of_cache(request: Request[ModelCache]) -> RegionRule | Blocked | None:
+def of_cache(request: CacheRequest) -> RegionRule | Blocked | None:
     """Return the rule of a cache: the regions in which some deployment that uses it may be served.
 
     None if one of them has no rule, or none uses it; Blocked if a rule cannot be read.
@@ -78,7 +78,7 @@ def of_cache(request: Request[ModelCache]) -> RegionRule | Blocked | None:
     return RegionRule(regions, tuple(sorted(rule.deployment for rule in rules)))
 
 
-def _all(request: Request[Any]) -> tuple[_Read, ...] | Blocked:
+def _all(request: Request[Any, Any]) -> tuple[_Read, ...] | Blocked:
     if unknown := request.unknown(KEY):
         return Blocked(f"cannot read the {KEY}: {unknown.cause}")
     read = tuple(map(_read, request.found(KEY)))

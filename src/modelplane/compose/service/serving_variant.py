@@ -10,16 +10,15 @@ from modelplane.api.conditions.reasons import ModelServiceCondition, ModelServic
 from modelplane.api.fields.deployment.standby_settings import MOST_PREFERRED
 from modelplane.api.listing import in_order, number_of
 from modelplane.api.meta import Object
-from modelplane.api.model_service import ModelService
-from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.service import hold, region_rules
+from modelplane.compose.service.service_facts import ServiceRequest
 from modelplane.gateway.services import Selected
 
 _TYPE = ModelServiceCondition.SERVING_VARIANT
 
 
-def conditions(request: Request[ModelService], matched: Iterable[Selected]) -> tuple[Condition, ...]:
+def conditions(request: ServiceRequest, matched: Iterable[Selected]) -> tuple[Condition, ...]:
     """Return the condition of a service; none if no deployment that it selects is a standby for another."""
     orders = _orders(each for each in request.found(region_rules.KEY) if hold.selects(request.owner, each))
     if not orders:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE, Object
-from modelplane.compose.composition import Desired, Requirement, Unknown
+from modelplane.compose.composition import Desired, Requirement
 from modelplane.compose.readiness import exists
 from modelplane.compose.serving_stack import traffic_policies
 from modelplane.compose.serving_stack.component import Plan
-from modelplane.gateway.mutual_tls import CLIENT_NAME, Link, Pair, Protocol, accepted
+from modelplane.gateway.mutual_tls import CLIENT_NAME, Pair, Protocol, accepted
 
 LISTENER: Final = "mutual-tls"
 """Name of the listener."""
@@ -42,12 +42,6 @@ def policy_requirement(cluster: str) -> Requirement:
     return Requirement("policy", version, "ClientTrafficPolicy", SYSTEM_NAMESPACE, POLICY, cluster=cluster)
 
 
-def link_of(plan: Plan) -> Link | None:
-    """Return the mutual TLS of a stack's cluster; None where nothing issues certificates."""
-    link = plan.request.mutual_tls
-    return None if isinstance(link, Unknown) else link
-
-
 def is_listener(listener: Mapping[str, Any]) -> bool:
     """Return True if a listener of a Gateway is that of mutual TLS."""
     return listener.get("name") == LISTENER
@@ -58,7 +52,7 @@ def listeners(plan: Plan, plain: list[dict[str, Any]], observed: Object | None) 
 
     Where nothing issues certificates, a listener with mutual TLS stays as it is.
     """
-    link = link_of(plan)
+    link = plan.request.facts.mutual_tls
     if link is None:
         present: list[dict[str, Any]] = list((observed or {}).get("spec", {}).get("listeners") or ())
         return present if any(map(is_listener, present)) else plain
@@ -84,7 +78,7 @@ def listeners(plan: Plan, plain: list[dict[str, Any]], observed: Object | None) 
 
 def objects(plan: Plan) -> Iterator[Desired]:
     """Yield the Secret, the grant to read it, and the policy, while the gateway accepts mutual TLS."""
-    link = link_of(plan)
+    link = plan.request.facts.mutual_tls
     if link is None or link.certificate is None or Protocol.TLS not in accepted(link.rollout.phase):
         return
     manifests = (_secret(link.certificate, link.authorities), _grant(), _policy())
@@ -94,7 +88,7 @@ def objects(plan: Plan) -> Iterator[Desired]:
 
 def withdrawn(plan: Plan) -> frozenset[str]:
     """Return the keys of the objects that are pruned: all, once the gateway accepts plain HTTP only."""
-    link = link_of(plan)
+    link = plan.request.facts.mutual_tls
     is_off = link is not None and Protocol.TLS not in accepted(link.rollout.phase)
     return frozenset(KEYS) if is_off else frozenset()
 

@@ -7,8 +7,9 @@ import msgspec
 
 from modelplane.api.clouds.serving_stack import ServingStack, Versions
 from modelplane.api.fields.cluster.stack_components import ComponentName, ComponentSettings, ComponentState
-from modelplane.compose.composition import Desired, Request
+from modelplane.compose.composition import Desired
 from modelplane.compose.releases import Chart
+from modelplane.compose.serving_stack.stack_facts import StackRequest
 
 Values = Mapping[str, Any]
 
@@ -27,7 +28,7 @@ _COMPOSED = (
 class Plan(msgspec.Struct, frozen=True):
     """A stack that is being composed, and the components that it consists of."""
 
-    request: Request[ServingStack]
+    request: StackRequest
     cluster: str
     chosen: frozenset[ComponentName]
     settings: Mapping[ComponentName, ComponentSettings]

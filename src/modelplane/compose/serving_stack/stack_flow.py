@@ -17,7 +17,7 @@ from modelplane.api.fields.cluster.stack_components import ComponentName, Compon
 from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
 from modelplane.compose import guards
-from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
+from modelplane.compose.composition import Composition, Desired, Keep, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.serving_stack import ai_gateway, cluster_gateway, cluster_mutual_tls
@@ -28,6 +28,7 @@ from modelplane.compose.serving_stack.installing import (
     outcome,
     uninstalling,
 )
+from modelplane.compose.serving_stack.stack_facts import StackRequest
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import INFERENCE_POOL, capabilities
 
@@ -49,7 +50,7 @@ def _there(cluster: str) -> Iterator[Requirement]:
         )
 
 
-def compose(request: Request[ServingStack]) -> Composition:
+def compose(request: StackRequest) -> Composition:
     """Compose the components of a stack; in doubt, keep each as it is."""
     stack = request.owner
     refused = _refused(stack)
@@ -86,7 +87,7 @@ def _refused(stack: ServingStack) -> Condition | None:
     return None
 
 
-def _plan(request: Request[ServingStack]) -> Plan:
+def _plan(request: StackRequest) -> Plan:
     spec = request.owner.spec
     settings = {each.name: each for each in spec.components}
     plan = Plan(request, spec.cluster_name or "", frozenset(), settings, COMPONENTS)
@@ -138,7 +139,7 @@ def _progress(outcomes: Mapping[ComponentName, Outcome]) -> Condition:
 
 
 def _composition(
-    request: Request[ServingStack],
+    request: StackRequest,
     children: tuple[Desired | Keep, ...],
     condition: Condition,
     outcomes: list[Outcome],
@@ -162,7 +163,7 @@ def _composition(
     )
 
 
-def _address(request: Request[ServingStack]) -> str:
+def _address(request: StackRequest) -> str:
     """Return the address of the cluster's gateway; the last known one if it cannot be read."""
     if request.unknown(cluster_gateway.KEY):
         known = request.owner.status.gateway

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from modelplane.compose.composition import Credential, Requirement, Unknown
+from modelplane.compose.cluster.cluster_facts import Credential
+from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.guards import recorded
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.cluster_access import Access, Supplied

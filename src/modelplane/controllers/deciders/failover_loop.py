@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import Model, Object, kind_name
+from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.cluster.reachability import reported_by
@@ -84,13 +84,13 @@ class Failover(Runnable):
         """Stop watching heartbeats."""
         await self._heartbeats.end()
 
-    def of(self, owner: Model) -> Watched | None:
-        """Return what an owner is told of failover; None if it is not concerned."""
-        if isinstance(owner, ModelDeployment):
-            return self._memory.of_deployment(owner.metadata.uid) if self._memory else Watched()
-        if isinstance(owner, InferenceCluster) and self._memory:
-            return self._memory.of_cluster(owner.metadata.name)
-        return None
+    def of_deployment(self, deployment: ModelDeployment) -> Watched:
+        """Return what a deployment is told of failover."""
+        return self._memory.of_deployment(deployment.metadata.uid) if self._memory else Watched()
+
+    def of_cluster(self, cluster: InferenceCluster) -> Watched | None:
+        """Return what a cluster is told of failover; None while no deployment has it."""
+        return self._memory.of_cluster(cluster.metadata.name) if self._memory else None
 
     @property
     def states(self) -> dict[str, State]:

@@ -20,6 +20,7 @@ from modelplane.compose.composition import Blocked, Request, Requirement, Unknow
 from modelplane.compose.definition_owner import DefinitionOwner
 from modelplane.compose.gateway import fleet_gateway, gateway_keys
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.election.guarded import guarded
 from modelplane.controllers.fleet_resources import resource_of_kind
@@ -184,11 +185,12 @@ class GatewayManager:
             decoded = decode_as(kind.type, owner)
             requirements = kind.requirements(decoded)
             found = {each.key: self._find(each) for each in requirements if not each.optional}
-            budgets = self._budgets.tiers(decoded) if isinstance(decoded, ModelService) else None
-            share = self._gateway.share(key)
-            composition = kind.compose(
-                Request(decoded, {}, found, tier_budgets=budgets, endpoint_share=share)
-            )
+            facts = kind.facts()
+            if isinstance(decoded, ModelService):
+                facts = ServiceFacts(
+                    tier_budgets=self._budgets.tiers(decoded), endpoint_share=self._gateway.share(key)
+                )
+            composition = kind.compose(Request(decoded, {}, found, facts))
         except InvalidObject as error:
             return Composed((), Blocked(str(error)))
         return Composed(requirements, composition)

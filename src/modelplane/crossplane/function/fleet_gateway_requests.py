@@ -18,8 +18,9 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.compose.composition import Request, Requirement, Unknown
+from modelplane.compose.composition import NoFacts, Request, Requirement, Unknown
 from modelplane.compose.gateway import envoy_pods, fleet_gateway, gateway_keys
+from modelplane.compose.gateway.gateway_facts import GatewayFacts
 from modelplane.compose.gateway.inference_gateway import CLUSTERS
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.gateway import configuration_state, tokens
@@ -54,50 +55,53 @@ def requirements(owner: Any, composed: Mapping[str, Object]) -> tuple[Requiremen
     return (_STATE,) if isinstance(owner, ModelEndpoint) and needs_module(owner) else ()
 
 
-def with_gateway(
-    request: Request[Any], found: Mapping[str, tuple[Object, ...] | Unknown], pods: Mapping[str, Object]
-) -> Request[Any]:
-    """Return a request with what is known of the gateway.
+def gateway_facts(
+    request: Request[InferenceGateway, NoFacts],
+    found: Mapping[str, tuple[Object, ...] | Unknown],
+    address: str,
+    pods: Mapping[str, Object],
+) -> GatewayFacts:
+    """Return the facts of an InferenceGateway.
 
-    ``found`` has the objects of ``requirements``; ``pods`` are the manifests of the pods of Envoy.
+    ``found`` has the objects of ``requirements`` and the keys of the gateway; ``address`` is that of the
+    Gateway of the Gateway API, ``pods`` are the manifests of the pods of Envoy.
     """
-    owner, request = request.owner, replace(request, knows_keys_in_force=False)
-    if not isinstance(owner, InferenceGateway):
-        backend = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
-        known = _reported(found.get(STATE, ()))
-        unknown = "" if STATE not in found or known else _NOT_REPORTED
-        return replace(
-            request,
-            proxy=Backend.ENVOY if backend == Backend.ENVOY else Backend.GATEWAY_API,
-            gateway_without_module=known.without_module if known else unknown,
-        )
-    known = _reported(found.get(STATE, ()))
-    if owner.metadata.name == DEFAULT_NAME:
-        request = replace(request, gateway_keys=_keys(request, found.get(gateway_keys.KEY), known))
+    owner, known = request.owner, _reported(found.get(STATE, ()))
+    is_used = owner.metadata.name == DEFAULT_NAME
+    keys = _keys(request, found.get(gateway_keys.KEY), known) if is_used else None
     if owner.spec.backend is not Backend.ENVOY:
-        return replace(request, envoy_is_needed_by=_unmoved(request, found.get(SERVICES, ())))
-    request = replace(
-        request,
-        gateway_address="",  # that of a Gateway of the Gateway API, which another backend serves
-        proxy=Backend.ENVOY,
-        gateway_pods=pods if owner.metadata.name == DEFAULT_NAME else {},
-        gateway_has_tls=known.has_tls if known else False,
-    )
+        needed = _unmoved(request, found.get(SERVICES, ()), address)
+        return GatewayFacts(address, Backend.GATEWAY_API, keys=keys, envoy_is_needed_by=needed)
+    # Without an address: that of the Gateway is another backend's.
+    facts = GatewayFacts(pods=pods if is_used else {}, keys=keys, has_tls=known.has_tls if known else False)
     if known is None:
         # What has reported once goes on serving.
-        problem = "" if owner.status.backend is Backend.ENVOY else _NOT_REPORTED
-        return replace(request, gateway_problem=problem)
+        return replace(facts, problem="" if owner.status.backend is Backend.ENVOY else _NOT_REPORTED)
     return replace(
-        request,
-        gateway_problem=known.problem,
-        gateway_tls_problem=known.tls_problem,
-        gateway_without_module=known.without_module,
-        gateway_asks_for_keys=known.asks_for_keys,
+        facts,
+        problem=known.problem,
+        tls_problem=known.tls_problem,
+        without_module=known.without_module,
+        asks_for_keys=known.asks_for_keys,
     )
+
+
+def backend_of(request: Request[Any, NoFacts]) -> Backend:
+    """Return the backend that routes requests, by the gateway that an owner requires."""
+    is_envoy = fleet_gateway.proxy(request.found(fleet_gateway.KEY)) == Backend.ENVOY
+    return Backend.ENVOY if is_envoy else Backend.GATEWAY_API
+
+
+def without_module(found: Mapping[str, tuple[Object, ...] | Unknown]) -> str:
+    """Return why the gateway's Envoy runs without its module; empty if it has it, or nobody asks."""
+    known = _reported(found.get(STATE, ()))
+    if known is None:
+        return _NOT_REPORTED if STATE in found else ""
+    return known.without_module
 
 
 def _keys(
-    request: Request[InferenceGateway],
+    request: Request[InferenceGateway, NoFacts],
     found: tuple[Object, ...] | Unknown | None,
     known: GatewayState | None,
 ) -> GatewayKeys | None:
@@ -135,13 +139,14 @@ def _reported(found: tuple[Object, ...] | Unknown) -> GatewayState | None:
     return None if isinstance(found, Unknown) or not found else configuration_state.read(found[0])
 
 
-def _unmoved(request: Request[InferenceGateway], found: tuple[Object, ...] | Unknown) -> str:
+def _unmoved(
+    request: Request[InferenceGateway, NoFacts], found: tuple[Object, ...] | Unknown, address: str
+) -> str:
     """Return the services that are still reached through the pods of Envoy only; empty if none is."""
     if not any(key.startswith(envoy_pods.PREFIX) for key in request.observed):
         return ""
     if isinstance(found, Unknown):
         return f"services that cannot be read: {found.cause}"
-    address = request.gateway_address
     waiting = [each for each in found if _is_unmoved(each, address)]
     named = (f'"{each["metadata"]["namespace"]}/{each["metadata"]["name"]}"' for each in waiting)
     return f"ModelService {listing(named)}" if waiting else ""

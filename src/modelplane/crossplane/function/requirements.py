@@ -24,12 +24,13 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose import definition_owner
 from modelplane.compose.clouds.flow import DEFINITION_KEY
+from modelplane.compose.cluster.cluster_facts import Credential
 from modelplane.compose.cluster.cluster_kubeconfig import (
     KubeconfigReference,
     kubeconfig_reference,
     replacement,
 )
-from modelplane.compose.composition import Credential, Guard, Requirement, Unknown
+from modelplane.compose.composition import Guard, Requirement, Unknown
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.gateway import gateway_keys
 from modelplane.compose.gateway.inference_gateway import DEFINED, FRONT

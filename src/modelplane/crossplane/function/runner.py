@@ -15,23 +15,24 @@ import msgspec
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from google.protobuf.message import DecodeError
 
-from modelplane.api.inference_gateway import Backend
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.cluster import cluster_namespace
-from modelplane.compose.composition import Blocked, Composition, Desired, Request, Requirement
-from modelplane.compose.gateway import fleet_gateway, gateway_keys
+from modelplane.compose.cluster.cluster_facts import ClusterFacts
+from modelplane.compose.composition import Blocked, Composition, Desired, NoFacts, Request, Requirement
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.gateway.inference_gateway import INSTALLER_KEY
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
-from modelplane.crossplane.function import fleet_gateway_requests, pace, reach
+from modelplane.crossplane.function import pace
 from modelplane.crossplane.function.answer import Answer, decided, kept
 from modelplane.crossplane.function.companions import companions
 from modelplane.crossplane.function.encoding import desired_before, encode, fatal
+from modelplane.crossplane.function.function_facts import FACTS, Told
 from modelplane.crossplane.function.observation import Observation, observe
-from modelplane.crossplane.function.requirements import RequiredResources, backend_of_leaving, served
+from modelplane.crossplane.function.requirements import RequiredResources, served
 from modelplane.crossplane.function.requirements import own as own_requirements
 from modelplane.crossplane.function.reservations import Reservations
 from modelplane.crossplane.function.structs import Decoder, kind_in
@@ -136,35 +137,28 @@ class Runner:
             return kept(kind.name, question.owner, composed)
         if rejected := given.owned_by_other():
             return Blocked(rejected.message)
-        kubeconfig_problem, credential = given.kubeconfig(decoded, composed, self._now().timestamp())
-        asked: Request[Any] = Request(
-            decoded,
-            observation.children,
-            given.required(core, observation),
-            given.gateway_address(),
-            Backend.GATEWAY_API,
-            routed_by=given.routed_by(backend_of_leaving(decoded, composed)),
-            unobserved=observation.unobserved,
-            silence=reach.silence(composed),
-            kubeconfig_problem=kubeconfig_problem,
-            credential=credential,
-            now=self._now(),
-            watching_since=self._watching_since,
+        now = self._now()
+        told = Told(
+            Request(decoded, observation.children, given.required(core, observation), NoFacts(), now),
+            now,
+            observation,
+            given,
+            self._watching_since,
+            self._gateway_pods,
         )
-        about = (*fleet_gateway_requests.requirements(decoded, composed), gateway_keys.REQUIREMENT)
-        asked = fleet_gateway_requests.with_gateway(
-            asked, given.required(about, observation), self._gateway_pods
-        )
+        tell = FACTS.get(composer.type)
+        facts = tell(told) if tell else composer.facts()
+        asked: Request[Any, Any] = msgspec.structs.replace(told.request, facts=facts)
         composition = self._decided(composer, asked)
         if isinstance(composition, Blocked):
             return composition
         guards = (*composition.guards, *given.possible_guards(core))
-        connects = not asked.kubeconfig_problem
+        connects = not (isinstance(facts, ClusterFacts) and facts.kubeconfig_problem)
         guarded = msgspec.structs.replace(composition, guards=guards)
         beside = companions(kind, decoded, guarded, core, composed, connects=connects)
         return decided(question.owner, observation, composition, beside, given, self._now())
 
-    def _decided(self, composer: Composer, request: Request[Any]) -> Composition | Blocked:
+    def _decided(self, composer: Composer, request: Request[Any, Any]) -> Composition | Blocked:
         if composer.lane is not Lane.DECISIONS:
             return composer.compose(request)
         composition = self._placed(composer, request)
@@ -177,7 +171,7 @@ class Runner:
             self._reservations.hold(request.owner.metadata.uid, _new_replicas(request, composition))
         return composition
 
-    def _placed(self, composer: Composer, request: Request[Any]) -> Composition | Blocked:
+    def _placed(self, composer: Composer, request: Request[Any, Any]) -> Composition | Blocked:
         listed = request.found("replicas")
         taken = (*listed, *self._reservations.others(request.owner.metadata.uid, listed))
         return composer.compose(
@@ -205,7 +199,7 @@ def _question(
     return Question(owner, decoded, composer, observation, given, served(own, request), served(core, request))
 
 
-def _new_replicas(request: Request[Any], composition: Composition | Blocked) -> tuple[Object, ...]:
+def _new_replicas(request: Request[Any, Any], composition: Composition | Blocked) -> tuple[Object, ...]:
     """Return the replicas that a composition adds, as they will be listed."""
     if isinstance(composition, Blocked):
         return ()

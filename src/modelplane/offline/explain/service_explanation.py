@@ -28,6 +28,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.compose.service import region_rules
+from modelplane.compose.service.service_facts import ServiceRequest
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.gateway.gateway_api.route_tree import ROUTE
@@ -37,7 +38,8 @@ from modelplane.offline.explain.statuses import Said, conditions, why_not_ready
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.output import Output, Report
 from modelplane.offline.plan.fleet_of_files import NEVER, Files, Unplannable
-from modelplane.offline.render.gateways import gateway_backend, gateway_is_local
+from modelplane.offline.render.facts_of_files import facts_of
+from modelplane.offline.render.gateways import gateway_is_local
 
 
 class RoutedEndpoint(Output, frozen=True, kw_only=True):
@@ -355,13 +357,12 @@ def _composed(files: Files, service: ModelService) -> Composition | Blocked:
     return COMPOSERS[kind_name(ModelService)].compose(_request(files, service))
 
 
-def _request(files: Files, service: ModelService) -> Request[ModelService]:
+def _request(files: Files, service: ModelService) -> ServiceRequest:
     needed = COMPOSERS[kind_name(ModelService)].requirements(service)
     return Request(
         service,
         {},
         # Files need not have what a composition can do without.
         {each.key: found for each in needed if (found := files.store.find(each)) or not each.optional},
-        proxy=gateway_backend(files.store),
-        gateway_is_local=gateway_is_local(files.store),
+        facts_of(service, files.store),
     )

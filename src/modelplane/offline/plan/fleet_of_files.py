@@ -30,9 +30,11 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.cel import SelectorError
 from modelplane.compose import workload_kinds
 from modelplane.compose.cluster import inference_cluster
-from modelplane.compose.composition import Composition, Desired, Request, Requirement
+from modelplane.compose.cluster.cluster_facts import ClusterFacts
+from modelplane.compose.composition import Composition, Desired, Facts, NoFacts, Request, Requirement
 from modelplane.compose.conditions import READY, Condition
 from modelplane.compose.deployment import fleet_snapshot, lost_replicas, model_deployment
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts, DeploymentRequest
 from modelplane.compose.deployment.standby import standby
 from modelplane.compose.quota import device_quota, priorities
 from modelplane.compose.readiness import is_true
@@ -142,7 +144,9 @@ def _publish_quotas(store: Store, quotas: Iterable[Object]) -> None:
     """Add the values of PriorityClasses to the DeviceQuotas that allow them; known ones stay."""
     for quota in quotas:
         try:
-            composition = device_quota.compose(_request(quota, DeviceQuota, device_quota.requirements, store))
+            composition = device_quota.compose(
+                _request(quota, DeviceQuota, device_quota.requirements, store, NoFacts())
+            )
         except InvalidObject:
             continue  # the placement of its namespaces says so
         if isinstance(composition, Composition):
@@ -184,7 +188,7 @@ def _of(store: Store, type_: type[Model]) -> tuple[Object, ...]:
 def _published(cluster: Object, store: Store) -> Object:
     """Return a cluster with the status that it would publish if it existed and were ready."""
     try:
-        request = _request(cluster, InferenceCluster, inference_cluster.requirements, store)
+        request = _request(cluster, InferenceCluster, inference_cluster.requirements, store, ClusterFacts())
         composition = inference_cluster.compose(request)
     except InvalidObject as error:
         raise Unplannable(f"{error}: correct it") from error
@@ -207,16 +211,28 @@ def plain(value: Any) -> Any:
 
 
 def _request(
-    owner: Object, type_: type[Model], requirements: Callable[[Any], tuple[Requirement, ...]], store: Store
-) -> Request[Any]:
+    owner: Object,
+    type_: type[Model],
+    requirements: Callable[[Any], tuple[Requirement, ...]],
+    store: Store,
+    facts: Facts,
+) -> Request[Any, Facts]:
     # Not by the table of composers, which imports the compositions of all kinds.
     decoded = decode_as(type_, owner)
     required = {each.key: store.find(each) for each in requirements(decoded)}
-    return Request(decoded, {}, required, canary=UNDECIDED, watched=lost_replicas.reported(decoded))
+    return Request(decoded, {}, required, facts)
 
 
-def _deployment_request(deployment: Object, store: Store, observed: Mapping[str, Object]) -> Request[Any]:
-    request = _request(deployment, ModelDeployment, model_deployment.requirements, store)
+def deployment_facts(deployment: ModelDeployment) -> DeploymentFacts:
+    """Return the facts of a deployment: nothing is decided here, and failover is what its status says."""
+    return DeploymentFacts(UNDECIDED, lost_replicas.reported(deployment))
+
+
+def _deployment_request(
+    deployment: Object, store: Store, observed: Mapping[str, Object]
+) -> DeploymentRequest:
+    facts = deployment_facts(decode_as(ModelDeployment, deployment))
+    request = _request(deployment, ModelDeployment, model_deployment.requirements, store, facts)
     further = {each.key: store.find(each) for each in priorities.further(store.find)}
     return replace(request, observed=observed, required={**request.required, **further})
 

@@ -13,9 +13,7 @@ from modelplane.api.meta import Object, kind_name
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import owner_status as status_of
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
-from modelplane.compose.deployment import lost_replicas
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.deciders.canary.state import UNDECIDED
 from modelplane.offline.files.diagnostics import ObjectName, choice
 from modelplane.offline.files.identities import identified
 from modelplane.offline.files.originals import assumed_original, is_assumed_original
@@ -32,8 +30,9 @@ from modelplane.offline.plan.fleet_of_files import (
     plain,
     unannounced,
 )
+from modelplane.offline.render.facts_of_files import facts_of
 from modelplane.offline.render.gateway_routes import GatewayRoute, lines, shown
-from modelplane.offline.render.gateways import announce, gateway_backend, gateway_is_local, is_assumed
+from modelplane.offline.render.gateways import announce, is_assumed
 
 CHILD_KEYS = (labels.CHILD, "crossplane.io/composition-resource-name")
 """Annotations with the key of a child of an owner: ours, and Crossplane's."""
@@ -217,7 +216,6 @@ def _composed(
     stored. If the status of a composition adds requirements, it is assumed stored, and composed again.
     """
     composer = COMPOSERS[owner["kind"]]
-    proxy = gateway_backend(store)
     looked: set[str] = set()
     while True:
         decoded = decode_as(composer.type, owner)
@@ -229,12 +227,7 @@ def _composed(
             decoded,
             observed,
             given,
-            gateway_address,
-            proxy,
-            gateway_asks_for_keys=bool(gateway_address),
-            gateway_is_local=gateway_is_local(store),
-            canary=UNDECIDED,
-            watched=lost_replicas.reported(decoded),
+            facts_of(decoded, store, gateway_address),
         )
         composition = composer.compose(request)
         looked |= found.keys()

@@ -5,7 +5,7 @@ from typing import Any
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.clouds import flow
 from modelplane.compose.clouds.recipe import Recipe
-from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.composition import Composition, Desired, NoFacts, Request
 
 
 def definitions(recipe: Recipe) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def composed(
     found = definitions(recipe) | (required or {})
     for requirement in flow.requirements(recipe, owner):
         found.setdefault(requirement.key, ())
-    return flow.compose(recipe, Request(owner, observed or {}, found))
+    return flow.compose(recipe, Request(owner, observed or {}, found, NoFacts()))
 
 
 def said(composition: Composition) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from modelplane.compose.clouds.provider import Account, ManagedKind, Provider
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.site import Parts, Site, Waiting
 from modelplane.compose.clouds.table import RECIPES
-from modelplane.compose.composition import Desired, Keep, Request
+from modelplane.compose.composition import Desired, Keep, NoFacts, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import ROWS, Place
 from modelplane.compose.workload_readiness import Finished
@@ -81,12 +81,14 @@ def test_an_invented_cloud_is_composed_by_the_same_flow() -> None:
     required = {
         each.key: ({"metadata": {"name": each.name}},) for each in flow.requirements(INVENTED, owner)[:1]
     }
-    [network] = flow.compose(INVENTED, Request(owner, {}, required)).children
+    [network] = flow.compose(INVENTED, Request(owner, {}, required, NoFacts())).children
     assert isinstance(network, Desired)
     assert network.manifest["spec"]["forProvider"] == {"range": "10.1.0.0/16"}
     seen = {**network.manifest, "status": {"atProvider": {"id": "net-1"}}}
-    [_, cluster] = flow.compose(INVENTED, Request(owner, {"network": seen}, required)).children
+    [_, cluster] = flow.compose(INVENTED, Request(owner, {"network": seen}, required, NoFacts())).children
     assert isinstance(cluster, Desired)
     assert cluster.manifest["spec"]["forProvider"] == {"network": "net-1"}
     silent = {"network": network.manifest, "cluster": cluster.manifest}
-    assert flow.compose(INVENTED, Request(owner, silent, required)).children[1:] == (Keep("cluster"),)
+    assert flow.compose(INVENTED, Request(owner, silent, required, NoFacts())).children[1:] == (
+        Keep("cluster"),
+    )

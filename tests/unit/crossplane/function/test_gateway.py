@@ -1,5 +1,6 @@
 """What the function takes the fleet's gateway to be, by what it was given."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.composition import Request, Unknown
+from modelplane.compose.composition import NoFacts, Request, Unknown
+from modelplane.compose.gateway.gateway_facts import GatewayFacts
 from modelplane.compose.gateway.gateway_keys import KEY
 from modelplane.compose.gateway.inference_gateway import CLUSTERS
 from modelplane.crossplane.function import fleet_gateway_requests
@@ -21,12 +23,20 @@ ADDRESS = "203.0.113.1"
 PODS = {"envoy-service": {"kind": "Service"}}
 
 
-def asked(backend: Backend, status: str = "", observed: tuple[str, ...] = ()) -> Request[Any]:
+def asked(
+    backend: Backend, status: str = "", observed: tuple[str, ...] = ()
+) -> Request[InferenceGateway, NoFacts]:
     owner: dict[str, Any] = {"metadata": {"name": "default", "uid": "uid"}, "spec": {"backend": backend}}
     if status:
         owner["status"] = {"backend": status, "address": ADDRESS}
     decoded = decode_as(InferenceGateway, owner)
-    return Request(decoded, {key: {} for key in observed}, {}, ADDRESS, Backend.GATEWAY_API)
+    return Request(decoded, {key: {} for key in observed}, {}, NoFacts())
+
+
+def facts(
+    request: Request[InferenceGateway, NoFacts], found: Mapping[str, tuple[dict[str, Any], ...] | Unknown]
+) -> GatewayFacts:
+    return fleet_gateway_requests.gateway_facts(request, found, ADDRESS, PODS)
 
 
 def service(address: str, reason: str = "RouteConfigured", *, resolved: bool = True) -> dict[str, Any]:
@@ -55,15 +65,13 @@ def service(address: str, reason: str = "RouteConfigured", *, resolved: bool = T
 )
 def test_the_pods_of_envoy_are_needed_by(found: dict[str, Any], *, is_needed: bool) -> None:
     request = asked(Backend.GATEWAY_API, "GatewayAPI", ("envoy-service",))
-    seen = fleet_gateway_requests.with_gateway(request, {fleet_gateway_requests.SERVICES: (found,)}, PODS)
+    seen = facts(request, {fleet_gateway_requests.SERVICES: (found,)})
     assert bool(seen.envoy_is_needed_by) is is_needed
 
 
 def test_services_that_cannot_be_read_may_need_the_pods() -> None:
     request = asked(Backend.GATEWAY_API, "GatewayAPI", ("envoy-service",))
-    seen = fleet_gateway_requests.with_gateway(
-        request, {fleet_gateway_requests.SERVICES: Unknown("forbidden")}, PODS
-    )
+    seen = facts(request, {fleet_gateway_requests.SERVICES: Unknown("forbidden")})
     assert "forbidden" in seen.envoy_is_needed_by
 
 
@@ -71,7 +79,7 @@ def test_a_backend_that_never_was_envoy_asks_for_no_service() -> None:
     request = asked(Backend.TRAEFIK, "Traefik", ("traefik",))
     keys = [each.key for each in fleet_gateway_requests.requirements(request.owner, request.observed)]
     assert keys == []
-    assert fleet_gateway_requests.with_gateway(request, {}, PODS).envoy_is_needed_by == ""
+    assert facts(request, {}).envoy_is_needed_by == ""
 
 
 @pytest.mark.parametrize(
@@ -84,11 +92,9 @@ def test_a_backend_that_never_was_envoy_asks_for_no_service() -> None:
     ],
 )
 def test_a_state_that_is_missing_holds_up_only_a_gateway_that_never_served(status: str, problem: str) -> None:
-    seen = fleet_gateway_requests.with_gateway(
-        asked(Backend.ENVOY, status), {fleet_gateway_requests.STATE: ()}, PODS
-    )
-    assert seen.gateway_problem == problem
-    assert (seen.gateway_asks_for_keys, seen.gateway_has_tls) == (False, False)
+    seen = facts(asked(Backend.ENVOY, status), {fleet_gateway_requests.STATE: ()})
+    assert seen.problem == problem
+    assert (seen.asks_for_keys, seen.has_tls) == (False, False)
 
 
 def test_what_is_reported_is_what_the_request_says() -> None:
@@ -96,10 +102,10 @@ def test_what_is_reported_is_what_the_request_says() -> None:
         problem="a", without_module="b", tls_problem="c", asks_for_keys=True, has_tls=True
     )
     found = {fleet_gateway_requests.STATE: (configuration_state.manifest(reported, "modelplane-system"),)}
-    seen = fleet_gateway_requests.with_gateway(asked(Backend.ENVOY), found, PODS)
-    assert (seen.gateway_problem, seen.gateway_without_module, seen.gateway_tls_problem) == ("a", "b", "c")
-    assert (seen.gateway_asks_for_keys, seen.gateway_has_tls, seen.proxy) == (True, True, Backend.ENVOY)
-    assert seen.gateway_pods == PODS
+    seen = facts(asked(Backend.ENVOY), found)
+    assert (seen.problem, seen.without_module, seen.tls_problem) == ("a", "b", "c")
+    assert (seen.asks_for_keys, seen.has_tls, seen.proxy) == (True, True, Backend.ENVOY)
+    assert seen.pods == PODS
 
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -124,7 +130,7 @@ def keys(
     given: dict[str, Any] = {KEY: found}
     if reported:
         given[fleet_gateway_requests.STATE] = (configuration_state.manifest(reported, "modelplane-system"),)
-    return fleet_gateway_requests.with_gateway(request, given, PODS).gateway_keys
+    return facts(request, given).keys
 
 
 def secret(read: GatewayKeys = KEYS) -> tuple[dict[str, Any], ...]:

@@ -23,7 +23,8 @@ from modelplane.api.schema.decode import InvalidObject, convert, decode_as
 from modelplane.compose.cluster.capacity import capacity_status
 from modelplane.compose.cluster.capacity.capacity_facts import facts_of
 from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, Unclear, observe
-from modelplane.compose.composition import Request, Requirement
+from modelplane.compose.cluster.cluster_facts import ClusterRequest
+from modelplane.compose.composition import Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import fleet_snapshot
 
@@ -85,12 +86,12 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
     )
 
 
-def report(request: Request[InferenceCluster], pools: Sequence[Mapping[str, Any]]) -> Report:
+def report(request: ClusterRequest, pools: Sequence[Mapping[str, Any]]) -> Report:
     """Return published pools with what new replicas may use of them."""
     declared = [{key: value for key, value in pool.items() if key != "usable"} for pool in pools]
     if request.owner.spec.capacity_source is CapacitySource.DECLARED:
         return Report(declared)
-    if request.now is None or not request.observes_capacity:
+    if request.now is None or not request.facts.observes_capacity:
         message = (
             "the capacity of nodePools is used: only the controllers observe clusters, so set capacitySource "
             "to Declared"
@@ -133,9 +134,7 @@ def _again(due: Sequence[float], now: int, *, is_unhealthy: bool) -> float | Non
     return min(waits, default=None)
 
 
-def _observed(
-    request: Request[InferenceCluster], pools: Sequence[GPUPool]
-) -> dict[str, Observation | Unclear]:
+def _observed(request: ClusterRequest, pools: Sequence[GPUPool]) -> dict[str, Observation | Unclear]:
     for key, (_, kind) in _READ.items():
         if (unknown := request.unknown(key)) and not (key in _OPTIONAL and unknown.forbidden):
             cause = f"cannot list {kind}s of the cluster{UNREADABLE}: {unknown.cause}"
@@ -173,7 +172,7 @@ def _reports(replicas: Iterable[ModelReplica]) -> dict[tuple[str, str], tuple[st
 
 
 def _condition(
-    request: Request[InferenceCluster],
+    request: ClusterRequest,
     pools: Sequence[GPUPool],
     observed: Mapping[str, Observation | Unclear],
 ) -> Condition:
@@ -193,7 +192,7 @@ def _condition(
     return false(Type.CAPACITY_OBSERVED, Reason.CAPACITY_STALE, message)
 
 
-def _overcommitted(request: Request[InferenceCluster], pools: Sequence[GPUPool]) -> Condition:
+def _overcommitted(request: ClusterRequest, pools: Sequence[GPUPool]) -> Condition:
     type_ = Type.CAPACITY_OVERCOMMITTED
     try:
         replicas = tuple(fleet_snapshot.replica(each) for each in request.found(_REPLICAS))

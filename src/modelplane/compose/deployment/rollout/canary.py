@@ -17,7 +17,7 @@ from modelplane.api.fields.deployment.canary_settings import CanaryPhase, Canary
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.composition import Request
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.rollout.rollout_order import is_updating, revision, serves
 from modelplane.deciders.canary.decision import Decision, Outcome
 from modelplane.deciders.canary.state import Observed
@@ -60,7 +60,7 @@ class Canary(msgspec.Struct, frozen=True):
         return self.is_running and self.status.step_start_time is not None
 
 
-def canary(request: Request[ModelDeployment]) -> Canary | None:
+def canary(request: DeploymentRequest) -> Canary | None:
     """Return the state of a deployment's canary; None without one."""
     owner = request.owner
     settings = owner.spec.rollout.canary if owner.spec.rollout else None
@@ -140,13 +140,13 @@ def _is_promoted(owner: ModelDeployment, current: str, status: CanaryStatus) -> 
 
 
 def _running(
-    request: Request[ModelDeployment],
+    request: DeploymentRequest,
     settings: CanarySettings,
     before: CanaryStatus,
     new: Mapping[str, Object],
 ) -> Canary:
     """Return a canary after the last decision on its step."""
-    owner, observed = request.owner, request.canary
+    owner, observed = request.owner, request.facts.canary
     status = msgspec.structs.replace(before, step=min(before.step, len(settings.steps)))
     status = _needing(owner, settings, status)
     if unsupported := _unsupported(owner, observed):

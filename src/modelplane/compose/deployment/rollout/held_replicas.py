@@ -11,17 +11,16 @@ from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api.meta import kind_name
-from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.composition import Request
 from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.rollout.canary import Canary, has_revision, is_paused
 from modelplane.compose.deployment.rollout.rollout_order import serves
 from modelplane.compose.deployment.rollout.stable_replicas import needed
 from modelplane.compose.deployment.rollout.stable_template import stable_template
 
 
-def held(request: Request[ModelDeployment], state: Canary | None) -> tuple[str, ...]:
+def held(request: DeploymentRequest, state: Canary | None) -> tuple[str, ...]:
     """Return the names of the replicas that are held, in the order in which a canary takes them."""
     if state is None or not state.has_stable:
         return ()
@@ -54,7 +53,7 @@ def holding(
     return replace(there, replicas=tuple(replicas))
 
 
-def taken(request: Request[ModelDeployment], state: Canary | None, placement: scheduler.Placement) -> int:
+def taken(request: DeploymentRequest, state: Canary | None, placement: scheduler.Placement) -> int:
     """Return how many held replicas a canary takes, because it has too few without them."""
     if state is None or not any(each.held for each in placement.assignments):
         return 0

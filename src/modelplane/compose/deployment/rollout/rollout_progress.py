@@ -17,8 +17,8 @@ from modelplane.api.fields.deployment.rollout_settings import RolloutSettings, R
 from modelplane.api.listing import number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.rollout import canary_progress
 from modelplane.compose.deployment.rollout.canary import Canary
 from modelplane.compose.deployment.rollout.rollout_order import Rollout, is_updating, revision, serves
@@ -38,7 +38,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 def progress(
-    request: Request[ModelDeployment],
+    request: DeploymentRequest,
     placement: scheduler.Placement,
     rollout: Rollout,
     trial: Canary | None = None,
@@ -165,7 +165,7 @@ def _condition(
 
 
 def _waits_for(
-    request: Request[ModelDeployment],
+    request: DeploymentRequest,
     placement: scheduler.Placement,
     staying: Iterable[scheduler.Assignment],
 ) -> Iterator[str]:

@@ -15,7 +15,7 @@ from modelplane.api.listing import number_of
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.composition import Request
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.rollout.canary import Canary, has_revision
 from modelplane.compose.deployment.rollout.rollout_order import serves
 from modelplane.compose.deployment.rollout.stable_template import Stable, stable
@@ -39,7 +39,7 @@ def excess(state: Canary | None, observed: Mapping[str, Object]) -> frozenset[st
 
 def with_stable(
     placement: scheduler.Placement,
-    request: Request[ModelDeployment],
+    request: DeploymentRequest,
     state: Canary | None,
     count: int,
     again: Callable[[Stable, Collection[str], int], scheduler.Placement],

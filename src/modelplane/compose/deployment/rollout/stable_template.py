@@ -13,8 +13,9 @@ from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, ReplicaSpec, ReplicaTemplate
 from modelplane.api.schema.decode import InvalidObject, convert
-from modelplane.compose.composition import Request, Requirement
+from modelplane.compose.composition import Requirement
 from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.rollout.canary import Canary
 from modelplane.compose.deployment.rollout.revisions import revision_name, template_of
 from modelplane.compose.deployment.rollout.rollout_order import revision
@@ -50,7 +51,7 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
     return (Requirement(CACHES, API_VERSION, kind_name(ModelCache), deployment.metadata.namespace),)
 
 
-def stable(request: Request[ModelDeployment], state: Canary) -> Stable:
+def stable(request: DeploymentRequest, state: Canary) -> Stable:
     """Return the template that a canary is compared with, as far as it is known."""
     owner, revision_hash = request.owner, state.status.stable_revision
     template = stable_template(owner, state, request.observed)
@@ -67,7 +68,7 @@ def stable(request: Request[ModelDeployment], state: Canary) -> Stable:
     return Stable(template, cache, other_cache=True)
 
 
-def _cache(request: Request[ModelDeployment], name: str) -> scheduler.CacheFootprint | str:
+def _cache(request: DeploymentRequest, name: str) -> scheduler.CacheFootprint | str:
     """Return the clusters that a ModelCache covers, or why they are not known, as part of a sentence."""
     if unknown := request.unknown(CACHES):
         return f"cannot be read: {unknown.cause}: wait"

@@ -15,10 +15,11 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.rejected import Rejected
-from modelplane.compose.composition import Desired, Keep, Request, Requirement
+from modelplane.compose.composition import Desired, Keep, Requirement
 from modelplane.compose.readiness import exists
 from modelplane.compose.replica.backends.workload import part_name, reference_key
 from modelplane.compose.replica.pods.device_claims import content_hash
+from modelplane.compose.replica.replica_facts import ReplicaRequest
 
 SECRET = "Secret"  # noqa: S105 - a kind, not a secret
 CONFIG_MAP = "ConfigMap"
@@ -97,7 +98,7 @@ class Copies:
     """Names on the cluster, by kind and name of the original."""
 
 
-def copies(request: Request[ModelReplica], cluster: InferenceCluster) -> Copies | Rejected:
+def copies(request: ReplicaRequest, cluster: InferenceCluster) -> Copies | Rejected:
     """Return the copies for a replica's pods, or why there is none of an object that they need.
 
     A copy outlives its original, because pods read it.

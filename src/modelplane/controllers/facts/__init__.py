@@ -1,0 +1,1 @@
+"""What the controllers know of an owner, and no object tells."""

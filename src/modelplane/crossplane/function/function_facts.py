@@ -1,0 +1,100 @@
+"""Facts of each kind, as a request of Crossplane tells them.
+
+A kind without a row has no facts here: nothing scales, issues certificates or watches clusters.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.inference_gateway import InferenceGateway
+from modelplane.api.meta import Model, Object
+from modelplane.api.model_cache import ModelCache
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_key import ModelKey
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+from modelplane.compose.cache.cache_facts import CacheFacts
+from modelplane.compose.cluster.cluster_facts import ClusterFacts
+from modelplane.compose.composition import NoFacts, Request, Unknown
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
+from modelplane.compose.gateway import gateway_keys
+from modelplane.compose.gateway.gateway_facts import GatewayFacts
+from modelplane.compose.key.key_facts import KeyFacts
+from modelplane.compose.model_endpoint import EndpointFacts
+from modelplane.compose.replica.replica_facts import ReplicaFacts
+from modelplane.compose.service.service_facts import ServiceFacts
+from modelplane.crossplane.function import fleet_gateway_requests, reach
+from modelplane.crossplane.function.observation import Observation
+from modelplane.crossplane.function.requirements import RequiredResources, backend_of_leaving
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a request of Crossplane has, and what the function adds to it."""
+
+    request: Request[Any, NoFacts]
+    now: datetime
+    observation: Observation
+    given: RequiredResources
+    watching_since: datetime
+    gateway_pods: Mapping[str, Object]
+    """Manifests of the pods of the gateway."""
+
+    def gateway(self) -> dict[str, tuple[Object, ...] | Unknown]:
+        """Return the objects that tell of the fleet's gateway."""
+        about = fleet_gateway_requests.requirements(self.request.owner, self.observation.composed)
+        return self.given.required((*about, gateway_keys.REQUIREMENT), self.observation)
+
+
+def _cluster(told: Told) -> ClusterFacts:
+    composed = told.observation.composed
+    problem, credential = told.given.kubeconfig(told.request.owner, composed, told.now.timestamp())
+    return ClusterFacts(problem, credential, reach.silence(composed))
+
+
+def _gateway(told: Told) -> GatewayFacts:
+    address = told.given.gateway_address()
+    return fleet_gateway_requests.gateway_facts(told.request, told.gateway(), address, told.gateway_pods)
+
+
+def _cache(told: Told) -> CacheFacts:
+    return CacheFacts(told.observation.unobserved)
+
+
+def _deployment(told: Told) -> DeploymentFacts:
+    return DeploymentFacts(watching_since=told.watching_since)
+
+
+def _endpoint(told: Told) -> EndpointFacts:
+    return EndpointFacts(gateway_without_module=fleet_gateway_requests.without_module(told.gateway()))
+
+
+def _key(_told: Told) -> KeyFacts:
+    return KeyFacts(is_reported=False)
+
+
+def _replica(told: Told) -> ReplicaFacts:
+    composed = told.observation.composed
+    routed_by = told.given.routed_by(backend_of_leaving(told.request.owner, composed))
+    return ReplicaFacts(routed_by, told.observation.unobserved, reach.silence(composed))
+
+
+def _service(told: Told) -> ServiceFacts:
+    return ServiceFacts(fleet_gateway_requests.backend_of(told.request))
+
+
+FACTS: Final[Mapping[type[Model], Callable[[Told], Any]]] = {
+    InferenceCluster: _cluster,
+    InferenceGateway: _gateway,
+    ModelCache: _cache,
+    ModelDeployment: _deployment,
+    ModelEndpoint: _endpoint,
+    ModelKey: _key,
+    ModelReplica: _replica,
+    ModelService: _service,
+}
+"""What tells the facts of an owner, by its type."""

@@ -1,0 +1,33 @@
+"""Facts of each kind, as files tell them: nothing runs, so a gateway is what its files say."""
+
+from typing import Any
+
+from modelplane.api.inference_gateway import InferenceGateway
+from modelplane.api.meta import Model, kind_name
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_service import ModelService
+from modelplane.compose.gateway.gateway_facts import GatewayFacts
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.model_endpoint import EndpointFacts
+from modelplane.compose.service.service_facts import ServiceFacts
+from modelplane.offline.files.store import Store
+from modelplane.offline.plan.fleet_of_files import deployment_facts
+from modelplane.offline.render.gateways import gateway_backend, gateway_is_local
+
+
+def facts_of(owner: Model, store: Store, gateway_address: str = "") -> Any:
+    """Return the facts of an owner; those that nothing offline knows are absent."""
+    proxy, is_local = gateway_backend(store), gateway_is_local(store)
+    match owner:
+        case InferenceGateway():
+            return GatewayFacts(
+                gateway_address, proxy, asks_for_keys=bool(gateway_address), is_local=is_local
+            )
+        case ModelDeployment():
+            return deployment_facts(owner)
+        case ModelEndpoint():
+            return EndpointFacts(is_local)
+        case ModelService():
+            return ServiceFacts(proxy, gateway_is_local=is_local)
+    return COMPOSERS[kind_name(type(owner))].facts()
