@@ -136,9 +136,9 @@ def _validate(manifests: "tuple[Object, ...]") -> None:
     from modelplane.offline.files.sources import Source
 
     found = validate([Source("manifests", _as_documents(manifests))])
-    errors = [each for each in found.problems if each.severity is Severity.ERROR]
+    errors = [problem for problem in found.problems if problem.severity is Severity.ERROR]
     if errors:
-        raise UserError("; ".join(f"{each.field}: {each.message}" for each in errors))
+        raise UserError("; ".join(f"{problem.field}: {problem.message}" for problem in errors))
 
 
 def _finish(
@@ -160,9 +160,9 @@ def _finish(
         click.echo(_as_documents(best.manifests), nl=False)
         for line in _needs(wanted, best):
             click.echo(line, err=True)
-        for each in best.plan.deployments:
-            if each.diagnosis:
-                click.echo(f"{each.name}: {each.diagnosis}", err=True)
+        for deployment in best.plan.deployments:
+            if deployment.diagnosis:
+                click.echo(f"{deployment.name}: {deployment.diagnosis}", err=True)
     else:
         _show_proposal(best, wanted, everything=everything)
     if not best.plan.placed:
@@ -180,7 +180,7 @@ def _as_documents(manifests: "Sequence[Object]") -> str:
     """Return manifests as one YAML text."""
     from modelplane.offline.files.yaml_output import as_yaml
 
-    return "---\n".join(as_yaml(each) for each in manifests)
+    return "---\n".join(as_yaml(manifest) for manifest in manifests)
 
 
 def _show_proposal(proposal: "Proposal", wanted: "Wanted", *, everything: bool) -> None:
@@ -198,10 +198,10 @@ def _show_proposal(proposal: "Proposal", wanted: "Wanted", *, everything: bool) 
     show("Objects:", ("KIND", "NAMESPACE", "NAME", "WHAT"), _rows(proposal, wanted))
     click.echo()
     placing.tell_replicas(result.deployments)
-    for each in result.deployments:
-        if each.diagnosis:
-            click.echo(f"\n{each.name}: {each.diagnosis}")
-            placing.tell_refusals("", each.refusals, everything=everything)
+    for deployment in result.deployments:
+        if deployment.diagnosis:
+            click.echo(f"\n{deployment.name}: {deployment.diagnosis}")
+            placing.tell_refusals("", deployment.refusals, everything=everything)
     placing.tell_cost(result.deployments)
     placing.tell_fleet(result, result.deployments, everything=everything)
     for number, line in enumerate(_needs(wanted, proposal)):
@@ -217,12 +217,12 @@ def _rows(proposal: "Proposal", wanted: "Wanted") -> Iterator[tuple[str, ...]]:
     split = proposal.served.split
     devices = f"{split.tensor} {'device' if split.tensor == 1 else 'devices'}"
     pods = "1 pod" if split.pipeline == 1 else f"{split.pipeline} pods"
-    each = "" if split.pipeline == 1 else " each"
+    suffix = "" if split.pipeline == 1 else " each"
     what = {
         kind_name(ModelCache): f"the weights, from claim {wanted.claim}"
         if wanted.claim
         else f"the weights of {wanted.repo}",
-        kind_name(ModelDeployment): f"replicas: {wanted.replicas}, of {pods} with {devices}{each}",
+        kind_name(ModelDeployment): f"replicas: {wanted.replicas}, of {pods} with {devices}{suffix}",
         kind_name(ModelService): "the address for requests",
     }
     for item in proposal.manifests:
@@ -262,27 +262,27 @@ def apply_all(live: Live, manifests: "tuple[Object, ...]") -> None:
     from modelplane.kube.errors import Conflict, NotFound, NotInstalled
 
     async def do(client: "Client") -> None:
-        for each in manifests:
-            await _check_owner(client, each)
+        for manifest in manifests:
+            await _check_owner(client, manifest)
         for dry_run in (True, False):
-            for each in manifests:
+            for manifest in manifests:
                 try:
-                    outcome = await apply(client, dict(each), force=False, dry_run=dry_run)
+                    outcome = await apply(client, dict(manifest), force=False, dry_run=dry_run)
                 except Conflict as error:
                     raise UserError(
-                        f"{_named(each)}: {error}: others have changed these fields, so choose another "
+                        f"{_named(manifest)}: {error}: others have changed these fields, so choose another "
                         "--name, or edit the object itself"
                     ) from error
                 except NotInstalled:
                     raise
                 except NotFound as error:
-                    namespace = each["metadata"]["namespace"]
+                    namespace = manifest["metadata"]["namespace"]
                     raise UserError(
-                        f"{_named(each)}: {error}: run `kubectl create namespace {namespace}`, or name "
+                        f"{_named(manifest)}: {error}: run `kubectl create namespace {namespace}`, or name "
                         "another one with --namespace"
                     ) from error
                 if not dry_run:
-                    click.echo(f"{_named(each)} {_SAID.get(outcome, outcome)}")
+                    click.echo(f"{_named(manifest)} {_SAID.get(outcome, outcome)}")
 
     change(live, "the deployment", do, MANAGER)
 
@@ -295,7 +295,7 @@ async def _check_owner(client: "Client", manifest: "Object") -> None:
     found = await client.get(resource_of(manifest), metadata["name"], metadata["namespace"])
     if found is None:
         return
-    managers = {each.get("manager") for each in found["metadata"].get("managedFields", ())}
+    managers = {entry.get("manager") for entry in found["metadata"].get("managedFields", ())}
     if MANAGER not in managers:
         raise UserError(
             f"{_named(manifest)} exists already, and `modelplane deploy` has not written it: choose another "

@@ -297,7 +297,7 @@ def _problems(items: "Sequence[Object]") -> list[str]:
 
     found = validation.validate(Source("", json.dumps(item)) for item in items)
     return [
-        ": ".join(filter(None, (str(each.object or ""), each.field, each.message)))
-        for each in found.problems
-        if each.severity is Severity.ERROR
+        ": ".join(filter(None, (str(problem.object or ""), problem.field, problem.message)))
+        for problem in found.problems
+        if problem.severity is Severity.ERROR
     ]
