@@ -104,7 +104,7 @@ def _members(wanted: Wanted, served: Served, *, cached: bool) -> list[Object]:
     if split.pipeline == 1:
         return [{"role": str(Role.STANDALONE), **needs, "template": _pod(standalone(command, split))}]
     workers = {"nodes": split.pipeline - 1}
-    leader, worker = (_pod(of_gang(command, split, is_leader=each)) for each in (True, False))
+    leader, worker = (_pod(of_gang(command, split, is_leader=is_leader)) for is_leader in (True, False))
     return [
         {"role": str(Role.LEADER), **needs, "template": leader},
         {"role": str(Role.WORKER), "worker": workers, **needs, "template": worker},
@@ -122,13 +122,13 @@ def _device_request(node: Node, count: int, needed_bytes: int, quantization: Qua
         )
     if count > 1 and node.type:  # partitions of a GPU cannot work together
         selectors.append(f'device.attributes["{driver}"].type == "{node.type}"')
-    return {"name": "gpu", "count": count, "selectors": [{"cel": each} for each in selectors]}
+    return {"name": "gpu", "count": count, "selectors": [{"cel": selector} for selector in selectors]}
 
 
 def _memory_selector(node: Node, needed_bytes: int) -> str:
     """Return the selector by driver and memory, in the largest unit that no card just misses."""
-    written = [_selector(node.driver, each) for each in _amounts(node, needed_bytes)]
-    return next((each for each in written if not missed_cards([each])), written[-1])
+    written = [_selector(node.driver, amount) for amount in _amounts(node, needed_bytes)]
+    return next((selector for selector in written if not missed_cards([selector])), written[-1])
 
 
 def _amounts(node: Node, needed_bytes: int) -> Iterator[str]:
