@@ -13,7 +13,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.crd import crd
 from modelplane.cli.errors import UserError
 from modelplane.cli.live import Live
-from modelplane.cli.models.deploy_apply import apply_all
+from modelplane.cli.models.deploy import apply_all
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.local.kubernetes.bulk_apply import until_established

@@ -17,11 +17,11 @@ def read_fleet(live: Live, needed: "Iterable[Resource]") -> "list[Object]":
 
     async def listed(client: "Client") -> "list[Object]":
         found: list[Object] = []
-        for each in needed:
+        for resource in needed:
             try:
-                found += (await client.list(each)).items
+                found += (await client.list(resource)).items
             except NotFound:
-                if each not in LATER_KINDS:
+                if resource not in LATER_KINDS:
                     raise
         return found
 

@@ -55,14 +55,14 @@ def load(*groups: tuple[str, ...]) -> "list[tuple[Object, ...]]":
             yield source
 
     loaded = [store.load(counted(paths)) for paths in groups]
-    problems = tuple(problem for each in loaded for problem in each.problems)
+    problems = tuple(problem for group in loaded for problem in group.problems)
     if not problems:
-        return [each.objects for each in loaded]
+        return [group.objects for group in loaded]
     if click.get_current_context().params.get("output") == "json":
         from modelplane.offline.check import validation
         from modelplane.offline.files import output
 
-        accepted = sum(len(each.objects) for each in loaded)
+        accepted = sum(len(group.objects) for group in loaded)
         click.echo(output.as_json(validation.refused(problems, files=files, accepted=accepted)))
     else:
         for problem in problems:

@@ -22,7 +22,7 @@ def parse_object_name(text: str, kinds: "Sequence[Kind]") -> "tuple[Kind, str] |
     meant = resource.lower()
     found = kinds[:1]
     if slash:
-        found = [each for each in kinds if meant in {each.short, each.singular, each.plural, each.definition}]
+        found = [kind for kind in kinds if meant in {kind.short, kind.singular, kind.plural, kind.definition}]
     return (found[0], name) if found and name else None
 
 
@@ -45,6 +45,6 @@ def find_one(objects: "Iterable[Object]", kind: str, name: str, namespace: str) 
         where = ", ".join(sorted(item["metadata"]["namespace"] for item in named))
         raise UserError(f'there is a {kind} "{name}" in several namespaces: name one with -n: {where}')
     where = f' in namespace "{namespace}"' if namespace else ""
-    known = [f"{each['metadata']['name']} -n {each['metadata']['namespace']}" for each in everything]
+    known = [f"{item['metadata']['name']} -n {item['metadata']['namespace']}" for item in everything]
     there = f"there are: {listing(known, _MAX_LISTED)}" if known else "it holds none at all"
     raise UserError(f'the fleet has no {kind} "{name}"{where}; {there}')

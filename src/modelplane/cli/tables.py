@@ -12,7 +12,7 @@ import click
 
 def printable(text: str) -> str:
     """Return a text without what would change the terminal: tenants write some of them."""
-    return "".join(each if each.isprintable() else " " for each in text)
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

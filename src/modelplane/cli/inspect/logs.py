@@ -133,7 +133,7 @@ def _show_process(
 def _process_names(home: Home) -> list[str]:
     from modelplane.local.supervision import process_status
 
-    return [each.name for each in process_status.of(home)]
+    return [process.name for process in process_status.of(home)]
 
 
 def _list_targets(live: Live) -> None:

@@ -32,22 +32,22 @@ def tell_replicas(deployments: "Sequence[Deployment]") -> None:
     from modelplane.offline.plan import placement_tables
 
     click.echo(placement_tables.verdict(deployments))
-    rows = (row for each in deployments for row in placement_tables.replica_rows(each))
+    rows = (row for deployment in deployments for row in placement_tables.replica_rows(deployment))
     tables.show("Replicas:", placement_tables.REPLICA_COLUMNS, rows)
 
 
 def tell_rollout(deployments: "Sequence[Deployment]") -> None:
     """Print the progress of rollouts."""
-    for each in deployments:
-        if each.rollout:
-            click.echo(f"\n{each.name}: rollout: {each.rollout}")
+    for deployment in deployments:
+        if deployment.rollout:
+            click.echo(f"\n{deployment.name}: rollout: {deployment.rollout}")
 
 
 def tell_standby(deployments: "Sequence[Deployment]") -> None:
     """Print why the replicas of standbys run or do not."""
-    for each in deployments:
-        if each.standby:
-            click.echo(f"\n{each.name}: standby: {each.standby}")
+    for deployment in deployments:
+        if deployment.standby:
+            click.echo(f"\n{deployment.name}: standby: {deployment.standby}")
 
 
 def tell_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything: bool) -> None:
@@ -66,7 +66,7 @@ def tell_cost(deployments: "Sequence[Deployment]") -> None:
     """Print the cost of deployments, if a pool of the fleet has a price."""
     from modelplane.offline.plan import placement_tables
 
-    if said := [cost for each in deployments if (cost := placement_tables.cost(each))]:
+    if said := [cost for deployment in deployments if (cost := placement_tables.cost(deployment))]:
         click.echo("\nCost:\n" + "\n".join(said))
 
 

@@ -96,10 +96,10 @@ def _tell(result: "Plan", output: str, *, everything: bool) -> None:
         click.echo(documents.as_json(result))
         return
     placing.tell_replicas(result.deployments)
-    for each in result.deployments:
-        if each.diagnosis:
-            click.echo(f"\n{each.name}: {each.diagnosis}")
-            placing.tell_refusals("", each.refusals, everything=everything)
+    for deployment in result.deployments:
+        if deployment.diagnosis:
+            click.echo(f"\n{deployment.name}: {deployment.diagnosis}")
+            placing.tell_refusals("", deployment.refusals, everything=everything)
     placing.tell_rollout(result.deployments)
     placing.tell_standby(result.deployments)
     placing.tell_cost(result.deployments)

@@ -115,9 +115,9 @@ class Silence(errors.Unreachable):
 async def find(clusters: InferenceClusters, pods: Iterable[Requirement]) -> Found:
     """Return the containers of pods, by cluster and name."""
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_list_containers(clusters, each)) for each in pods]
+        tasks = [group.create_task(_list_containers(clusters, pod)) for pod in pods]
     answers = [task.result() for task in tasks]
-    containers = [each for answer in answers for each in answer.containers]
+    containers = [container for answer in answers for container in answer.containers]
     problems = {problem for answer in answers for problem in answer.problems}
     return Found(tuple(sorted(containers, key=str)), tuple(sorted(problems)))
 
@@ -137,14 +137,14 @@ async def listed(
     """Return the containers of the pods with certain labels."""
     selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
     found = await client.list(resources.PODS, namespace, labels=selector)
-    return tuple(each for pod in found.items for each in _containers(cluster, client, pod))
+    return tuple(container for pod in found.items for container in _containers(cluster, client, pod))
 
 
 def _containers(cluster: str, client: Client, pod: Object) -> list[Container]:
     metadata, status = pod["metadata"], pod.get("status", {})
     seen = {
-        each["name"]: each
-        for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+        reported["name"]: reported
+        for reported in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
     }
     declared = (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"])
     return [
@@ -154,13 +154,13 @@ def _containers(cluster: str, client: Client, pod: Object) -> list[Container]:
             metadata["namespace"],
             metadata["name"],
             metadata["uid"],
-            each["name"],
+            container["name"],
             len(declared) == 1,
-            seen.get(each["name"], {}).get("restartCount", 0),
-            "running" in seen.get(each["name"], {}).get("state", {}),
-            _started_at(seen.get(each["name"], {})),
+            seen.get(container["name"], {}).get("restartCount", 0),
+            "running" in seen.get(container["name"], {}).get("state", {}),
+            _started_at(seen.get(container["name"], {})),
         )
-        for each in declared
+        for container in declared
     ]
 
 
@@ -282,55 +282,55 @@ class Follower:
             await asyncio.gather(*self._tasks(), return_exceptions=True)
 
     def _tasks(self) -> list[asyncio.Task[None]]:
-        return [each.task for each in self._followed.values() if each.task]
+        return [followed.task for followed in self._followed.values() if followed.task]
 
     def _attend_to(self, container: Container) -> None:
         """Read a container's log unless that is under way, or the log was read to its end."""
-        each = self._followed.setdefault((container.uid, container.name), _Followed(self._options))
-        if each.task is not None:
-            if not each.task.done():
+        followed = self._followed.setdefault((container.uid, container.name), _Followed(self._options))
+        if followed.task is not None:
+            if not followed.task.done():
                 return
-            each.task.result()
-        if container.running or container.restarts != each.read_to_end_at:
-            each.task = asyncio.create_task(self._read(container, each))
+            followed.task.result()
+        if container.running or container.restarts != followed.read_to_end_at:
+            followed.task = asyncio.create_task(self._read(container, followed))
 
-    async def _read(self, container: Container, each: _Followed) -> None:
+    async def _read(self, container: Container, followed: _Followed) -> None:
         """Report a container's lines from the last one read, until the container or the connection ends."""
-        before = each.last = each.resume_after(container)
-        each.restarts = container.restarts
-        failed_before, each.failed = each.failed, False
-        options = each.next_options(asyncio.get_running_loop().time())
+        before = followed.last = followed.resume_after(container)
+        followed.restarts = container.restarts
+        failed_before, followed.failed = followed.failed, False
+        options = followed.next_options(asyncio.get_running_loop().time())
         params = options.params(container.name) | {"follow": "true"}
         if before is not None:
             params["sinceTime"] = before.text
         try:
             async for moment, line in _lines(container, params):
                 if moment is None:
-                    self._report_untimed(container, each, line)
+                    self._report_untimed(container, followed, line)
                 elif before is None or moment.is_after(before):
                     self._say(container, line)
-                    each.last, each.first_read = moment, False
-            each.first_read = False
+                    followed.last, followed.first_read = moment, False
+            followed.first_read = False
             # The kubelet may also end the log of a container that runs, which then has more to say.
             if not container.running:
-                each.read_to_end_at = container.restarts
+                followed.read_to_end_at = container.restarts
         except Silence:
             pass
         except (errors.NotFound, errors.Unreachable) as error:
             # Once is no problem: the next listing shows whether the container still exists.
-            each.failed = each.last is before
-            if each.failed and failed_before:
-                self._note_failure(container, each, error)
+            followed.failed = followed.last is before
+            if followed.failed and failed_before:
+                self._note_failure(container, followed, error)
         except errors.KubernetesError as error:
-            self._note_failure(container, each, error)
+            self._note_failure(container, followed, error)
 
-    def _note_failure(self, container: Container, each: _Followed, error: errors.KubernetesError) -> None:
+    def _note_failure(self, container: Container, followed: _Followed, error: errors.KubernetesError) -> None:
         told = f"cannot read the log of {container} yet: {_cause(error)}"
-        if told not in each.noted:
-            each.noted.add(told)
+        if told not in followed.noted:
+            followed.noted.add(told)
             self._note(told)
 
-    def _report_untimed(self, container: Container, each: _Followed, line: bytes) -> None:
-        if line not in each.untimed:
-            each.untimed.add(line)
+    def _report_untimed(self, container: Container, followed: _Followed, line: bytes) -> None:
+        if line not in followed.untimed:
+            followed.untimed.add(line)
             self._say(container, line)

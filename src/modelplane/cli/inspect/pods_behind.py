@@ -48,7 +48,7 @@ async def _of_service(client: Client, item: Object) -> ObjectPods:
     service = decode_as(ModelService, item)
     replicas = (await client.list(fleet_resources.MODEL_REPLICAS, service.metadata.namespace)).items
     selectors = [entry.selector.match_labels for entry in service.spec.endpoints]
-    selected = [each for each in replicas if any(_carries(each, wanted) for wanted in selectors)]
+    selected = [replica for replica in replicas if any(_carries(replica, wanted) for wanted in selectors)]
     return _of_replicas(
         selected, "it selects no replica of this fleet, and what is outside has no log here: ask the provider"
     )
@@ -76,7 +76,7 @@ async def _of_cache(_client: Client, item: Object) -> ObjectPods:
 def _pods(type_: type[Model], item: Object) -> tuple[Requirement, ...]:
     kind = kind_of(type_)
     needed = COMPOSERS[kind.name].requirements(decode_as(type_, item))
-    return tuple(each for each in needed if each.kind == "Pod")
+    return tuple(requirement for requirement in needed if requirement.kind == "Pod")
 
 
 _OF: Final[Mapping[str, Callable[[Client, Object], Awaitable[ObjectPods]]]] = {

@@ -42,7 +42,7 @@ def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
 
     found = _kinds(kinds)
     if folder is not None:
-        files = {file_name(each): json_schema(each) for each in found} | {ALL: combined(found)}
+        files = {file_name(kind): json_schema(kind) for kind in found} | {ALL: combined(found)}
         for name, content in files.items():
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def _kinds(names: tuple[str, ...]) -> "list[Kind]":
     known = {name: kind for kind in KINDS for name in (kind.singular, kind.plural, kind.short)}
     for name in names:
         if name.lower() not in known:
-            near = [known[each].name for each in get_close_matches(name.lower(), known)]
+            near = [known[spelling].name for spelling in get_close_matches(name.lower(), known)]
             meant = f"did you mean {alternatives(list(dict.fromkeys(near)))}? " if near else ""
             raise UserError(f'there is no kind "{name}": {meant}`modelplane schema -o name` lists them')
     asked = {known[name.lower()].name for name in names}

@@ -60,35 +60,35 @@ def screen(view: "View", most: int | None) -> "RenderableType":
     from rich.text import Text
 
     parts: list[RenderableType] = [Text(f"As of {view.now:%H:%M:%S} UTC", style="dim")]
-    parts += [Text(printable(each), style="bold red") for each in view.problems]
-    clusters = sorted(view.snapshot.clusters, key=lambda each: each.readiness.ready)
+    parts += [Text(printable(problem), style="bold red") for problem in view.problems]
+    clusters = sorted(view.snapshot.clusters, key=lambda cluster: cluster.readiness.ready)
     parts += _table(
         "Clusters",
         ("CLUSTER", "REGION", "STATE", "SINCE", "USED", "FREE", "REPLICAS", "WHY NOT"),
         (
             (
-                each.name,
-                each.region or "-",
-                *_state(each.readiness, view.now),
-                str(each.devices.used),
-                str(each.devices.free),
-                str(each.replicas),
-                each.readiness.why,
+                cluster.name,
+                cluster.region or "-",
+                *_state(cluster.readiness, view.now),
+                str(cluster.devices.used),
+                str(cluster.devices.free),
+                str(cluster.replicas),
+                cluster.readiness.why,
             )
-            for each in clusters
+            for cluster in clusters
         ),
         most,
     )
     deployments = (
         (
-            f"{each.namespace}/{each.name}",
-            *_state(each.readiness, view.now),
-            f"{each.serving} of {each.desired}",
-            f"{each.placed} ({each.spot} spot)" if each.spot else str(each.placed),
-            each.cost or "-",
-            each.diagnosis or each.readiness.why,
+            f"{deployment.namespace}/{deployment.name}",
+            *_state(deployment.readiness, view.now),
+            f"{deployment.serving} of {deployment.desired}",
+            f"{deployment.placed} ({deployment.spot} spot)" if deployment.spot else str(deployment.placed),
+            deployment.cost or "-",
+            deployment.diagnosis or deployment.readiness.why,
         )
-        for each in view.snapshot.deployments
+        for deployment in view.snapshot.deployments
     )
     columns = ("DEPLOYMENT", "STATE", "SINCE", "SERVING", "PLACED", "COST AN HOUR", "WHY NOT")
     parts += _table("Deployments", columns, deployments, most)
@@ -103,8 +103,8 @@ _SERVICE_COLUMNS: Final = (
 
 
 def _services(view: "View") -> Iterator[Sequence[str]]:
-    for each in view.snapshot.services:
-        name = f"{each.namespace}/{each.name}"
+    for service in view.snapshot.services:
+        name = f"{service.namespace}/{service.name}"
         rates = view.rates.get(name)
         traffic: tuple[str, ...] = ("-",) * 5
         if rates is not None:
@@ -115,7 +115,13 @@ def _services(view: "View") -> Iterator[Sequence[str]]:
                 *("-" if ms is None else f"{ms:,} ms" for ms in times),
                 _age(rates.last, view.now),
             )
-        yield (name, *_state(each.readiness, view.now), str(each.endpoints), *traffic, each.readiness.why)
+        yield (
+            name,
+            *_state(service.readiness, view.now),
+            str(service.endpoints),
+            *traffic,
+            service.readiness.why,
+        )
 
 
 def _state(readiness: "Readiness", now: datetime) -> tuple[str, str]:

@@ -70,7 +70,7 @@ class _GatewayPods:
     async def _look(self) -> Found | None:
         labels = installation_names.selector(gateway_deployment.COMPONENT)
         pods = await pod_logs.listed("", self._client, SYSTEM_NAMESPACE, labels)
-        containers = tuple(each for each in pods if each.name == gateway_deployment.ENVOY)
+        containers = tuple(container for container in pods if container.name == gateway_deployment.ENVOY)
         self._no_pods = "" if containers else f'there is no pod of the gateway in "{SYSTEM_NAMESPACE}"'
         return Found(containers, ())
 

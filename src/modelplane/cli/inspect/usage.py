@@ -124,7 +124,11 @@ def _show(by: str, sums: "Usage", currency: str) -> None:
 def _row(name: str, group: "Group", currency: str) -> tuple[str, ...]:
     from modelplane.gateway.usage.costs import rounded
 
-    times = [each.percentile(share) for each in (group.first_token, group.duration) for share in (0.5, 0.95)]
+    times = [
+        histogram.percentile(share)
+        for histogram in (group.first_token, group.duration)
+        for share in (0.5, 0.95)
+    ]
     counts = (
         *(group.requests, group.errors, group.prompt_tokens, group.completion_tokens),
         group.estimated_tokens,
@@ -132,7 +136,7 @@ def _row(name: str, group: "Group", currency: str) -> tuple[str, ...]:
     cost = [rounded(group.cost, 4)] if currency else []
     return (
         name,
-        *(f"{each:,}" for each in counts),
+        *(f"{count:,}" for count in counts),
         *cost,
         *("" if ms is None else f"{ms:,} ms" for ms in times),
     )

@@ -48,13 +48,13 @@ async def of_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
 
     labels = installation_names.selector(gateway_deployment.COMPONENT)
     pods = await pod_logs.listed("", client, SYSTEM_NAMESPACE, labels)
-    containers = [each for each in pods if each.name == gateway_deployment.ENVOY]
+    containers = [container for container in pods if container.name == gateway_deployment.ENVOY]
     if not containers:
         found.problems.append(
             f'there is no pod of the gateway in namespace "{SYSTEM_NAMESPACE}": install one, or name the '
             "directory of a fleet on this machine with --home"
         )
-    restarted = [each for each in containers if each.restarts]
+    restarted = [container for container in containers if container.restarts]
     await _read(restarted, LogOptions(since_s=since_s, previous=True), add, found)
     await _read(containers, LogOptions(since_s=since_s), add, found)
     return found

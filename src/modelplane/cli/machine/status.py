@@ -39,11 +39,11 @@ def status(home: Path | None, output: str) -> None:
     place = home_directory(home)
     require_fleet(place)
     processes = process_status.of(place)
-    states = {each.name: each.state for each in processes}
+    states = {process.name: process.state for process in processes}
     counts: Counts = {}
     closed: list[str] = []
     problems = []
-    if not any(each.pid for each in processes):
+    if not any(process.pid for process in processes):
         problems.append("nothing runs: `modelplane up` starts it")
     elif states["control-plane"] != "Running":
         problems.append(f"the fleet's objects cannot be read: control-plane is {states['control-plane']}")
@@ -56,7 +56,7 @@ def status(home: Path | None, output: str) -> None:
         f"cluster {name} is stopped: `modelplane up` starts it"
         for name in lifecycle.held(place, settings.load(place).clusters)
     ]
-    running = {each.name for each in processes if each.pid}
+    running = {process.name for process in processes if process.pid}
     if running and (problem := settings.stranger(settings.load(place), running)):
         problems.append(f"{problem}; the process starts once the port is free")
     if problem := find_space_problem(place):
@@ -107,7 +107,7 @@ async def _objects(place: Home) -> tuple[Counts, list[str]]:
                 resource = Resource(kind.group, kind.version, kind.name, kind.plural, kind.namespaced)
                 items = (await client.list(resource)).items
                 counted[kind.name] = {"total": len(items), "ready": sum(map(_ready, items))}
-                closed += [said for each in items for said in _closed(each)]
+                closed += [said for item in items for said in _closed(item)]
     except (KubernetesError, ValueError) as error:
         raise UserError(f"the API server says: {error}") from error
     return counted, closed
@@ -130,15 +130,15 @@ def _document(
         "addresses": listening(place),
         "processes": [
             {
-                "name": each.name,
-                "state": each.state,
-                "pid": each.pid,
-                "since": each.since,
-                "restarts": each.restarts,
-                "memoryBytes": each.memory_bytes,
-                "lastExit": each.last_exit,
+                "name": process.name,
+                "state": process.state,
+                "pid": process.pid,
+                "since": process.since,
+                "restarts": process.restarts,
+                "memoryBytes": process.memory_bytes,
+                "lastExit": process.last_exit,
             }
-            for each in processes
+            for process in processes
         ],
         "fleet": counts,
         "problems": problems,
@@ -154,18 +154,18 @@ def _ready(item: dict[str, object]) -> bool:
 def _print(place: Home, processes: tuple[ProcessStatus, ...], counts: Counts, problems: list[str]) -> None:
     rows = (
         (
-            each.name,
-            each.state,
-            str(each.pid or "-"),
-            _ago(each.since),
-            str(each.restarts),
-            f"{each.memory_bytes / 1e6:.0f} MB" if each.memory_bytes else "-",
-            each.last_exit or "-",
+            process.name,
+            process.state,
+            str(process.pid or "-"),
+            _ago(process.since),
+            str(process.restarts),
+            f"{process.memory_bytes / 1e6:.0f} MB" if process.memory_bytes else "-",
+            process.last_exit or "-",
         )
-        for each in processes
+        for process in processes
     )
     show("", ("PROCESS", "STATE", "PID", "SINCE", "RESTARTS", "MEMORY", "LAST EXIT"), rows)
-    total = sum(each.memory_bytes for each in processes)
+    total = sum(process.memory_bytes for process in processes)
     click.echo(f"home {place.root}, logs {place.logs}, memory {total / 1e6:.0f} MB without the engines")
     click.echo(sentence(place))
     if counts:

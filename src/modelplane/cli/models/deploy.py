@@ -1,23 +1,31 @@
 """``modelplane deploy``: from the name of a model to manifests, a plan and an applied deployment."""
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
-from modelplane.cli.live import Live, live_options_beside_context
+from modelplane.cli.live import Live, change, live_options_beside_context
 from modelplane.cli.live_objects import read_fleet
 from modelplane.cli.manifest_files import MANIFESTS, load
-from modelplane.cli.models import deploy_output
 from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, deploy_options
+from modelplane.cli.tables import show
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
+    from modelplane.kube.client import Client
     from modelplane.offline.models.model_manifests import Wanted
-    from modelplane.offline.models.proposals import Proposed
+    from modelplane.offline.models.proposals import Proposal, Proposed
     from modelplane.sizing.memory import Load
+
+MANAGER: Final = "modelplane-deploy"
+"""The field manager of the objects, by which a later run knows them as its own."""
+_SAID: Final = {"changed": "configured"}
+_MOST: Final = 20
+"""Pools up to which all are printed."""
 
 
 @click.command()
@@ -127,10 +135,10 @@ def _validate(manifests: "tuple[Object, ...]") -> None:
     from modelplane.offline.files.diagnostics import Severity
     from modelplane.offline.files.sources import Source
 
-    found = validate([Source("manifests", deploy_output.as_documents(manifests))])
-    errors = [each for each in found.problems if each.severity is Severity.ERROR]
+    found = validate([Source("manifests", _as_documents(manifests))])
+    errors = [problem for problem in found.problems if problem.severity is Severity.ERROR]
     if errors:
-        raise UserError("; ".join(f"{each.field}: {each.message}" for each in errors))
+        raise UserError("; ".join(f"{problem.field}: {problem.message}" for problem in errors))
 
 
 def _finish(
@@ -146,17 +154,17 @@ def _finish(
     """Print the proposal, and apply it if it has a place and the user agrees."""
     best = proposed.best
     if best is None:
-        deploy_output.show_refusals(proposed, everything=everything)
+        _show_refusals(proposed, everything=everything)
         raise click.exceptions.Exit(placing.NOT_PLACED)
     if output:
-        click.echo(deploy_output.as_documents(best.manifests), nl=False)
-        for line in deploy_output.needs(wanted, best):
+        click.echo(_as_documents(best.manifests), nl=False)
+        for line in _needs(wanted, best):
             click.echo(line, err=True)
-        for each in best.plan.deployments:
-            if each.diagnosis:
-                click.echo(f"{each.name}: {each.diagnosis}", err=True)
+        for deployment in best.plan.deployments:
+            if deployment.diagnosis:
+                click.echo(f"{deployment.name}: {deployment.diagnosis}", err=True)
     else:
-        deploy_output.show(best, wanted, everything=everything)
+        _show_proposal(best, wanted, everything=everything)
     if not best.plan.placed:
         if not output and not files:
             click.echo("\nNothing is applied, because not every replica has a place", err=True)
@@ -165,6 +173,136 @@ def _finish(
         return
     if not yes:
         click.confirm("\nApply these objects?", abort=True)
-    from modelplane.cli.models.deploy_apply import apply_all
-
     apply_all(live, best.manifests)
+
+
+def _as_documents(manifests: "Sequence[Object]") -> str:
+    """Return manifests as one YAML text."""
+    from modelplane.offline.files.yaml_output import as_yaml
+
+    return "---\n".join(as_yaml(manifest) for manifest in manifests)
+
+
+def _show_proposal(proposal: "Proposal", wanted: "Wanted", *, everything: bool) -> None:
+    """Print the summary of a proposal, and its plan as ``plan`` prints it."""
+    from modelplane.offline.models.size_rows import gib
+
+    served, result = proposal.served, proposal.plan
+    node = served.node
+    devices = f"{served.split.gpus} {node.device}"
+    nodes = f" on {served.nodes} nodes" if served.nodes > 1 else ""
+    click.echo(
+        f"{wanted.engine} with {served.split} on {devices}{nodes}, {gib(served.memory.gpu)} of "
+        f"{gib(node.memory)} GiB of each, {wanted.context:,} tokens of context"
+    )
+    show("Objects:", ("KIND", "NAMESPACE", "NAME", "WHAT"), _rows(proposal, wanted))
+    click.echo()
+    placing.tell_replicas(result.deployments)
+    for deployment in result.deployments:
+        if deployment.diagnosis:
+            click.echo(f"\n{deployment.name}: {deployment.diagnosis}")
+            placing.tell_refusals("", deployment.refusals, everything=everything)
+    placing.tell_cost(result.deployments)
+    placing.tell_fleet(result, result.deployments, everything=everything)
+    for number, line in enumerate(_needs(wanted, proposal)):
+        click.echo(line if number else f"\n{line}")
+
+
+def _rows(proposal: "Proposal", wanted: "Wanted") -> Iterator[tuple[str, ...]]:
+    from modelplane.api.meta import kind_name
+    from modelplane.api.model_cache import ModelCache
+    from modelplane.api.model_deployment import ModelDeployment
+    from modelplane.api.model_service import ModelService
+
+    split = proposal.served.split
+    devices = f"{split.tensor} {'device' if split.tensor == 1 else 'devices'}"
+    pods = "1 pod" if split.pipeline == 1 else f"{split.pipeline} pods"
+    suffix = "" if split.pipeline == 1 else " each"
+    what = {
+        kind_name(ModelCache): f"the weights, from claim {wanted.claim}"
+        if wanted.claim
+        else f"the weights of {wanted.repo}",
+        kind_name(ModelDeployment): f"replicas: {wanted.replicas}, of {pods} with {devices}{suffix}",
+        kind_name(ModelService): "the address for requests",
+    }
+    for item in proposal.manifests:
+        yield item["kind"], wanted.namespace, wanted.name, what[item["kind"]]
+
+
+def _needs(wanted: "Wanted", proposal: "Proposal") -> Iterator[str]:
+    """Yield what must exist for the replicas to start."""
+    cached = len(proposal.manifests) > 2
+    namespace = f'namespace "{wanted.namespace}"'
+    if wanted.claim:
+        yield (
+            f'PersistentVolumeClaim "{wanted.claim}" with the files of the folder must exist in {namespace} '
+            "of each cluster"
+        )
+    if wanted.token_secret:
+        where = f"{namespace} of the control plane" if cached else f"{namespace} of each cluster"
+        yield f'Secret "{wanted.token_secret}" with your token as HF_TOKEN must exist in {where}'
+
+
+def _show_refusals(proposed: "Proposed", *, everything: bool) -> None:
+    """Print why no pool can serve the model."""
+    refusals = proposed.refusals
+    if not refusals:
+        click.echo("The fleet has no InferenceCluster with a node pool: register one")
+        return
+    click.echo("No pool of the fleet can serve the model")
+    told = refusals if everything else refusals[:_MOST]
+    show("Pools:", ("CLUSTER", "POOL", "CLASS", "REASON"), told)
+    if len(told) < len(refusals):
+        click.echo(f"and {len(refusals) - len(told)} more: --all shows them")
+
+
+def apply_all(live: Live, manifests: "tuple[Object, ...]") -> None:
+    """Apply objects by server-side apply with the user's permissions, and print the outcomes."""
+    from modelplane.install.steps.applying import apply
+    from modelplane.kube.errors import Conflict, NotFound, NotInstalled
+
+    async def do(client: "Client") -> None:
+        for manifest in manifests:
+            await _check_owner(client, manifest)
+        for dry_run in (True, False):
+            for manifest in manifests:
+                try:
+                    outcome = await apply(client, dict(manifest), force=False, dry_run=dry_run)
+                except Conflict as error:
+                    raise UserError(
+                        f"{_named(manifest)}: {error}: others have changed these fields, so choose another "
+                        "--name, or edit the object itself"
+                    ) from error
+                except NotInstalled:
+                    raise
+                except NotFound as error:
+                    namespace = manifest["metadata"]["namespace"]
+                    raise UserError(
+                        f"{_named(manifest)}: {error}: run `kubectl create namespace {namespace}`, or name "
+                        "another one with --namespace"
+                    ) from error
+                if not dry_run:
+                    click.echo(f"{_named(manifest)} {_SAID.get(outcome, outcome)}")
+
+    change(live, "the deployment", do, MANAGER)
+
+
+async def _check_owner(client: "Client", manifest: "Object") -> None:
+    """Refuse an object of the same name that this command has not written."""
+    from modelplane.controllers.fleet_resources import resource_of
+
+    metadata = manifest["metadata"]
+    found = await client.get(resource_of(manifest), metadata["name"], metadata["namespace"])
+    if found is None:
+        return
+    managers = {entry.get("manager") for entry in found["metadata"].get("managedFields", ())}
+    if MANAGER not in managers:
+        raise UserError(
+            f"{_named(manifest)} exists already, and `modelplane deploy` has not written it: choose another "
+            "--name, or edit the object itself"
+        )
+
+
+def _named(manifest: "Object") -> str:
+    metadata = manifest["metadata"]
+    return f'{manifest["kind"]} "{metadata["name"]}" of namespace "{metadata["namespace"]}"'

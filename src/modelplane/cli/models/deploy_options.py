@@ -116,7 +116,7 @@ _OPTIONS = (
 
 def deploy_options(command: F) -> F:
     """Give a command MODEL and the options, together as ``asked``."""
-    names = [each.name for each in fields(Asked)]
+    names = [field.name for field in fields(Asked)]
 
     @wraps(command)
     def with_asked(**given: Any) -> Any:

@@ -26,15 +26,15 @@ def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> 
         raise click.UsageError("--overwrite needs --write")
     found = tuple(map(examples.find, names))
     if directory is not None:
-        _write([each.folder for each in found] or [examples.root()], examples.root(), directory, overwrite)
+        _write([entry.folder for entry in found] or [examples.root()], examples.root(), directory, overwrite)
     elif found:
         click.echo(
-            "---\n".join(path.read_text("utf-8") for each in found for path in each.manifests), nl=False
+            "---\n".join(path.read_text("utf-8") for entry in found for path in entry.manifests), nl=False
         )
     else:
         from modelplane.cli.tables import show
 
-        show("", ("NAME", "TITLE"), ((each.name, each.title) for each in examples.examples()))
+        show("", ("NAME", "TITLE"), ((entry.name, entry.title) for entry in examples.examples()))
 
 
 def _write(folders: list[Path], root: Path, directory: Path, overwrite: bool) -> None:

@@ -191,7 +191,7 @@ def list_keys(*, all_namespaces: bool, namespace: str, live: Live) -> None:
     if not items:
         click.echo("No ModelKey" if all_namespaces else f'No ModelKey in namespace "{namespace}"', err=True)
     columns = ("NAMESPACE", "NAME", "STATE", "KEYS", "EXPIRES", "SERVICES", "BUDGETS")
-    show("", columns, (_row(each, now) for each in items))
+    show("", columns, (_row(item, now) for item in items))
 
 
 def _place(item: "Object") -> tuple[str, str]:
@@ -207,7 +207,7 @@ def _row(item: "Object", now: dt.datetime) -> tuple[str, ...]:
         found = _decoded(item)
     except InvalidObject:
         return (*_place(item), "Unreadable", "", "", "", "")
-    valid = [each for each in found.spec.hashes if is_valid(each, now)]
+    valid = [hash_ for hash_ in found.spec.hashes if is_valid(hash_, now)]
     return (
         *_place(item),
         _state(found, is_valid=bool(valid)),
@@ -242,10 +242,20 @@ def _state(found: "model_key.ModelKey", *, is_valid: bool) -> str:
         return "Blocked"
     if not is_valid:
         return "Expired"
-    within = [each for each in found.status.conditions if each.type == ModelKeyCondition.WITHIN_BUDGET]
-    if any(each.reason in (ModelKeyReason.SPENT, ModelKeyReason.NAMESPACE_SPENT) for each in within):
+    within = [
+        condition
+        for condition in found.status.conditions
+        if condition.type == ModelKeyCondition.WITHIN_BUDGET
+    ]
+    if any(
+        condition.reason in (ModelKeyReason.SPENT, ModelKeyReason.NAMESPACE_SPENT) for condition in within
+    ):
         return within[0].reason
-    reasons = (each.reason for each in found.status.conditions if each.type == ModelKeyCondition.GRANTED)
+    reasons = (
+        condition.reason
+        for condition in found.status.conditions
+        if condition.type == ModelKeyCondition.GRANTED
+    )
     return next(reasons, "Pending")
 
 
@@ -285,7 +295,7 @@ def rotate(
         if isinstance(after, Rejected):
             raise UserError(f"{_called(name, namespace)}: {after.message}")
         version = {"resourceVersion": item["metadata"]["resourceVersion"]}
-        patch = {"metadata": version, "spec": {"hashes": [wire(each) for each in after]}}
+        patch = {"metadata": version, "spec": {"hashes": [wire(hash_) for hash_ in after]}}
         try:
             await client.patch(_resource(), name, patch, namespace)
         except Conflict as error:

@@ -26,9 +26,9 @@ def hashed(key: str, expires: dt.datetime | None) -> KeyHash:
     return KeyHash(sha256=hashlib.sha256(key.encode()).hexdigest(), expires=expires)
 
 
-def is_valid(each: KeyHash, now: dt.datetime) -> bool:
+def is_valid(hash_: KeyHash, now: dt.datetime) -> bool:
     """Return True if a key has not expired."""
-    seconds = seconds_of(each.expires)
+    seconds = seconds_of(hash_.expires)
     return seconds is None or seconds > now.timestamp()
 
 
@@ -43,8 +43,8 @@ def rotated(
     if expires is None and not is_valid(before, now):
         return Rejected("the key has expired: say with --expires how long the new one is valid")
     end = now + overlap
-    old = [KeyHash(sha256=each.sha256, expires=_earlier(each, end)) for each in hashes]
-    kept = [each for each in old if is_valid(each, now)]
+    old = [KeyHash(sha256=hash_.sha256, expires=_earlier(hash_, end)) for hash_ in hashes]
+    kept = [hash_ for hash_ in old if is_valid(hash_, now)]
     if len(kept) >= MAX_HASHES:
         return Rejected(
             f"{len(kept)} keys that it replaced are still valid: rotate it again later, or end them at once "
@@ -53,12 +53,12 @@ def rotated(
     return (*kept, hashed(key, expires or before.expires))
 
 
-def _earlier(each: KeyHash, end: dt.datetime) -> dt.datetime:
-    seconds = seconds_of(each.expires)
+def _earlier(hash_: KeyHash, end: dt.datetime) -> dt.datetime:
+    seconds = seconds_of(hash_.expires)
     return end if seconds is None or seconds > end.timestamp() else dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
-def wire(each: KeyHash) -> dict[str, str]:
+def wire(hash_: KeyHash) -> dict[str, str]:
     """Return a hash as manifests have it, with whole seconds in UTC."""
-    seconds = seconds_of(each.expires)
-    return {"sha256": each.sha256} | ({} if seconds is None else {"expires": at(seconds)})
+    seconds = seconds_of(hash_.expires)
+    return {"sha256": hash_.sha256} | ({} if seconds is None else {"expires": at(seconds)})

@@ -69,7 +69,7 @@ def _written(item: "Object") -> str:
     from modelplane.kube import timestamps
 
     entries = item["metadata"].get("managedFields", ())
-    times = [each["time"] for each in entries if each.get("subresource") == "status" and "time" in each]
+    times = [entry["time"] for entry in entries if entry.get("subresource") == "status" and "time" in entry]
     if not times:
         return ""
     return f"{max(times)} ({max(0, round(timestamps.age_s(max(times))))} s ago)"
@@ -91,11 +91,11 @@ def history(*, name: str, namespace: str, live: Live) -> None:
     _require_settings(item)
     current = _current(item)
     rows = []
-    for each in found:
-        hashed = each["metadata"].get("labels", {}).get(labels.REVISION, "")
+    for record in found:
+        hashed = record["metadata"].get("labels", {}).get(labels.REVISION, "")
         note = "current" if hashed == current else ""
-        created = each["metadata"].get("creationTimestamp", "")
-        rows.append((str(number_of(each)), hashed, created, ", ".join(_images(each)), note))
+        created = record["metadata"].get("creationTimestamp", "")
+        rows.append((str(number_of(record)), hashed, created, ", ".join(_images(record)), note))
     tables.show("", ("REVISION", "HASH", "CREATED", "IMAGES", ""), rows)
 
 
@@ -176,13 +176,13 @@ def _chosen(item: "Object", found: "list[Object]", number: int | None) -> "Objec
     stable = _canary(item).get("stableRevision", "")
     if number is None and stable:
         found = sorted(
-            found, key=lambda each: each["metadata"].get("labels", {}).get(labels.REVISION) != stable
+            found, key=lambda record: record["metadata"].get("labels", {}).get(labels.REVISION) != stable
         )
-    for each in found:
-        differs = each["metadata"].get("labels", {}).get(labels.REVISION) != current
-        if number_of(each) == number or (number is None and differs):
-            return each
-    there = ", ".join(str(number_of(each)) for each in found) or "none"
+    for record in found:
+        differs = record["metadata"].get("labels", {}).get(labels.REVISION) != current
+        if number_of(record) == number or (number is None and differs):
+            return record
+    there = ", ".join(str(number_of(record)) for record in found) or "none"
     wanted = "an earlier revision" if number is None else f"revision {number}"
     raise UserError(f"{_called(item)} has not kept {wanted}; there are: {there}")
 
@@ -257,9 +257,9 @@ async def _revisions(client: "Client", item: "Object") -> "list[Object]":
     uid = item["metadata"]["uid"]
     found = (await client.list(of_row(CONTROLLER_REVISION), item["metadata"]["namespace"])).items
     own = (
-        each
-        for each in found
-        if any(owner.get("uid") == uid for owner in each["metadata"].get("ownerReferences", ()))
+        record
+        for record in found
+        if any(owner.get("uid") == uid for owner in record["metadata"].get("ownerReferences", ()))
     )
     return sorted(own, key=number_of, reverse=True)
 
@@ -276,9 +276,9 @@ def _current(item: "Object") -> str:
         raise UserError(f"{error}: correct it") from error
 
 
-def _images(each: "Object") -> list[str]:
+def _images(record: "Object") -> list[str]:
     """Return the images of a revision's containers, each once."""
-    return list(dict.fromkeys(_values_of(each.get("data", {}), "image")))
+    return list(dict.fromkeys(_values_of(record.get("data", {}), "image")))
 
 
 def _values_of(value: Any, name: str) -> "list[str]":
@@ -291,7 +291,7 @@ def _values_of(value: Any, name: str) -> "list[str]":
 def _appliers(item: "Object") -> list[str]:
     """Return the field managers of spec that are neither people's nor Modelplane's."""
     entries = item["metadata"].get("managedFields", ())
-    names = {each.get("manager", "") for each in entries if "f:spec" in each.get("fieldsV1", {})}
+    names = {entry.get("manager", "") for entry in entries if "f:spec" in entry.get("fieldsV1", {})}
     return sorted(name for name in names if name and not name.startswith(_OWN_MANAGERS))
 
 

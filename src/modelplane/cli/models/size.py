@@ -103,7 +103,7 @@ def _hardware(model: "Model", wanted: "Load", fleet: tuple[str, ...]) -> "Iterat
 
     if not fleet:
         known = catalogue()
-        classes = [inference_class(known, each) for each in known.machines.values()]
+        classes = [inference_class(known, machine) for machine in known.machines.values()]
         yield from of_classes(model, wanted, classes)
         return
     [objects] = load(fleet)

@@ -27,14 +27,14 @@ def show_size(size: "Size", *, everything: bool) -> None:
 
 def _show_cache(size: "Size", cache: "Cache") -> None:
     click.echo("\nKV cache:")
-    each, element = cache.layer_bytes_per_token, cache.element_bytes
+    per_token, element = cache.layer_bytes_per_token, cache.element_bytes
     heads = (
         f"2 x {cache.heads} KV heads x {cache.head_dim}" if cache.heads else f"a latent of {cache.head_dim}"
     )
-    click.echo(f"  {heads} x {element} bytes = {each:,} bytes of a token in a layer")
+    click.echo(f"  {heads} x {element} bytes = {per_token:,} bytes of a token in a layer")
     for count, what in ((cache.full_layers, "full"), (cache.sliding_layers, "sliding")):
         if count:
-            click.echo(f"  {count} {what} layers x {each:,} = {count * each:,} bytes of a token")
+            click.echo(f"  {count} {what} layers x {per_token:,} = {count * per_token:,} bytes of a token")
     if cache.state_layers:
         states = cache.state_bytes_per_sequence
         click.echo(f"  {cache.state_layers} layers with a state = {states:,} bytes of a sequence")
@@ -44,13 +44,13 @@ def _show_cache(size: "Size", cache: "Cache") -> None:
 def _show_splits(size: "Size") -> None:
     title = "Each GPU, in GiB (other: runtime, communication and activations):"
     show(title, size_rows.SPLIT_COLUMNS, size_rows.split_rows(size))
-    for each in size.splits:
-        if each.rejections and each.pipeline == 1:
-            click.echo(f"{each.name} is not legal: {'; '.join(each.rejections)}")
+    for split in size.splits:
+        if split.rejections and split.pipeline == 1:
+            click.echo(f"{split.name} is not legal: {'; '.join(split.rejections)}")
 
 
 def _show_hardware(hardware: "Sequence[HardwareSize]", *, everything: bool) -> None:
-    found = [each for each in hardware if not each.reason]
+    found = [size for size in hardware if not size.reason]
     told = found if everything else found[:_MOST]
     columns = size_rows.hardware_columns(hardware, told)
     show("Hardware that can serve it:", columns, size_rows.served_rows(hardware, told))

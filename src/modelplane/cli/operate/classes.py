@@ -47,23 +47,23 @@ def list_classes(words: tuple[str, ...], cloud: str, card: str, output: str) -> 
     from modelplane.catalogue.catalogue_files import catalogue
 
     known = catalogue()
-    rows = [descriptions.listed(known, each) for each in known.machines.values()]
-    clouds = {each.cloud.lower(): each.cloud for each in rows}
+    rows = [descriptions.listed(known, machine) for machine in known.machines.values()]
+    clouds = {row.cloud.lower(): row.cloud for row in rows}
     if cloud and cloud.lower() not in clouds:
         raise click.BadParameter(f'"{cloud}" is none of {", ".join(clouds.values())}', param_hint="--cloud")
     found = [
-        each
-        for each in rows
-        if (not cloud or each.cloud == clouds[cloud.lower()])
-        and card.lower() in each.card.lower()
-        and all(word.lower() in " ".join(each.row).lower() for word in words)
+        row
+        for row in rows
+        if (not cloud or row.cloud == clouds[cloud.lower()])
+        and card.lower() in row.card.lower()
+        and all(word.lower() in " ".join(row.row).lower() for word in words)
     ]
     _write(found, output)
 
 
 def _write(found: "list[Listed]", output: str) -> None:
     if output == "name":
-        click.echo("".join(f"{each.name}\n" for each in found), nl=False)
+        click.echo("".join(f"{row.name}\n" for row in found), nl=False)
     elif output == "json":
         from modelplane.offline.files.output import as_json
 
@@ -78,7 +78,7 @@ def _write(found: "list[Listed]", output: str) -> None:
         from modelplane.catalogue.descriptions import COLUMNS
         from modelplane.cli.tables import show
 
-        show("", COLUMNS, (each.row for each in found))
+        show("", COLUMNS, (row.row for row in found))
     else:
         click.echo("No class of the catalogue matches", err=True)
 
@@ -102,9 +102,9 @@ def show_classes(names: tuple[str, ...]) -> None:
 
     known = catalogue()
     documents = [
-        "".join(f"# {line}\n" for line in comments(known, each))
-        + as_yaml(encode(inference_class(known, each)))
-        for each in _find(names)
+        "".join(f"# {line}\n" for line in comments(known, machine))
+        + as_yaml(encode(inference_class(known, machine)))
+        for machine in _find(names)
     ]
     click.echo("---\n".join(documents), nl=False)
 
@@ -125,13 +125,13 @@ def apply_classes(names: tuple[str, ...], *, dry_run: bool, force_conflicts: boo
     from modelplane.install.steps.applying import apply
     from modelplane.kube.errors import Conflict
 
-    manifests = [encode(inference_class(catalogue(), each)) for each in _find(names)]
+    manifests = [encode(inference_class(catalogue(), machine)) for machine in _find(names)]
 
     async def do(client: "Client") -> None:
-        for each in manifests:
-            name = each["metadata"]["name"]
+        for manifest in manifests:
+            name = manifest["metadata"]["name"]
             try:
-                outcome = await apply(client, each, force=force_conflicts, dry_run=dry_run)
+                outcome = await apply(client, manifest, force=force_conflicts, dry_run=dry_run)
             except Conflict as error:
                 raise UserError(f'InferenceClass "{name}": {error}: {_CONFLICT}') from error
             suffix = " (dry run)" if dry_run else ""
@@ -150,7 +150,7 @@ def _find(names: tuple[str, ...]) -> "list[Machine]":
     machines = catalogue().machines
     for name in names:
         if name not in machines:
-            longer = [each for each in machines if name in each]
+            longer = [machine for machine in machines if name in machine]
             near = list(dict.fromkeys((*longer, *get_close_matches(name, machines))))[:3]
             meant = f"did you mean {alternatives(near)}? " if near else ""
             raise UserError(

@@ -40,8 +40,8 @@ def cleanup(namespace: str, *, clusters: tuple[str, ...], dry_run: bool, yes: bo
             cleaner = Cleaner(client, reached, namespace)
             found = await cleaner.find(clusters)
             doubts.extend(found.doubts)
-            for each in found.there:
-                click.echo(str(each))
+            for leftover in found.there:
+                click.echo(str(leftover))
             if dry_run or not found.items:
                 click.echo(f"{len(found.there)} to delete, {len(found.items)} Objects to release")
                 return

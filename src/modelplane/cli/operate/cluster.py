@@ -143,7 +143,7 @@ def _show(proposal: "Proposal", address: "Address", lifetime: str) -> None:
 
     for section in preview(proposal, str(address.fields.get("server", "")), lifetime):
         click.echo("".join(f"# {line}".rstrip() + "\n" for line in section.lines), nl=False)
-        click.echo("".join(f"---\n{as_yaml(each)}" for each in section.objects), nl=False)
+        click.echo("".join(f"---\n{as_yaml(item)}" for item in section.objects), nl=False)
     if proposal.refusal:
         raise UserError(proposal.refusal)
 
@@ -161,8 +161,8 @@ async def _register(
 
     for pool in proposal.hardware.pools:
         report(str(pool))
-    for each in proposal.notes:
-        click.echo(f"Note: {each}", err=True)
+    for note in proposal.notes:
+        click.echo(f"Note: {note}", err=True)
     seconds = int(durations.seconds(lifetime, "choose a shorter one"))
     async with fleet.client() as control_plane:
         sides = Sides(control_plane, client, address, seconds)

@@ -110,7 +110,7 @@ async def _close(client: "Client", name: str, pool: str, cordon: "Cordon") -> "O
     from modelplane.cli.operate import cordons
 
     found: Object = await _getter(name)(client)
-    pools = [each["name"] for each in found["spec"].get("nodePools", ())]
+    pools = [node_pool["name"] for node_pool in found["spec"].get("nodePools", ())]
     if pool and pool not in pools:
         raise UserError(f'cluster "{name}" has no pool "{pool}"; there are: {", ".join(pools) or "none"}')
     client.field_manager = cordons.MANAGER
@@ -189,9 +189,9 @@ def _tell(result: "Plan", *, everything: bool, output: str) -> None:
         click.echo("No replica would move")
     else:
         placing.tell_replicas(result.deployments)
-        for each in result.deployments:
-            if each.diagnosis:
-                click.echo(f"\n{each.name}: {printable(each.diagnosis)}")
+        for deployment in result.deployments:
+            if deployment.diagnosis:
+                click.echo(f"\n{deployment.name}: {printable(deployment.diagnosis)}")
         placing.tell_fleet(result, result.deployments, everything=everything)
     if not result.placed:
         raise click.exceptions.Exit(NOT_PLACED)

@@ -26,7 +26,7 @@ _KEYS: Final = {cordon: key for key, cordon in CORDONS.items()}
 
 def manifest(cluster: Object, pool: str, cordon: Cordon) -> Object:
     """Return what to apply, so that the cluster or the pool has this cordon, and all others stay."""
-    own = {each for manager, each in owners(cluster) if manager == MANAGER and each[0] != pool}
+    own = {taint for manager, taint in owners(cluster) if manager == MANAGER and taint[0] != pool}
     if cordon:
         own.add((pool, _KEYS[cordon]))
     kind = kind_of(InferenceCluster)
@@ -48,11 +48,11 @@ def others(cluster: Object, pool: str, cordon: Cordon) -> dict[str, list[str]]:
     """Return the taints that the cluster or pool still has beyond a cordon, with those that declare them."""
     spec = cluster["spec"]
     if pool:
-        keys = [each["key"] for each in spec.get("poolTaints", ()) if each["pool"] == pool]
+        keys = [taint["key"] for taint in spec.get("poolTaints", ()) if taint["pool"] == pool]
     else:
-        keys = [each["key"] for each in spec.get("taints", ()) if each["key"] in CORDONS]
+        keys = [taint["key"] for taint in spec.get("taints", ()) if taint["key"] in CORDONS]
     return {
-        key: sorted({manager for manager, each in owners(cluster) if each == (pool, key)})
+        key: sorted({manager for manager, taint in owners(cluster) if taint == (pool, key)})
         for key in keys
         if CORDONS[key] is not cordon
     }
@@ -65,8 +65,8 @@ def closed(cluster: Object) -> list[str]:
     except InvalidObject:
         return []
     where = f"cluster {found.metadata.name}"
-    pools = sorted({each.pool for each in found.spec.pool_taints})
-    places = {where: found.cordon()} | {f"pool {each} of {where}": found.cordon(each) for each in pools}
+    pools = sorted({taint.pool for taint in found.spec.pool_taints})
+    places = {where: found.cordon()} | {f"pool {pool} of {where}": found.cordon(pool) for pool in pools}
     said = condition_of(cluster, InferenceClusterCondition.DRAINED).get("message", "")
     progress = {Cordon.DRAINING: f": {said}" if said else ""}
     return [f"{place} is {cordon}{progress.get(cordon, '')}" for place, cordon in places.items() if cordon]

@@ -33,7 +33,7 @@ def images(output: str) -> None:
         (*_control_plane(), *_crossplane(), *_clouds(), *_inference_clusters(), *_serving_stack())
     )
     if output == "json":
-        click.echo(json.dumps({"items": [each._asdict() for each in found]}, indent=2))
+        click.echo(json.dumps({"items": [image._asdict() for image in found]}, indent=2))
     else:
         show("", ("TYPE", "REFERENCE", "WHERE", "PURPOSE"), found)
 
@@ -60,8 +60,8 @@ def _clouds() -> Iterator[Pulled]:
     from modelplane.compose.clouds.table import RECIPES
 
     for recipe in RECIPES.values():
-        for each in recipe.providers:
-            reference = f"{each.package}:v{each.version}"
+        for provider in recipe.providers:
+            reference = f"{provider.package}:v{provider.version}"
             yield Pulled(
                 "Package", reference, "Crossplane", f"clusters on {recipe.title}, if you provision any"
             )
@@ -70,8 +70,8 @@ def _clouds() -> Iterator[Pulled]:
 def _inference_clusters() -> Iterator[Pulled]:
     from modelplane.compose.added_images import IMAGES
 
-    for each in IMAGES:
-        yield Pulled("Image", each.reference, "inference clusters", each.purpose)
+    for image in IMAGES:
+        yield Pulled("Image", image.reference, "inference clusters", image.purpose)
 
 
 def _serving_stack() -> Iterator[Pulled]:

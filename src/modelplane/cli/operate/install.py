@@ -1,21 +1,23 @@
 """``modelplane install``: print the manifests of an installation, or apply them."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from modelplane.cli.errors import UserError
+from modelplane.cli.manifest_files import read
 from modelplane.cli.operate.api_server import Server, api_server_options, work
 from modelplane.cli.operate.credential_lifetime import credential_lifetime_option
-from modelplane.cli.operate.image_digests import pinned
 
 if TYPE_CHECKING:
     from modelplane.install.installation_options import Options
     from modelplane.install.steps.waiting import Deadline, Report
     from modelplane.kube.client import Client
     from modelplane.kube.resources import Object
+    from modelplane.offline.files.tree import Node
 
 
 @click.command()
@@ -211,13 +213,61 @@ def _options(
         raise UserError(_without_image())
     image = image or Options().image
     return Options(
-        image=pinned(image_digests, image) if image_digests else image,
+        image=_pin_image(image_digests, image) if image_digests else image,
         controllers=replicas,
         gateways=replicas,
         gateway_annotations=annotations,
         network_policy=not no_network_policy,
         **others,
     )
+
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def _pin_image(path: str, image: str) -> str:
+    """Return the image that manifests name, with its digest from a file: a YAML mapping of images to digests.
+
+    A line that pins nothing is an error, because its author believes that it does.
+    """
+    if "@" in image:
+        raise UserError(f'"{image}" has a digest already: omit it, or --image-digests')
+    lines = _read_digests(path)
+    for name, digest in lines.items():
+        if name != image:
+            raise _digest_error(
+                path, f'"{name}" is not pinned: the manifests pull only "{image}": remove it', digest
+            )
+        if not _DIGEST.fullmatch(str(digest.value)):
+            raise _digest_error(
+                path, f'the digest of "{name}" must be "sha256:" and 64 digits of 0-9 and a-f', digest
+            )
+    if image not in lines:
+        raise UserError(f'{path}: no digest of "{image}", which the manifests pull: add one')
+    return f"{image}@{lines[image].value}"
+
+
+def _read_digests(path: str) -> "dict[str, Node]":
+    from modelplane.offline.files.diagnostics import Unreadable
+    from modelplane.offline.files.sources import Unopened
+    from modelplane.offline.files.tree import documents
+
+    [source] = read([path])
+    if isinstance(source, Unopened):
+        raise UserError(f"{path}: {source.why}")
+    found = [*documents(source.text)]
+    for document in found:
+        if isinstance(document, Unreadable):
+            raise UserError(f"{path}:{document.place.line}: {document.message}")
+        for repeated in document.duplicates:
+            raise UserError(f'{path}:{repeated.place.line}: "{repeated.path[-1]}" has two digests: keep one')
+        if len(found) == 1 and isinstance(document.node.value, dict):
+            return document.node.value
+    raise UserError(f"{path}: not one mapping of images to digests: write a line IMAGE: sha256:DIGEST")
+
+
+def _digest_error(path: str, message: str, node: "Node") -> UserError:
+    return UserError(f"{path}:{node.place.line}: {message}")
 
 
 def _write_quotas(namespaces: Sequence[str]) -> None:
@@ -247,7 +297,7 @@ def _problems(items: "Sequence[Object]") -> list[str]:
 
     found = validation.validate(Source("", json.dumps(item)) for item in items)
     return [
-        ": ".join(filter(None, (str(each.object or ""), each.field, each.message)))
-        for each in found.problems
-        if each.severity is Severity.ERROR
+        ": ".join(filter(None, (str(problem.object or ""), problem.field, problem.message)))
+        for problem in found.problems
+        if problem.severity is Severity.ERROR
     ]

@@ -60,7 +60,7 @@ class Leftovers:
     @property
     def there(self) -> tuple[Leftover, ...]:
         """The items that are still on a cluster."""
-        return tuple(each for each in self.items if each.found is not None)
+        return tuple(leftover for leftover in self.items if leftover.found is not None)
 
 
 class Cleaner:
@@ -126,13 +126,13 @@ class Cleaner:
 
     async def delete(self, found: Leftovers, deadline: Deadline) -> None:
         """Delete the leftovers, and wait until they are gone. Raise ``NotInTime``."""
-        for each in found.there:
-            await self._delete(each)
+        for leftover in found.there:
+            await self._delete(leftover)
         await deadline.until_nothing(partial(self._undeleted, found.there))
 
-    async def _delete(self, each: Leftover) -> None:
-        item = each.found or {}
-        client = await self._clusters.client(each.cluster)
+    async def _delete(self, leftover: Leftover) -> None:
+        item = leftover.found or {}
+        client = await self._clusters.client(leftover.cluster)
         resource, name, namespace = _place(item)
         workload = has_pods(item)
         await client.delete(
@@ -146,17 +146,17 @@ class Cleaner:
 
     async def _undeleted(self, deleted: Iterable[Leftover]) -> str:
         left = []
-        for each in deleted:
-            client = await self._clusters.client(each.cluster)
-            found = await client.get(*_place(each.found or {}))
-            if found is not None and _uid(found) == _uid(each.found or {}):
-                left.append(str(each))
+        for leftover in deleted:
+            client = await self._clusters.client(leftover.cluster)
+            found = await client.get(*_place(leftover.found or {}))
+            if found is not None and _uid(found) == _uid(leftover.found or {}):
+                left.append(str(leftover))
         return f"{listing(left)} is not gone yet" if left else ""
 
     async def release(self, found: Leftovers) -> int:
         """Take the finalizer off the Objects whose manifest is gone; return their number."""
-        for each in found.items:
-            metadata = each.held["metadata"]
+        for leftover in found.items:
+            metadata = leftover.held["metadata"]
             kept = [one for one in metadata.get("finalizers", ()) if one != PROVIDERS_FINALIZER]
             body = {"metadata": {"finalizers": kept, "resourceVersion": metadata["resourceVersion"]}}
             await self._released(metadata["name"], body)

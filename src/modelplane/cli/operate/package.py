@@ -33,7 +33,7 @@ def _names() -> list[str]:
     from modelplane.crossplane.package import package_contents
     from modelplane.crossplane.package.package_addresses import Registry, Version
 
-    return [_ALL, *(each.repository for each in package_contents.packages(Registry(), Version("0.0.0")))]
+    return [_ALL, *(bundle.repository for bundle in package_contents.packages(Registry(), Version("0.0.0")))]
 
 
 def _known(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
@@ -84,12 +84,14 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
         registry = Registry.parse(prefix) if prefix is not None else Registry()
         runtime = building.runtime_from(runtime_image) if runtime_image else from_this_python
         chosen = [
-            each for each in package_contents.packages(registry, version) if what in (_ALL, each.repository)
+            bundle
+            for bundle in package_contents.packages(registry, version)
+            if what in (_ALL, bundle.repository)
         ]
         # First what needs the runtime image: if it is refused, no package is written.
-        for each in sorted(chosen, key=lambda each: each.kind is not PackageKind.FUNCTION):
+        for bundle in sorted(chosen, key=lambda bundle: bundle.kind is not PackageKind.FUNCTION):
             started = time.monotonic()
-            built = building.build(each, registry, version, folder, runtime)
+            built = building.build(bundle, registry, version, folder, runtime)
             took = time.monotonic() - started
             click.echo(f"{built.path}: {built.address}:{version.tag}, {_size(built.size)}, {took:.1f} s")
             click.echo(f"  {built.digest}")
@@ -177,7 +179,10 @@ def _lines(found: "Inspection") -> list[str]:
     if found.digest:
         lines.append(f"  digest      {found.digest}")
     lines.append(f"  Crossplane  {found.crossplane or 'any version'}")
-    lines += [f"  needs       {each.kind} {each.address} {each.versions}" for each in found.dependencies]
+    lines += [
+        f"  needs       {dependency.kind} {dependency.address} {dependency.versions}"
+        for dependency in found.dependencies
+    ]
     if found.runs:
         command = [*found.config.get("Entrypoint", ()), *(found.config.get("Cmd") or ())]
         lines.append(f"  runs        {' '.join(command)}")

@@ -73,12 +73,12 @@ def _tell(restored: "Restored", *, dry_run: bool) -> None:
     from modelplane.api.listing import number_of
     from modelplane.cli.tables import printable
 
-    for each in restored.missing:
-        click.echo(f"missing: {each}: create it")
-    for each in restored.differing:
-        click.echo(f"kept: {each} was there with another content")
-    for each in restored.leaving:
-        click.echo(f"was being deleted: {each}: delete it again")
+    for item in restored.missing:
+        click.echo(f"missing: {item}: create it")
+    for item in restored.differing:
+        click.echo(f"kept: {item} was there with another content")
+    for item in restored.leaving:
+        click.echo(f"was being deleted: {item}: delete it again")
     count = number_of(len(restored.plan.entries), "object")
     done = "would be restored" if dry_run else "restored"
     click.echo(f"{count} as of {printable(restored.plan.header.time)} {done}")

@@ -60,7 +60,7 @@ _HERE = "127.0.0.1:9443"
     envvar="MODELPLANE_GATEWAY_SERVICE_TYPE",
     default=str(_DEFAULTS.gateway_service_type),
     show_default=True,
-    type=click.Choice([str(each) for each in ServiceType]),
+    type=click.Choice([str(service_type) for service_type in ServiceType]),
     help="Type of the gateway's Service, with backend Envoy.",
 )
 @click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")

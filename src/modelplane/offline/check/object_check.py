@@ -241,8 +241,8 @@ def _broken_keys(rule: dict[str, str], value: dict[str, Any], path: Path) -> Ite
 
 def _doubtful(rule: str, path: Path, wrong: frozenset[Path]) -> bool:
     """Return True if a rule reads a field that is wrong already, or one that contains such a field."""
-    read = [(*path, *each) for each in rules.reads(rule)]
-    return any(_overlap(each, bad) for each in read for bad in wrong)
+    read = [(*path, *field_path) for field_path in rules.reads(rule)]
+    return any(_overlap(field_path, bad) for field_path in read for bad in wrong)
 
 
 def _overlap(one: Path, other: Path) -> bool:

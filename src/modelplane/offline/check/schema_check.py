@@ -80,9 +80,11 @@ def _json_schema(schema: Any) -> Any:
             plain[key] = _json_schema(schema[key])
     for key in ("anyOf", "allOf", "oneOf"):
         if key in schema:
-            plain[key] = [_json_schema(each) for each in schema[key]]
+            plain[key] = [_json_schema(item) for item in schema[key]]
     if "properties" in schema:
-        plain["properties"] = {name: _json_schema(each) for name, each in schema["properties"].items()}
+        plain["properties"] = {
+            name: _json_schema(property_schema) for name, property_schema in schema["properties"].items()
+        }
     return plain
 
 

@@ -88,20 +88,20 @@ def validate(
     # Duplicates in a folder may be alternatives.
     repeats = Repeats(alternatives=True)
     lint = Lint()
-    for each in manifest_objects.read(counted()):
+    for document in manifest_objects.read(counted()):
         if len(found) >= MOST_PROBLEMS:
             found.append(_too_many(found[-1]))
             break
-        if isinstance(each, Problem):
-            found.append(each)
-        elif isinstance(each, Foreign):
+        if isinstance(document, Problem):
+            found.append(document)
+        elif isinstance(document, Foreign):
             ignored += 1
-        elif each.kind is None:
+        elif document.kind is None:
             skipped += 1
         else:
             objects += 1
-            found += [*repeats.problems(each), *manifest_objects.problems(each)]
-            lint.read(each)
+            found += [*repeats.problems(document), *manifest_objects.problems(document)]
+            lint.read(document)
     found += lint.problems(configs)
     errors = sum(problem.severity is Severity.ERROR for problem in found)
     counts = Counts(

@@ -18,7 +18,7 @@ def of_service(explanation: ServiceExplanation) -> str:
     """Return the readiness of a service in one line."""
     if not explanation.ready:
         return f"{explanation.service}: not ready: {explanation.reason}"
-    serving = sum(each.percent > 0 for each in explanation.endpoints)
+    serving = sum(endpoint.percent > 0 for endpoint in explanation.endpoints)
     noun = "endpoint" if serving == 1 else "endpoints"
     return f"{explanation.service}: ready at {explanation.address}, with {serving} {noun}"
 
@@ -31,32 +31,32 @@ def of_replica(explanation: ReplicaExplanation) -> str:
 
 def condition_rows(said: Iterable[Said]) -> Iterator[Row]:
     """Yield a row for each condition."""
-    for each in said:
-        yield (each.type, each.status, each.reason or "-", each.message or "-")
+    for line in said:
+        yield (line.type, line.status, line.reason or "-", line.message or "-")
 
 
 def chosen(endpoints: Sequence[RoutedEndpoint], *, everything: bool) -> Sequence[RoutedEndpoint]:
     """Return the endpoints that a service selects, or all of its namespace."""
-    return endpoints if everything else [each for each in endpoints if each.entry is not None]
+    return endpoints if everything else [endpoint for endpoint in endpoints if endpoint.entry is not None]
 
 
 def endpoint_rows(endpoints: Iterable[RoutedEndpoint]) -> Iterator[Row]:
     """Yield a row for each endpoint."""
-    for each in endpoints:
-        entry = "-" if each.entry is None else str(each.entry)
-        yield (each.name, entry, _share(each.percent), each.url, each.reason)
+    for endpoint in endpoints:
+        entry = "-" if endpoint.entry is None else str(endpoint.entry)
+        yield (endpoint.name, entry, _share(endpoint.percent), endpoint.url, endpoint.reason)
 
 
 def absent_rows(absent: Iterable[WithoutEndpoint]) -> Iterator[Row]:
     """Yield a row for each object without an endpoint."""
-    for each in absent:
-        yield (each.kind, each.name, each.reason)
+    for endpoint in absent:
+        yield (endpoint.kind, endpoint.name, endpoint.reason)
 
 
 def routing_rows(services: Iterable[Routing]) -> Iterator[Row]:
     """Yield a row for each service."""
-    for each in services:
-        yield (each.service, _share(each.percent), each.reason)
+    for service in services:
+        yield (service.service, _share(service.percent), service.reason)
 
 
 def _share(percent: float) -> str:

@@ -91,13 +91,15 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
 
 def _owner(files: Files, replica: Object) -> Object | None:
     """Return the deployment that owns a replica, if it is known."""
-    uids = {each["uid"] for each in replica["metadata"].get("ownerReferences", ()) if each.get("controller")}
+    uids = {
+        owner["uid"] for owner in replica["metadata"].get("ownerReferences", ()) if owner.get("controller")
+    }
     return next((item for item in files.deployments if item["metadata"]["uid"] in uids), None)
 
 
 def _placement(files: Files, owner: Object, name: str) -> Replica | None:
     explained = placements.explained_replicas(files, owner)
-    return next((each for each in explained if each.name == name), None)
+    return next((report for report in explained if report.name == name), None)
 
 
 def _services(files: Files, replica: ModelReplica) -> Iterator[Routing]:
@@ -105,10 +107,10 @@ def _services(files: Files, replica: ModelReplica) -> Iterator[Routing]:
     for item in _all(files, ModelService):
         if item["metadata"].get("namespace", "") != replica.metadata.namespace:
             continue
-        for each in routed(files, decode_as(ModelService, item)):
-            if each.name == replica.metadata.name and each.entry is not None:
+        for endpoint in routed(files, decode_as(ModelService, item)):
+            if endpoint.name == replica.metadata.name and endpoint.entry is not None:
                 service = item["metadata"]["name"]
-                yield Routing(service=service, percent=each.percent, reason=each.reason)
+                yield Routing(service=service, percent=endpoint.percent, reason=endpoint.reason)
 
 
 def _notes(

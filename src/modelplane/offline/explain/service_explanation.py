@@ -113,7 +113,7 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
 def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
     """Yield every endpoint of a service's namespace, by name."""
     found = _announced(files, service.metadata.namespace)
-    outside = {each.metadata.name: why for each, why in _admitted(files, service, found).refusals()}
+    outside = {endpoint.metadata.name: why for endpoint, why in _admitted(files, service, found).refusals()}
     gateways = files.store.find(fleet_gateway.REQUIREMENT)
     destinations = fleet_gateway.destinations_of(gateways, is_local=gateway_is_local(files.store))
     shares = _shares(files, service, found, destinations)
@@ -155,7 +155,9 @@ def _shares(
     # The weights in the rules are those of each rule, which has some of the endpoints.
     inside = _admitted(files, service, found).endpoints
     selected = endpoint_backends.routable(select(service, inside, destinations))[:MOST_ENDPOINTS]
-    return by_envoy | {each.endpoint.metadata.name: (each.priority, each.weight) for each in selected}
+    return by_envoy | {
+        selection.endpoint.metadata.name: (selection.priority, selection.weight) for selection in selected
+    }
 
 
 def _admitted(files: Files, service: ModelService, found: Iterable[Object]) -> Admitted:

@@ -20,14 +20,14 @@ def conditions(item: Object) -> tuple[Said, ...]:
     found = item.get("status", {}).get("conditions") or ()
     said = (
         Said(
-            type=str(each["type"]),
-            status=str(each["status"]),
-            reason=str(each.get("reason", "")),
-            message=str(each.get("message", "")),
+            type=str(condition["type"]),
+            status=str(condition["status"]),
+            reason=str(condition.get("reason", "")),
+            message=str(condition.get("message", "")),
         )
-        for each in found
+        for condition in found
     )
-    return tuple(sorted(said, key=lambda each: each.type == READY))
+    return tuple(sorted(said, key=lambda condition: condition.type == READY))
 
 
 def why_not_ready(item: Object) -> str:

@@ -83,7 +83,7 @@ _LONGEST_NAME = 64  # the longest name for which a similar one is searched
 def shortened(text: str, most: int = 80) -> str:
     """Return a text on one line, cut if it is long."""
     text = text if len(text) <= most else f"{text[: most - 3]}..."
-    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+    return "".join(character if character.isprintable() else _escaped(character) for character in text)
 
 
 def _escaped(character: str) -> str:
@@ -124,7 +124,7 @@ def nearest(name: str, known: Iterable[str], least: float = 0.7) -> str:
     """Return the known name that was probably meant; empty if none is similar."""
     if len(name) > _LONGEST_NAME:
         return ""
-    by_form = {_form(each): each for each in known}
+    by_form = {_form(word): word for word in known}
     if (form := _form(name)) in by_form:
         return by_form[form]
     import difflib  # noqa: PLC0415  most names are known

@@ -21,8 +21,8 @@ def edits(there: Iterable[Object], written: Iterable[Object]) -> list[Object]:
     An object whose spec does not change keeps its status. So does a ModelDeployment, because a rollout goes
     on from it, and a DeviceQuota. The status of other kinds follows from their spec.
     """
-    known = {identity(each): each for each in there}
-    return [_edited(known.get(identity(each)), each) for each in written]
+    known = {identity(item): item for item in there}
+    return [_edited(known.get(identity(item)), item) for item in written]
 
 
 def _edited(before: Object | None, after: Object) -> Object:
@@ -33,10 +33,10 @@ def _edited(before: Object | None, after: Object) -> Object:
     # Results are cached by version, and this is another one.
     metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
     metadata |= after["metadata"]
-    for each in ("labels", "annotations"):
+    for name in ("labels", "annotations"):
         # What others wrote there stays when a manifest is applied.
-        if merged := {**_mapping(before, each), **_mapping(after, each)}:
-            metadata[each] = merged
+        if merged := {**_mapping(before, name), **_mapping(after, name)}:
+            metadata[name] = merged
     return {**kept, **after, "metadata": metadata}
 
 
@@ -51,7 +51,7 @@ def _same_spec(before: Object, after: Object) -> bool:
         return False
     try:
         # Decoded, because a server fills in the defaults.
-        old, new = (getattr(decode_as(kind.type, each), "spec", None) for each in (before, after))
+        old, new = (getattr(decode_as(kind.type, manifest), "spec", None) for manifest in (before, after))
     except InvalidObject:
         return False
     return bool(old == new)

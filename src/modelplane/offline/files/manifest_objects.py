@@ -100,9 +100,9 @@ def _document(document: Document, source: Source) -> Iterator[Manifest | Foreign
         yield Foreign()
         return
     ours = False
-    for each in _objects(document.node, source):
-        ours = ours or (isinstance(each, Manifest) and each.kind is not None)
-        yield each
+    for item in _objects(document.node, source):
+        ours = ours or (isinstance(item, Manifest) and item.kind is not None)
+        yield item
     if ours:
         named = _name(document.node)
         for repeated in document.duplicates:

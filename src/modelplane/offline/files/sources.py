@@ -76,11 +76,11 @@ def related(found: Iterable[Source | Unopened]) -> Iterator[Source | Unopened]:
 
     A file whose text does not name the API group has none.
     """
-    for each in found:
-        if isinstance(each, Unopened):
-            yield each
-        elif GROUP in each.text:
-            yield replace(each, origin=Origin.WALKED)
+    for path in found:
+        if isinstance(path, Unopened):
+            yield path
+        elif GROUP in path.text:
+            yield replace(path, origin=Origin.WALKED)
 
 
 def _manifests(folder: str, refused: list[OSError]) -> Iterator[str]:

@@ -84,16 +84,20 @@ def load(sources: Iterable[Source | Unopened]) -> Loaded:
     objects: list[Object] = []
     problems: list[Problem] = []
     repeats = Repeats(alternatives=False)
-    for each in manifest_objects.read(sources):
-        if isinstance(each, Foreign):
+    for document in manifest_objects.read(sources):
+        if isinstance(document, Foreign):
             continue
-        if isinstance(each, Manifest) and each.kind is None and not each.name.name:
+        if isinstance(document, Manifest) and document.kind is None and not document.name.name:
             continue  # such as a Kustomization: an object without a name is never required
-        said = [each] if isinstance(each, Problem) else [*repeats.problems(each), *_problems(each)]
+        said = (
+            [document]
+            if isinstance(document, Problem)
+            else [*repeats.problems(document), *_problems(document)]
+        )
         found = [problem for problem in said if problem.severity is Severity.ERROR]
         problems += found
-        if isinstance(each, Manifest) and not found:
-            objects.append(_stored(_without_nulls(each.node.plain())))
+        if isinstance(document, Manifest) and not found:
+            objects.append(_stored(_without_nulls(document.node.plain())))
     return Loaded(tuple(objects), tuple(problems))
 
 

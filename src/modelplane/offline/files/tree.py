@@ -243,7 +243,7 @@ class _Builder:
         place = self._place(event.start_mark)
         name = shortened(str(event.anchor))
         if event.anchor not in self._anchors:
-            within = any(each.anchor == event.anchor for each in self._open)
+            within = any(container.anchor == event.anchor for container in self._open)
             cause = "is part of what it stands for" if within else f"stands for nothing: there is no &{name}"
             raise Unreadable(f"the alias *{name} {cause} before it", place)
         anchored = self._anchors[event.anchor]
@@ -287,8 +287,8 @@ class _Builder:
     def _path(self) -> Path:
         """Return the path of the innermost open collection."""
         return tuple(
-            len(each.node.value) if isinstance(each.node.value, list) else each.key or "<<"
-            for each in self._open[:-1]
+            len(container.node.value) if isinstance(container.node.value, list) else container.key or "<<"
+            for container in self._open[:-1]
         )
 
     def _attach(self, node: Node) -> None:

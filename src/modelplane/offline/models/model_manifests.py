@@ -1,7 +1,7 @@
 """Manifests that deploy a model: its ModelDeployment, its ModelService and, with a cache, its ModelCache."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,15 +15,18 @@ from modelplane.api.meta import Object
 from modelplane.api.model_cache import CacheSource, ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_service import ModelService
-from modelplane.offline.models.device_selectors import device_request
 from modelplane.offline.models.engine_containers import Command, Engine, default_image, of_gang, standalone
-from modelplane.sizing.hardware import Served
+from modelplane.offline.models.nominal_memory import missed_cards
+from modelplane.sizing.architecture import Quantization
+from modelplane.sizing.hardware import Node, Served, wanted_capability
 from modelplane.sizing.memory import Model
 
 MOUNTED: Final = "/mnt/models"
 """Path of a ModelCache in the pods of engines."""
 LONGEST_NAME: Final = 52
 """Characters of a name, of which the names of pods still have room for a suffix."""
+_MIB: Final = 2**20
+_GIB: Final = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +99,50 @@ def _members(wanted: Wanted, served: Served, *, cached: bool) -> list[Object]:
         token_secret="" if cached else wanted.token_secret,
     )
     split = served.split
-    request = device_request(served.node, split.tensor, served.memory.gpu, wanted.model.quantization)
+    request = _device_request(served.node, split.tensor, served.memory.gpu, wanted.model.quantization)
     needs = {"nodeSelector": {"devices": [request]}}
     if split.pipeline == 1:
         return [{"role": str(Role.STANDALONE), **needs, "template": _pod(standalone(command, split))}]
     workers = {"nodes": split.pipeline - 1}
-    leader, worker = (_pod(of_gang(command, split, is_leader=each)) for each in (True, False))
+    leader, worker = (_pod(of_gang(command, split, is_leader=is_leader)) for is_leader in (True, False))
     return [
         {"role": str(Role.LEADER), **needs, "template": leader},
         {"role": str(Role.WORKER), "worker": workers, **needs, "template": worker},
     ]
+
+
+def _device_request(node: Node, count: int, needed_bytes: int, quantization: Quantization | None) -> Object:
+    """Return a request for devices like those of a node, with at least the memory that each needs."""
+    driver = node.driver
+    selectors = [_memory_selector(node, needed_bytes)]
+    if capability := wanted_capability(node, quantization):
+        version = ".".join(map(str, (*capability, 0)))
+        selectors.append(
+            f'device.attributes["{driver}"].cudaComputeCapability.compareTo(semver("{version}")) >= 0'
+        )
+    if count > 1 and node.type:  # partitions of a GPU cannot work together
+        selectors.append(f'device.attributes["{driver}"].type == "{node.type}"')
+    return {"name": "gpu", "count": count, "selectors": [{"cel": selector} for selector in selectors]}
+
+
+def _memory_selector(node: Node, needed_bytes: int) -> str:
+    """Return the selector by driver and memory, in the largest unit that no card just misses."""
+    written = [_selector(node.driver, amount) for amount in _amounts(node, needed_bytes)]
+    return next((selector for selector in written if not missed_cards([selector])), written[-1])
+
+
+def _amounts(node: Node, needed_bytes: int) -> Iterator[str]:
+    """Yield amounts of at least what is needed, and of no more than the device has."""
+    for unit, size in (("Gi", _GIB), ("Mi", _MIB)):
+        amount = -(-needed_bytes // size)
+        if amount * size <= node.memory:
+            yield f"{amount}{unit}"
+    yield str(needed_bytes)
+
+
+def _selector(driver: str, amount: str) -> str:
+    memory = f'device.capacity["{driver}"].memory.compareTo(quantity("{amount}")) >= 0'
+    return f'device.driver == "{driver}" && {memory}'
 
 
 def _pod(container: Object) -> Object:

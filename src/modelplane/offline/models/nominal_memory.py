@@ -54,6 +54,6 @@ def _of_size(card: Card, memory_mi: int) -> _Device:
 def matches(device: PublishedDevice, selectors: Iterable[str]) -> bool:
     """Return True if all selectors match a device; one that does not compile is reported elsewhere."""
     try:
-        return all(isinstance(cel.compile(each).evaluate(device), Match) for each in selectors)
+        return all(isinstance(cel.compile(selector).evaluate(device), Match) for selector in selectors)
     except SelectorError:
         return False

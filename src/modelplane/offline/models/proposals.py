@@ -69,12 +69,12 @@ def propose(
     served, refusals = _divided(wanted, load, known, use_cache=use_cache)
     first: Proposal | None = None
     tried: list[tuple[Object, ...]] = []
-    for each in served:
-        written = manifests(wanted, each.served, cached=use_cache and each.has_storage)
+    for candidate in served:
+        written = manifests(wanted, candidate.served, cached=use_cache and candidate.has_storage)
         if written in tried:
             continue
         tried.append(written)
-        found = Proposal(*each[:3], written, plan_manifests(given, written, live=live))
+        found = Proposal(*candidate[:3], written, plan_manifests(given, written, live=live))
         if found.plan.placed:
             return Proposed(found, refusals)
         first = first or found
@@ -96,9 +96,11 @@ def _divided(
             refusals.append(PoolRefusal(cluster, fit.pool, fit.result.node.name, reason))
         else:
             served.append(_Candidate(cluster, fit.pool, fit.result, has_storage))
-    currencies = Counter(each.served.node.currency for each in served if each.served.price is not None)
+    currencies = Counter(
+        candidate.served.node.currency for candidate in served if candidate.served.price is not None
+    )
     currency = currencies.most_common(1)[0][0] if currencies else ""
-    return sorted(served, key=lambda each: _rank(each, currency)), tuple(refusals)
+    return sorted(served, key=lambda candidate: _rank(candidate, currency)), tuple(refusals)
 
 
 def _reason(wanted: Wanted, fit: PoolFit, *, has_cache: bool) -> str:
@@ -117,21 +119,21 @@ def _reason(wanted: Wanted, fit: PoolFit, *, has_cache: bool) -> str:
     return ""
 
 
-def _rank(each: _Candidate, currency: str) -> tuple[object, ...]:
+def _rank(candidate: _Candidate, currency: str) -> tuple[object, ...]:
     """Return the order: prices that can be compared, devices, nodes, and the smallest devices."""
-    served = each.served
+    served = candidate.served
     price = served.price if served.node.currency == currency else None
     size = (served.split.gpus, served.nodes, served.node.memory)
-    return (price is None, price or 0, *size, not each.has_storage, each.cluster, each.pool)
+    return (price is None, price or 0, *size, not candidate.has_storage, candidate.cluster, candidate.pool)
 
 
 def _readable(known: Sequence[Object]) -> Iterator[Object]:
     """Yield the classes and clusters that decode: one that does not must not cost the others."""
-    types = {kind_of(each).name: each for each in (InferenceClass, InferenceCluster)}
-    for each in known:
-        if type_ := types.get(each["kind"]):
+    types = {kind_of(kind_type).name: kind_type for kind_type in (InferenceClass, InferenceCluster)}
+    for item in known:
+        if type_ := types.get(item["kind"]):
             try:
-                decode_as(type_, each)
+                decode_as(type_, item)
             except InvalidObject:
                 continue
-            yield each
+            yield item

@@ -155,7 +155,7 @@ def size(name: str, model: Model, load: Load, hardware: Iterable[HardwareSize]) 
         cache=cache,
         splits=tuple(_splits(model, load)),
         hardware=rows,
-        servable=any(not each.reason for each in rows),
+        servable=any(not row.reason for row in rows),
     )
 
 
@@ -215,8 +215,8 @@ def _on_the_smallest(model: Model, split: Split, load: Load) -> Memory:
 
 def of_classes(model: Model, load: Load, classes: Iterable[InferenceClass]) -> Iterator[HardwareSize]:
     """Yield how each class serves a model."""
-    for each in classes:
-        if (found := node(each)) is not None:
+    for class_ in classes:
+        if (found := node(class_)) is not None:
             yield _row(served(model, found, load))
 
 
@@ -230,14 +230,14 @@ class PoolFit(NamedTuple):
 
 def of_pools(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[HardwareSize]:
     """Yield how each pool of a fleet serves a model. Raises ``InvalidObject``."""
-    for each in pool_fits(model, load, objects):
-        yield _row(each.result, each.cluster.metadata.name, each.pool)
+    for fit in pool_fits(model, load, objects):
+        yield _row(fit.result, fit.cluster.metadata.name, fit.pool)
 
 
 def pool_fits(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[PoolFit]:
     """Yield each pool of a fleet with how it serves a model. Raises ``InvalidObject``."""
     known = list(objects)
-    classes = {each.metadata.name: each for each in _decoded(known, InferenceClass)}
+    classes = {known_class.metadata.name: known_class for known_class in _decoded(known, InferenceClass)}
     for cluster in _decoded(known, InferenceCluster):
         for pool in cluster.spec.node_pools:
             class_ = classes.get(pool.class_name)
@@ -254,9 +254,9 @@ def pool_fits(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[P
 
 def _decoded(objects: Iterable[Object], type_: type[M]) -> Iterator[M]:
     kind = kind_of(type_)
-    for each in objects:
-        if (each.get("apiVersion"), each.get("kind")) == (kind.api_version, kind.name):
-            yield decode_as(type_, each)
+    for item in objects:
+        if (item.get("apiVersion"), item.get("kind")) == (kind.api_version, kind.name):
+            yield decode_as(type_, item)
 
 
 def _row(result: Served | Refused, cluster: str = "", pool: str = "") -> HardwareSize:

@@ -30,57 +30,57 @@ def headline(size: Size) -> str:
 
 def weight_rows(size: Size) -> Iterator[Row]:
     """Yield a row for each part of the model, and those of their sums."""
-    for each in size.parts:
-        yield (each.name, f"{each.parameters:,}", f"{each.bytes:,}", gib(each.bytes))
+    for part in size.parts:
+        yield (part.name, f"{part.parameters:,}", f"{part.bytes:,}", gib(part.bytes))
     yield ("loaded", f"{size.parameters:,}", f"{size.weights_bytes:,}", gib(size.weights_bytes))
     yield ("checkpoint", "", f"{size.checkpoint_bytes:,}", gib(size.checkpoint_bytes))
 
 
 def cache_of_sequences(size: Size) -> str:
     """Return the KV cache of the sequences in one line."""
-    each, several = size.cache.sequence_bytes, size.cache.sequence_bytes * size.concurrency
+    per_sequence, several = size.cache.sequence_bytes, size.cache.sequence_bytes * size.concurrency
     return (
-        f"{size.context:,} tokens = {gib(each)} GiB of a sequence, in whole blocks, x "
+        f"{size.context:,} tokens = {gib(per_sequence)} GiB of a sequence, in whole blocks, x "
         f"{size.concurrency:,} = {gib(several)} GiB"
     )
 
 
 def split_rows(size: Size) -> Iterator[Row]:
     """Yield a row for each legal split of the usual numbers of GPUs."""
-    for each in size.splits:
-        if not each.rejections and (each.pipeline == 1 or each.tensor in _GPUS_OF_NODES):
-            yield _split(each)
+    for split in size.splits:
+        if not split.rejections and (split.pipeline == 1 or split.tensor in _GPUS_OF_NODES):
+            yield _split(split)
 
 
-def _split(each: SplitSize) -> Row:
-    sizes = (each.weights_bytes, each.cache_bytes, each.overhead_bytes, each.gpu_bytes, each.node_bytes)
-    return (each.name, *map(gib, sizes))
+def _split(split: SplitSize) -> Row:
+    sizes = (split.weights_bytes, split.cache_bytes, split.overhead_bytes, split.gpu_bytes, split.node_bytes)
+    return (split.name, *map(gib, sizes))
 
 
 def hardware_columns(hardware: Sequence[HardwareSize], told: Sequence[HardwareSize]) -> Row:
     """Return the columns of hardware that serves a model: pools have a place, and some hardware a price."""
-    cost = ("COST/HOUR",) if any(each.cost_per_hour for each in told) else ()
+    cost = ("COST/HOUR",) if any(size.cost_per_hour for size in told) else ()
     return (*place_columns(hardware), "CLASS", "DEVICES", "NODES", "SPLIT", "GIB OF EACH", "SEQUENCES", *cost)
 
 
 def place_columns(hardware: Sequence[HardwareSize]) -> Row:
     """Return the columns of a pool; none for classes."""
-    return ("CLUSTER", "POOL") if any(each.cluster for each in hardware) else ()
+    return ("CLUSTER", "POOL") if any(size.cluster for size in hardware) else ()
 
 
 def served_rows(hardware: Sequence[HardwareSize], told: Sequence[HardwareSize]) -> Iterator[Row]:
     """Yield a row for each hardware that serves the model."""
     is_pool, columns = bool(place_columns(hardware)), hardware_columns(hardware, told)
-    for each in told:
+    for size in told:
         row = (
-            *_place(each, is_pool),
-            each.inference_class,
-            f"{each.devices} {each.device}",
-            str(each.nodes),
-            each.split,
-            f"{gib(each.needed_bytes)} of {gib(each.device_bytes)}",
-            f"{each.concurrency:,}" if each.concurrency else "any number",
-            f"{each.cost_per_hour} {each.currency}" if each.cost_per_hour else "",
+            *_place(size, is_pool),
+            size.inference_class,
+            f"{size.devices} {size.device}",
+            str(size.nodes),
+            size.split,
+            f"{gib(size.needed_bytes)} of {gib(size.device_bytes)}",
+            f"{size.concurrency:,}" if size.concurrency else "any number",
+            f"{size.cost_per_hour} {size.currency}" if size.cost_per_hour else "",
         )
         yield row[: len(columns)]
 
@@ -88,10 +88,10 @@ def served_rows(hardware: Sequence[HardwareSize], told: Sequence[HardwareSize]) 
 def refused_rows(hardware: Sequence[HardwareSize]) -> Iterator[Row]:
     """Yield a row for each hardware that cannot serve the model."""
     is_pool = bool(place_columns(hardware))
-    for each in hardware:
-        if each.reason:
-            yield (*_place(each, is_pool), each.inference_class, each.reason)
+    for size in hardware:
+        if size.reason:
+            yield (*_place(size, is_pool), size.inference_class, size.reason)
 
 
-def _place(each: HardwareSize, is_pool: bool) -> Row:
-    return (each.cluster, each.pool) if is_pool else ()
+def _place(size: HardwareSize, is_pool: bool) -> Row:
+    return (size.cluster, size.pool) if is_pool else ()

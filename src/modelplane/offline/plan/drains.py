@@ -28,7 +28,7 @@ def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
     kind = kind_of(InferenceCluster)
     files = assemble(objects, live=True)
     found = [
-        each for each in files.store.of_kind(kind.api_version, kind.name) if each["metadata"]["name"] == name
+        item for item in files.store.of_kind(kind.api_version, kind.name) if item["metadata"]["name"] == name
     ]
     if not found:
         raise Unplannable(f'there is no InferenceCluster "{name}"')
@@ -37,7 +37,9 @@ def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
     store.add(tainted)
     files = replace(files, store=store)
     concerned = _concerned(files, tainted)
-    return plan(files, [each for each in files.deployments if each["metadata"]["uid"] in concerned])
+    return plan(
+        files, [deployment for deployment in files.deployments if deployment["metadata"]["uid"] in concerned]
+    )
 
 
 def _drained(cluster: Object, pool: str) -> Object:
@@ -59,7 +61,7 @@ def _concerned(files: Files, tainted: Object) -> frozenset[str]:
     except InvalidObject as error:
         raise Unplannable(f"{error}: correct it") from error
     return frozenset(
-        each.deployment_uid
-        for each in snapshot(files).replicas
-        if each.cluster == cluster.name and scheduler.drained(cluster, each)
+        replica.deployment_uid
+        for replica in snapshot(files).replicas
+        if replica.cluster == cluster.name and scheduler.drained(cluster, replica)
     )

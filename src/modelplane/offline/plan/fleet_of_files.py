@@ -96,9 +96,9 @@ def assemble(objects: Iterable[Object], written: Iterable[Object] = (), *, live:
     store = Store()
     for item in identified((*there, *over)):
         store.add(unannounced(item))
-    names = {each["metadata"]["name"] for each in over}
+    names = {item["metadata"]["name"] for item in over}
     assumed = assume_ready(store, names if live else None)
-    _publish_quotas(store, [each for each in _of(store, DeviceQuota) if each["metadata"]["name"] in names])
+    _publish_quotas(store, [quota for quota in _of(store, DeviceQuota) if quota["metadata"]["name"] in names])
     deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
     return Files(store, assumed, tuple(sorted(deployments, key=_age)), live)
 
@@ -119,7 +119,7 @@ def unannounced(item: Object) -> Object:
 def is_assumed_silent(replica: Object) -> bool:
     """Return True if the status of a replica is the one that ``unannounced`` gives it."""
     conditions = replica.get("status", {}).get("conditions") or ()
-    return bool(conditions) and all(each["lastTransitionTime"] == NEVER for each in conditions)
+    return bool(conditions) and all(condition["lastTransitionTime"] == NEVER for condition in conditions)
 
 
 def assume_ready(store: Store, names: Collection[str] | None = None) -> tuple[str, ...]:
@@ -136,8 +136,8 @@ def assume_ready(store: Store, names: Collection[str] | None = None) -> tuple[st
 
 
 def _without_status(store: Store, type_: type[Model], names: Collection[str] | None) -> list[Object]:
-    found = [each for each in _of(store, type_) if not each.get("status")]
-    return [each for each in found if names is None or each["metadata"]["name"] in names]
+    found = [item for item in _of(store, type_) if not item.get("status")]
+    return [item for item in found if names is None or item["metadata"]["name"] in names]
 
 
 def _publish_quotas(store: Store, quotas: Iterable[Object]) -> None:
@@ -151,8 +151,11 @@ def _publish_quotas(store: Store, quotas: Iterable[Object]) -> None:
             continue  # the placement of its namespaces says so
         if isinstance(composition, Composition):
             status = plain(dict(composition.status))
-            known = {each["name"]: each for each in (quota.get("status") or {}).get("priorityClasses", ())}
-            known |= {each["name"]: each for each in status["priorityClasses"]}
+            known = {
+                priority_class["name"]: priority_class
+                for priority_class in (quota.get("status") or {}).get("priorityClasses", ())
+            }
+            known |= {priority_class["name"]: priority_class for priority_class in status["priorityClasses"]}
             published = {**quota, "status": {**status, "priorityClasses": [*known.values()]}}
             store.add(versioned({**published, "metadata": _unversioned(quota["metadata"])}))
 
@@ -194,7 +197,9 @@ def _published(cluster: Object, store: Store) -> Object:
         raise Unplannable(f"{error}: correct it") from error
     status = {**composition.status, **_ASSUMED}
     missing = [
-        each for each in composition.conditions if each.reason == InferenceClusterReason.WAITING_FOR_CLASSES
+        condition
+        for condition in composition.conditions
+        if condition.reason == InferenceClusterReason.WAITING_FOR_CLASSES
     ]
     ready = {**_READY, "status": "False", "message": missing[0].message} if missing else _READY
     published = {**cluster, "status": plain({**status, "conditions": [ready]})}
@@ -233,7 +238,7 @@ def _deployment_request(
 ) -> DeploymentRequest:
     facts = deployment_facts(decode_as(ModelDeployment, deployment))
     request = _request(deployment, ModelDeployment, model_deployment.requirements, store, facts)
-    further = {each.key: store.find(each) for each in priorities.further(store.find)}
+    further = {requirement.key: store.find(requirement) for requirement in priorities.further(store.find)}
     return replace(request, observed=observed, required={**request.required, **further})
 
 
@@ -249,7 +254,7 @@ def place(files: Files, deployment: Object) -> Placed:
         composition = decided.joined(model_deployment.placed(decided.request, placement))
     except (InvalidObject, SelectorError) as error:
         raise Unplannable(f"{error}: correct it") from error
-    dropped = {each.replica for each in placement.dropped}
+    dropped = {dropped_replica.replica for dropped_replica in placement.dropped}
     for replica in observed.values():
         if replica["metadata"]["name"] in dropped:
             store.remove(replica)
@@ -257,7 +262,7 @@ def place(files: Files, deployment: Object) -> Placed:
         if isinstance(child, Desired) and child.manifest["kind"] == kind_of(ModelReplica).name:
             store.add(_merged(observed.get(child.key), child, deployment))
     store.add(_reported(deployment, composition))
-    said = {each.type: each for each in composition.conditions}
+    said = {condition.type: condition for condition in composition.conditions}
     return Placed(placement, replace(files, store=store), _rollout(said), _standby(said))
 
 
@@ -277,8 +282,13 @@ def _standby(said: Mapping[str, Condition]) -> str:
 def _reported(deployment: Object, composition: Composition) -> Object:
     """Return a deployment with the status of a composition, which its standbys read."""
     conditions = [
-        {"type": each.type, "status": each.status, "reason": each.reason, "lastTransitionTime": NEVER}
-        for each in composition.conditions
+        {
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "lastTransitionTime": NEVER,
+        }
+        for condition in composition.conditions
     ]
     known = {**deployment, "metadata": _unversioned(deployment["metadata"])}
     return versioned({**known, "status": plain({**composition.status, "conditions": conditions})})
@@ -308,7 +318,11 @@ def missing_cache(deployment: Object, files: Files) -> str:
     """Return the name of a deployment's ModelCache if the files do not hold it; empty otherwise."""
     source = decode_as(ModelDeployment, deployment)
     needed = model_deployment.requirements(source)
-    missing = (each.name for each in needed if each.key == "cache" and not files.store.find(each))
+    missing = (
+        requirement.name
+        for requirement in needed
+        if requirement.key == "cache" and not files.store.find(requirement)
+    )
     return next(missing, "")
 
 

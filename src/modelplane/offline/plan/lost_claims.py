@@ -45,5 +45,5 @@ def _lost(devices: Iterable[Device], claims: Sequence[Sequence[str]]) -> Iterato
         for found in overstatements([device]):
             declared = fleet_snapshot.device(device)
             published = replace(declared, capacity={**declared.capacity, found.key: found.published})
-            if any(matches(declared, each) and not matches(published, each) for each in claims):
+            if any(matches(declared, claim) and not matches(published, claim) for claim in claims):
                 yield found

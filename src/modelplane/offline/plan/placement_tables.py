@@ -73,8 +73,8 @@ def _rows(called: str, replica: Replica) -> Iterator[Row]:
 def verdict(deployments: Iterable[Deployment]) -> str:
     """Return how many replicas are placed."""
     counted = tuple(deployments)
-    wanted = sum(each.wanted for each in counted)
-    return f"{sum(each.placed for each in counted)} of {wanted} replicas placed"
+    wanted = sum(report.wanted for report in counted)
+    return f"{sum(report.placed for report in counted)} of {wanted} replicas placed"
 
 
 def _pods(member: MemberReport, engine: EngineReport) -> str:
@@ -100,7 +100,7 @@ def closest(refusals: Sequence[RefusalReport], most: int) -> Sequence[RefusalRep
 def refusal_rows(refusals: Iterable[RefusalReport]) -> Iterator[Row]:
     """Yield a row for each cluster and pool that refused."""
     for refusal in refusals:
-        compared = refusal.detail or ", ".join(f"{each.name} is {each.value}" for each in refusal.compared)
+        compared = refusal.detail or ", ".join(f"{value.name} is {value.value}" for value in refusal.compared)
         yield (
             refusal.cluster,
             refusal.pool or "-",
@@ -128,9 +128,14 @@ def cost(deployment: Deployment) -> str:
 
 def alternative_rows(alternatives: Iterable[Alternative]) -> Iterator[Row]:
     """Yield a row for each place that one more replica would have."""
-    for each in alternatives:
-        pools = _marked(", ".join(each.pools), each.spot)
-        yield (each.cluster, pools, each.cost_per_hour or "-", str(each.stranded_devices))
+    for alternative in alternatives:
+        pools = _marked(", ".join(alternative.pools), alternative.spot)
+        yield (
+            alternative.cluster,
+            pools,
+            alternative.cost_per_hour or "-",
+            str(alternative.stranded_devices),
+        )
 
 
 def touched(pools: Sequence[Pool], deployments: Iterable[Deployment], most: int) -> Sequence[Pool]:

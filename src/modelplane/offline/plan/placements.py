@@ -183,10 +183,10 @@ def plan(files: Files, deployments: Iterable[Object]) -> Plan:
     Raises ``Unplannable``.
     """
     reports = []
-    for each in in_order_of_preference(deployments):
-        placed = place(files, each)
+    for deployment in in_order_of_preference(deployments):
+        placed = place(files, deployment)
         files = placed.files
-        reports.append(_deployment(each, placed))
+        reports.append(_deployment(deployment, placed))
     return Plan(deployments=tuple(reports), **_summary(reports, files, pool_reports.pools(files)))
 
 
@@ -194,7 +194,7 @@ def plan_manifests(there: Iterable[Object], written: Sequence[Object], *, live: 
     """Place the ModelDeployments of manifests over a fleet. Raises ``Unplannable``."""
     files = assemble(there, written, live=live)
     wanted = set(map(identity, written))
-    return plan(files, [each for each in files.deployments if identity(each) in wanted])
+    return plan(files, [deployment for deployment in files.deployments if identity(deployment) in wanted])
 
 
 def explain(files: Files, deployment: Object) -> Explanation:
@@ -249,13 +249,13 @@ def _alternatives(placed: Placed, deployment: Object) -> tuple[Alternative, ...]
     found = other_places(placed.files, deployment)
     return tuple(
         Alternative(
-            cluster=each.cluster,
-            pools=tuple(dict.fromkeys(member.pool for engine in each.engines for member in engine.members)),
-            spot=each.spot,
-            cost_per_hour=_price(each.cost if found.currency else None),
-            stranded_devices=each.cost.stranded,
+            cluster=option.cluster,
+            pools=tuple(dict.fromkeys(member.pool for engine in option.engines for member in engine.members)),
+            spot=option.spot,
+            cost_per_hour=_price(option.cost if found.currency else None),
+            stranded_devices=option.cost.stranded,
         )
-        for each in found.places
+        for option in found.places
     )
 
 
@@ -268,7 +268,7 @@ def _summary(
 ) -> dict[str, Any]:
     """Return the fields that plans and explanations have in common."""
     return {
-        "placed": all(each.placed >= each.wanted for each in reports),
+        "placed": all(report.placed >= report.wanted for report in reports),
         "pools": pools,
         "assumed_ready": assumed_ready(files),
     }
@@ -283,7 +283,9 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
         sentence += f'; {here} ModelCache "{cache}": {remedy}, or correct modelCacheRef'
     lost = tuple(
         dict.fromkeys(
-            said for each in placement.assignments for said in lost_claims(files, each.cluster, each.engines)
+            said
+            for assignment in placement.assignments
+            for said in lost_claims(files, assignment.cluster, assignment.engines)
         )
     )
     if lost:
@@ -300,9 +302,10 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
         placed=diagnosis.placed,
         diagnosis=sentence,
         replicas=(*map(_replica, placement.assignments), *map(_removed, placement.dropped)),
-        refusals=tuple(_refusal(each, files) for each in diagnosis.refusals),
+        refusals=tuple(_refusal(refusal, files) for refusal in diagnosis.refusals),
         remedies=tuple(
-            RemedyReport(change=each.change, clusters=tuple(each.clusters)) for each in diagnosis.remedies
+            RemedyReport(change=suggestion.change, clusters=tuple(suggestion.clusters))
+            for suggestion in diagnosis.remedies
         ),
         notes=(*diagnosis.notes, *lost),
         cost=_cost(placement),

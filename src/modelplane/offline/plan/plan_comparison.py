@@ -70,25 +70,27 @@ def compare(before: Plan, after: Plan) -> PlanComparison:
     old, new = _by_name(before), _by_name(after)
     names = sorted({*old, *new})
     found = (_change(old.get(name), new.get(name)) for name in names)
-    return PlanComparison(placed=after.placed, changes=tuple(each for each in found if each is not None))
+    return PlanComparison(
+        placed=after.placed, changes=tuple(change for change in found if change is not None)
+    )
 
 
 def summary(found: PlanComparison) -> str:
     """Return the result as one line."""
     if not found.changes:
         return "No deployment changes"
-    counts = Counter(each.change for each in found.changes)
+    counts = Counter(change.change for change in found.changes)
     said = ", ".join(f"{counts[change]} {change}" for change in Change if counts[change])
     return f"{number_of(len(found.changes), 'deployment')}: {said}"
 
 
 def deployment_rows(found: PlanComparison) -> Iterator[Row]:
     """Yield a row for each deployment, with values before and after."""
-    for each in found.changes:
-        sides = (each.before, each.after)
+    for change in found.changes:
+        sides = (change.before, change.after)
         yield (
-            _named(each),
-            each.change,
+            _named(change),
+            change.change,
             _from_to("-" if side is None else str(side.wanted) for side in sides),
             _from_to("-" if side is None else str(side.placed) for side in sides),
             _from_to(_price(side) for side in sides),
@@ -97,21 +99,21 @@ def deployment_rows(found: PlanComparison) -> Iterator[Row]:
 
 def replica_rows(found: PlanComparison) -> Iterator[Row]:
     """Yield a row for each place with another number of replicas."""
-    for each in found.changes:
-        for place in each.places:
+    for change in found.changes:
+        for place in change.places:
             pools = ", ".join(place.pools)
-            yield (_named(each), place.cluster, pools, str(place.before), str(place.after))
+            yield (_named(change), place.cluster, pools, str(place.before), str(place.after))
 
 
 def refused(found: PlanComparison) -> Iterator[str]:
     """Yield a line for each deployment with a replica that has no place after the change."""
-    for each in found.changes:
-        if each.after is not None and each.after.diagnosis:
-            yield f"{each.name}: {each.after.diagnosis}"
+    for change in found.changes:
+        if change.after is not None and change.after.diagnosis:
+            yield f"{change.name}: {change.after.diagnosis}"
 
 
 def _by_name(plan: Plan) -> Mapping[tuple[str, str], Deployment]:
-    return {(each.name.namespace, each.name.name): each for each in plan.deployments}
+    return {(deployment.name.namespace, deployment.name.name): deployment for deployment in plan.deployments}
 
 
 def _change(before: Deployment | None, after: Deployment | None) -> DeploymentChange | None:
@@ -142,7 +144,7 @@ _Place = tuple[str, tuple[str, ...]]
 
 def _counts(deployment: Deployment | None) -> Counter[_Place]:
     replicas = () if deployment is None else deployment.replicas
-    return Counter(_place(each) for each in replicas if each.state is not State.REMOVED)
+    return Counter(_place(replica) for replica in replicas if replica.state is not State.REMOVED)
 
 
 def _place(replica: Replica) -> _Place:

@@ -45,8 +45,14 @@ def pools(files: Files, clusters: Collection[str] | None = None) -> tuple[Pool, 
             accounting=str(used.accounting),
             nodes=used.nodes,
             amounts=tuple(
-                Amount(name=each.name, total=each.total, usable=each.usable, taken=each.taken, free=each.free)
-                for each in used.amounts
+                Amount(
+                    name=amount.name,
+                    total=amount.total,
+                    usable=amount.usable,
+                    taken=amount.taken,
+                    free=amount.free,
+                )
+                for amount in used.amounts
             ),
             provisioned=used.cluster not in absent,
             spot=used.spot,

@@ -8,8 +8,8 @@ from modelplane.api.meta import Object
 def in_order_of_preference(deployments: Iterable[Object]) -> list[Object]:
     """Return deployments in their order, those without a standby's settings first, then by their distance."""
     given = list(deployments)
-    preferred = {_key(each): _preferred(each) for each in given}
-    return sorted(given, key=lambda each: _depth(_key(each), preferred))
+    preferred = {_key(deployment): _preferred(deployment) for deployment in given}
+    return sorted(given, key=lambda deployment: _depth(_key(deployment), preferred))
 
 
 _Key = tuple[str, str]

@@ -66,10 +66,12 @@ def lines(route: GatewayRoute) -> Iterator[str]:
     count = len(route.backends)
     to = f"to {count} endpoint{'' if count == 1 else 's'}"
     yield f"{route.prefix} {to if count else f'answers 503: {route.unavailable}'}"
-    for each in route.backends:
-        url = f"{'https' if each.tls else 'http'}://{authority(each.host, each.port)}{each.prefix}"
-        path = "" if each.prefix else ", path unchanged"
-        once = f", {each.overlap} not repeated" if each.overlap else ""
-        host = f", Host {each.host_header}" if each.host_header else ""
-        tier = f"priority {each.priority}, " if each.priority else ""
-        yield f"  {each.endpoint}: {tier}weight {each.weight}, {url}{path}{once}{host}"
+    for backend in route.backends:
+        url = (
+            f"{'https' if backend.tls else 'http'}://{authority(backend.host, backend.port)}{backend.prefix}"
+        )
+        path = "" if backend.prefix else ", path unchanged"
+        once = f", {backend.overlap} not repeated" if backend.overlap else ""
+        host = f", Host {backend.host_header}" if backend.host_header else ""
+        tier = f"priority {backend.priority}, " if backend.priority else ""
+        yield f"  {backend.endpoint}: {tier}weight {backend.weight}, {url}{path}{once}{host}"

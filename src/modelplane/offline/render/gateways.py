@@ -37,7 +37,9 @@ def gateway_backend(store: Store) -> Backend:
 
 def gateway_is_local(store: Store) -> bool:
     """Return True if the InferenceGateway publishes a loopback address, as that of a local fleet does."""
-    addresses = (each.get("status", {}).get("address", "") for each in store.find(fleet_gateway.REQUIREMENT))
+    addresses = (
+        gateway.get("status", {}).get("address", "") for gateway in store.find(fleet_gateway.REQUIREMENT)
+    )
     return any(is_loopback(address.rpartition(":")[0]) for address in addresses)
 
 

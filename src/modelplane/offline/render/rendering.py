@@ -147,7 +147,9 @@ def _is_owned(item: Object, uid: str) -> bool:
     if metadata.get("labels", {}).get(labels.OWNER_UID) == uid:
         return True
     owners = metadata.get("ownerReferences", ())
-    return item["kind"] in COMPOSERS and any(each.get("controller") and each["uid"] == uid for each in owners)
+    return item["kind"] in COMPOSERS and any(
+        reference.get("controller") and reference["uid"] == uid for reference in owners
+    )
 
 
 def _key(item: Object) -> str:
@@ -202,7 +204,7 @@ def _rendered(
         routes=tuple(shown(route, hidden) for route in composition.routes),
         ready=ready.holds,
         status=redacted(status, hidden),
-        looked_at=tuple(_looked(*each) for each in found),
+        looked_at=tuple(_looked(*answer) for answer in found),
         assumed_ready=assumed_ready(files),
     )
 
@@ -234,8 +236,8 @@ def _composed(
         if isinstance(composition, Composition):
             owner = {**owner, "status": plain({**owner.get("status", {}), **composition.status})}
         again = composer.required(decode_as(composer.type, owner), store.find)
-        if {each.key for each in again} <= looked:
-            return tuple((each, found[each.key]) for each in requirements), composition
+        if {requirement.key for requirement in again} <= looked:
+            return tuple((requirement, found[requirement.key]) for requirement in requirements), composition
 
 
 def _child(child: Desired, hidden: frozenset[str]) -> Child:
@@ -297,7 +299,7 @@ def _heading(rendering: Rendering) -> Iterator[str]:
 
 def _assumed(rendering: Rendering) -> tuple[str, ...]:
     """Return the clusters that are assumed ready, if the composition required any."""
-    looked = any(each.kind == kind_name(InferenceCluster) for each in rendering.looked_at)
+    looked = any(object_.kind == kind_name(InferenceCluster) for object_ in rendering.looked_at)
     return (choice(rendering.assumed_ready),) if looked and rendering.assumed_ready else ()
 
 

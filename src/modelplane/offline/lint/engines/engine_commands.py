@@ -166,9 +166,9 @@ def _command(
 ) -> EngineCommand:
     given = tuple(tuple(_given(engine, words, release)) for release in releases)
     named: dict[str, Given] = {}
-    for each in given[0]:
-        flag = releases[0].named(each.name)
-        named |= dict.fromkeys(flag.names if flag else (each.name,), each)
+    for flag_given in given[0]:
+        flag = releases[0].named(flag_given.name)
+        named |= dict.fromkeys(flag.names if flag else (flag_given.name,), flag_given)
     return EngineCommand(engine, official, version, releases, given, Flags(named))
 
 

@@ -51,15 +51,15 @@ def _devices(engine: Engine, command: EngineCommand, flags: Flags) -> Iterator[t
     sizes = [flags.number(*names) for names in (TENSOR, PIPELINE)]
     within = command.engine.table == "sglang" and flags.find(*_WITHIN_TENSOR)
     sizes.append(1 if within else flags.number(*DATA))
-    claimed = [_claimed(each) for each in engine.members]
+    claimed = [_claimed(member) for member in engine.members]
     if flags.find(*_ELSEWHERE) or None in sizes or None in claimed:
         return
     tensor, pipeline, data = (size or 1 for size in sizes)
     used = tensor * pipeline * data
     workers = nodes(engine) - 1
     available = sum(
-        (count or 0) * (workers if each.role is Role.WORKER else 1)
-        for each, count in zip(engine.members, claimed, strict=True)
+        (count or 0) * (workers if member.role is Role.WORKER else 1)
+        for member, count in zip(engine.members, claimed, strict=True)
     )
     if used == available or not available:
         return
@@ -77,13 +77,13 @@ def _claimed(member: Member) -> int | None:
     """Return the number of accelerators that a pod claims; None if it is unclear which ones they are."""
     requests = member.node_selector.devices if member.node_selector else ()
     if len(requests) > 1:
-        requests = tuple(each for each in requests if _is_accelerator(each))
-        return sum(each.count for each in requests) if requests else None
-    return sum(each.count for each in requests)
+        requests = tuple(request for request in requests if _is_accelerator(request))
+        return sum(request.count for request in requests) if requests else None
+    return sum(request.count for request in requests)
 
 
 def _is_accelerator(request: DeviceRequest) -> bool:
-    return any("gpu" in text for text in (request.name, *(each.cel for each in request.selectors)))
+    return any("gpu" in text for text in (request.name, *(selector.cel for selector in request.selectors)))
 
 
 def _node_count(engine: Engine, flags: Flags) -> Iterator[tuple[Given | None, str]]:

@@ -43,7 +43,7 @@ class Check(msgspec.Struct):
         for manifest, spec in self._gateways:
             for index, alias in enumerate(spec.aliases):
                 others = sorted(self._named.get(alias.name, set()) - {alias.service})
-                other = next((each for each in others if _meets(spec, alias, each)), None)
+                other = next((service for service in others if _meets(spec, alias, service)), None)
                 if other is not None:
                     problem = manifest.problem(("spec", "aliases", index, "name"), _message(alias, other))
                     yield replace(problem, severity=Severity.WARNING)

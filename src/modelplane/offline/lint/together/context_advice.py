@@ -112,8 +112,8 @@ def _tokens(value: str, command: EngineCommand) -> int:
 
 def _is_open(container: Container, rule: _Rule, given: Flags) -> bool:
     """Return True if the engine is told to accept a longer context, or more may be said elsewhere."""
-    names = {each.name for each in container.env}
-    words = [word for each in written_words(container) for word in each.words]
+    names = {variable.name for variable in container.env}
+    words = [word for written in written_words(container) for word in written.words]
     allowed = rule.allowed_by and (
         rule.allowed_by in names or any(word.startswith(rule.allowed_by) for word in words)
     )

@@ -55,7 +55,7 @@ class Check(msgspec.Struct):
         from modelplane.compose.replica.pod_policy import parts  # noqa: PLC0415 - heavy, and rarely used
 
         chosen, wanted = parts(template.engines), template.cluster_selector.items()
-        if variables := [str(each) for each in refused(chosen, DEFAULT_RULES) if each.what == VARIABLE]:
+        if variables := [str(part) for part in refused(chosen, DEFAULT_RULES) if part.what == VARIABLE]:
             named = ", ".join(variables)
             return f"no cluster accepts {named} of the pods: request devices in nodeSelector", Severity.ERROR
         found = [
