@@ -61,5 +61,5 @@ def _concerned(files: Files, tainted: Object) -> frozenset[str]:
     return frozenset(
         each.deployment_uid
         for each in snapshot(files).replicas
-        if each.cluster == cluster.name and scheduler.drained(cluster, each)
+        if each.cluster == cluster.name and scheduler.describe_drain(cluster, each)
     )
