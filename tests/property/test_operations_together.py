@@ -250,7 +250,7 @@ class World:
             "clusters": tuple(each.seen(self.number, self.memory) for each in self.sites.values()),
             "replicas": tuple(self.all()),
         }
-        watched = self.memory.of_deployment(name) if owner.spec.failover else None
+        watched = self.memory.report_for_deployment(name) if owner.spec.failover else None
         composed = model_deployment.compose(Request(owner, dict(self.children[name]), found, watched=watched))
         assert isinstance(composed, Composition)
         served, there = self.serving(name), sum(map(staying, self.replicas(name).values()))

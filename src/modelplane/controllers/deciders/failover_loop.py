@@ -87,9 +87,9 @@ class Failover(Runnable):
     def of(self, owner: Model) -> Watched | None:
         """Return what an owner is told of failover; None if it is not concerned."""
         if isinstance(owner, ModelDeployment):
-            return self._memory.of_deployment(owner.metadata.uid) if self._memory else Watched()
+            return self._memory.report_for_deployment(owner.metadata.uid) if self._memory else Watched()
         if isinstance(owner, InferenceCluster) and self._memory:
-            return self._memory.of_cluster(owner.metadata.name)
+            return self._memory.report_for_cluster(owner.metadata.name)
         return None
 
     @property
@@ -175,10 +175,10 @@ class Failover(Runnable):
         if old.paused != new.paused:
             _log.warning("failover is %s", f"paused: {new.paused}" if new.paused else "no longer paused")
         for name in sorted(old.standings.keys() | new.standings.keys()):
-            if _shown(old.of_cluster(name)) != _shown(new.of_cluster(name)):
+            if _shown(old.report_for_cluster(name)) != _shown(new.report_for_cluster(name)):
                 self._changed(OwnerKey(_CLUSTER, "", name))
         for uid, each in deployments.items():
-            if old.of_deployment(uid) != new.of_deployment(uid):
+            if old.report_for_deployment(uid) != new.report_for_deployment(uid):
                 self._changed(OwnerKey(_DEPLOYMENT, each.metadata.namespace, each.metadata.name))
 
 
