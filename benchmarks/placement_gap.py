@@ -139,7 +139,7 @@ def holds(there: Pool, pods: Sequence[tuple[int, int]]) -> bool:
     if there.accounting is Accounting.NODES:
         return sum(count for _, count in pods) <= there.nodes
     loads = [Load(Group(((Demand((size,), (size,), (True,)), 1),)), count) for size, count in pods]
-    return not DeviceCapacity.of(there.nodes, [there.devices[0].count], loads).overcommitted
+    return not DeviceCapacity.build(there.nodes, [there.devices[0].count], loads).overcommitted
 
 
 def optimum(there: Fleet, wanted: Deployment) -> tuple[int, int]:

@@ -130,7 +130,7 @@ def planned(placement: scheduler.Placement) -> Planned:
             refusal(each.cluster, each.pool, each.reason.name.title().replace("_", ""))
             for each in diagnosis.refusals
         ),
-        diagnosis.sentence(),
+        diagnosis.describe(),
     )
 
 

@@ -28,7 +28,7 @@ def _traffic(seed: int, errors: float, slow: float, per_look: int) -> Outcome:
     evidence = Evidence()
     for look in range(2 * _STEP_S):
         at = 2.0 * look
-        evidence = evidence.after(
+        evidence = evidence.add_sample(
             Sample(at, _answers(chance, per_look, errors, slow), _answers(chance, per_look * 4, 0.005, 1.0)),
             _LIMITS.least,
         )

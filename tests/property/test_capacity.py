@@ -25,7 +25,7 @@ def group(needs: list[tuple[int, ...]]) -> Group:
 
 
 def capacity(nodes: int, devices: tuple[int, ...], gangs: list[list[tuple[int, ...]]]) -> DeviceCapacity:
-    return DeviceCapacity.of(nodes, devices, [Load(group(gang), 1) for gang in gangs])
+    return DeviceCapacity.build(nodes, devices, [Load(group(gang), 1) for gang in gangs])
 
 
 def fits(pod: Pod, node: tuple[Pod, ...], devices: tuple[int, ...]) -> bool:
@@ -90,7 +90,7 @@ def test_devices_that_cannot_be_had_strand_no_pod_that_was_let_in(
     lacking = data.draw(st.lists(lack, min_size=nodes, max_size=nodes))
     counted = tuple((each, lacking.count(each)) for each in sorted(set(lacking)) if any(each))
     loads = [Load(group(gang), 1) for gang in gangs]
-    if DeviceCapacity.of(nodes, devices, loads, counted).overcommitted:
+    if DeviceCapacity.build(nodes, devices, loads, counted).overcommitted:
         return
     pods = [Pod(need, number) for number, gang in enumerate(gangs) for need in gang]
     before = tuple((Pod(each, -1),) if any(each) else () for each in lacking)

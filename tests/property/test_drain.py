@@ -21,7 +21,7 @@ from modelplane.scheduler import (
     Pool,
     Replica,
     Role,
-    moving,
+    list_moving,
     schedule,
 )
 
@@ -128,7 +128,7 @@ class World:
         pytest.fail("the fleet does not converge")
 
     def over_budget(self) -> bool:
-        moves = moving(self.clusters, self.replicas.values())
+        moves = list_moving(self.clusters, self.replicas.values())
         load = Counter(each.cluster for each in moves)
         limits = [each.max_moving_in_fleet for each in self.clusters.values()]
         return len(moves) > max(limits) or any(

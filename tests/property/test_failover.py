@@ -140,7 +140,7 @@ class World:
         self.memory = step(memory, Observation(clusters, tuple(moves)), self.now)
 
     def fleet(self, deployment: Deployment) -> Fleet:
-        lost = self.memory.of_deployment(deployment.uid).lost
+        lost = self.memory.report_for_deployment(deployment.uid).lost
         clusters = []
         for name, site in self.sites.items():
             standing = self.memory.standings[name]

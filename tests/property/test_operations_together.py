@@ -251,7 +251,7 @@ class World:
             "clusters": tuple(each.seen(self.number, self.memory) for each in self.sites.values()),
             "replicas": tuple(self.all()),
         }
-        watched = self.memory.of_deployment(name) if owner.spec.failover else None
+        watched = self.memory.report_for_deployment(name) if owner.spec.failover else None
         request = Request(owner, dict(self.children[name]), found, DeploymentFacts(watched=watched))
         composed = model_deployment.compose(request)
         assert isinstance(composed, Composition)

@@ -32,8 +32,8 @@ from modelplane.scheduler import (
     Role,
     Taint,
     Toleration,
+    measure_usage,
     schedule,
-    usage,
 )
 
 UID = "uid-qwen"
@@ -143,7 +143,7 @@ def test_no_pool_is_given_more_than_it_has(
     ours = replicas_of(UID, schedule(Fleet(fleet), first).assignments)
     other = msgspec.structs.replace(second, uid="uid-other")
     theirs = replicas_of("uid-other", schedule(Fleet(fleet, ours), other).assignments)
-    amounts = (amount for each in usage(Fleet(fleet, ours + theirs)) for amount in each.amounts)
+    amounts = (amount for each in measure_usage(Fleet(fleet, ours + theirs)) for amount in each.amounts)
     assert [amount for amount in amounts if amount.taken > amount.total] == []
 
 
@@ -170,7 +170,7 @@ def test_the_order_of_the_input_changes_nothing(
     random.shuffle(shuffled_replicas)
     straight = schedule(Fleet(fleet, existing), edited)
     shuffled = schedule(Fleet(tuple(shuffled_clusters), tuple(shuffled_replicas)), edited)
-    assert (straight, straight.diagnosis.sentence()) == (shuffled, shuffled.diagnosis.sentence())
+    assert (straight, straight.diagnosis.describe()) == (shuffled, shuffled.diagnosis.describe())
 
 
 @given(clusters(), deployments)
@@ -211,7 +211,7 @@ def test_every_cluster_says_why_a_replica_is_missing(
     short = len(placement.assignments) < deployment.replicas
     explained = {refusal.cluster for refusal in placement.diagnosis.refusals}
     assert explained == ({cluster.name for cluster in fleet} if short else set())
-    assert bool(placement.diagnosis.sentence()) == short
+    assert bool(placement.diagnosis.describe()) == short
 
 
 @given(clusters(), deployments)

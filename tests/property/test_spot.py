@@ -29,8 +29,8 @@ from modelplane.scheduler import (
     Pool,
     Replica,
     Spot,
+    find_spot_pools,
     schedule,
-    spot_pools,
 )
 
 TICK = timedelta(seconds=30)
@@ -81,7 +81,7 @@ class World:
             )
 
     def is_on_spot(self, replica: Replica) -> bool:
-        return bool(spot_pools(self.clusters[replica.cluster], replica.engines))
+        return bool(find_spot_pools(self.clusters[replica.cluster], replica.engines))
 
     def pool_of(self, replica: Replica) -> tuple[str, str]:
         return replica.cluster, replica.engines[0].members[0].pool

@@ -10,18 +10,18 @@ from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.fields.pods.engines import Role
 from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.cel.device import AttributeValue, Version
-from modelplane.scheduler.capacity.pool_usage import Amount, Usage, overcommitted, usage
+from modelplane.scheduler.capacity.pool_usage import Amount, Usage, list_overcommitted, measure_usage
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal, Remedy
-from modelplane.scheduler.existing.drain import drained, moving
-from modelplane.scheduler.existing.surge import with_marks, with_surge, without_marks
-from modelplane.scheduler.filters.accepted_pods import refused_parts
-from modelplane.scheduler.placement.alternatives import Alternatives, alternatives
+from modelplane.scheduler.existing.drain import describe_drain, list_moving
+from modelplane.scheduler.existing.surge import mark_surge, place_surge, unmark_surge
+from modelplane.scheduler.filters.accepted_pods import list_refused_parts
+from modelplane.scheduler.placement.alternatives import Alternatives, list_alternatives
 from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.placement.market import Market, Spot
 from modelplane.scheduler.placement.placement import Assignment, Dropped, Placement
-from modelplane.scheduler.placement.spot import spot_pools
-from modelplane.scheduler.quotas.quota_ledger import QuotaUse, quota_usage
-from modelplane.scheduler.quotas.quotas import Limit, Quota, by_namespace
+from modelplane.scheduler.placement.spot import find_spot_pools
+from modelplane.scheduler.quotas.quota_ledger import QuotaUse, measure_quota_usage
+from modelplane.scheduler.quotas.quotas import Limit, Quota, index_by_namespace
 from modelplane.scheduler.schedule import schedule
 from modelplane.scheduler.types import (
     CacheFootprint,
@@ -91,17 +91,17 @@ __all__ = [
     "Usable",
     "Usage",
     "Version",
-    "alternatives",
-    "by_namespace",
-    "drained",
-    "moving",
-    "overcommitted",
-    "quota_usage",
-    "refused_parts",
+    "describe_drain",
+    "find_spot_pools",
+    "index_by_namespace",
+    "list_alternatives",
+    "list_moving",
+    "list_overcommitted",
+    "list_refused_parts",
+    "mark_surge",
+    "measure_quota_usage",
+    "measure_usage",
+    "place_surge",
     "schedule",
-    "spot_pools",
-    "usage",
-    "with_marks",
-    "with_surge",
-    "without_marks",
+    "unmark_surge",
 ]

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.filters import admit
-from modelplane.scheduler.placement.cost import currency_of
+from modelplane.scheduler.placement.cost import choose_currency
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.misfit import Misfit
 from modelplane.scheduler.placement.placer import Offer, Placer
@@ -34,14 +34,14 @@ class CycleState(msgspec.Struct, frozen=True):
     reservations: Sequence[Reservation] = ()
     currency: str = ""
 
-    def offer(self, cluster: Cluster) -> Offer | Rejected | Misfit:
+    def find_offer(self, cluster: Cluster) -> Offer | Rejected | Misfit:
         """Return the place of a new replica on a cluster, or the first refusal."""
         verdict = admit(self.deployment, cluster)
         if isinstance(verdict, Rejected):
             return verdict
-        return self.placer.offer(cluster, self.ledger)
+        return self.placer.find_offer(cluster, self.ledger)
 
-    def on(self, market: Market) -> "CycleState":
+    def limit_to(self, market: Market) -> "CycleState":
         """Return the same cycle, in which new replicas use other pools."""
         if market is self.placer.market:
             return self
@@ -62,10 +62,10 @@ class CycleState(msgspec.Struct, frozen=True):
         """
         budget = budget or SearchBudget()
         selection = Selection(budget, deployment)
-        currency = currency_of(fleet.clusters, deployment.currency)
+        currency = choose_currency(fleet.clusters, deployment.currency)
         ledger = Ledger(fleet.replicas, selection, budget)
-        for each in reservations:
-            ledger.charge(each.cluster, each.engines, each.beyond)
+        for reservation in reservations:
+            ledger.charge(reservation.cluster, reservation.engines, reservation.beyond)
         return cls(
             deployment,
             {cluster.name: cluster for cluster in fleet.clusters},

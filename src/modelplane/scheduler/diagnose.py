@@ -14,10 +14,10 @@ from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal
 from modelplane.scheduler.existing.retention import Kept, Leaving
 from modelplane.scheduler.placement.cluster_queue import Refused
 from modelplane.scheduler.placement.fill import Filled
-from modelplane.scheduler.placement.unmet import Details, by_request
+from modelplane.scheduler.placement.unmet import Details, find_unmet
 from modelplane.scheduler.preemption.displacement import Displacement
 from modelplane.scheduler.preemption.turns import Turns
-from modelplane.scheduler.remedies import remedies
+from modelplane.scheduler.remedies import find_remedies
 from modelplane.scheduler.types import Pool
 from modelplane.scheduler.verdict import Rejected
 
@@ -29,22 +29,22 @@ def diagnose(
     deployment, selection = state.deployment, state.placer.selection
     placed = len(kept) + len(filled.placed)
     details = Details(selection)
-    refused = sorted(filled.refused, key=lambda each: each.cluster.name)
-    cause, why = block(state)
+    refused = sorted(filled.refused, key=lambda entry: entry.cluster.name)
+    cause, why = find_block(state)
     return Diagnosis(
         wanted=deployment.replicas,
         placed=placed,
         clusters=len(state.clusters),
-        refusals=tuple(refusal for each in refused for refusal in _refusals(each, details)),
+        refusals=tuple(refusal for entry in refused for refusal in _refusals(entry, details)),
         blocked=why if placed < deployment.replicas else "",
         block=cause if placed < deployment.replicas else Block.NONE,
-        causes=by_request(refused, selection),
-        remedies=remedies(state.on(filled.market), refused, leaving) if refused else (),
+        causes=find_unmet(refused, selection),
+        remedies=find_remedies(state.limit_to(filled.market), refused, leaving) if refused else (),
         notes=(*_notes(leaving), *_overcommitted(state, kept)),
     )
 
 
-def block(state: CycleState) -> tuple[Block, str]:
+def find_block(state: CycleState) -> tuple[Block, str]:
     """Return what keeps every new replica from being placed, whatever the clusters offer, and in words."""
     cache = state.deployment.cache
     if cache is not None and not cache.known:
@@ -56,15 +56,15 @@ def block(state: CycleState) -> tuple[Block, str]:
     return Block.NONE, ""
 
 
-def with_turns(
+def add_turns(
     diagnosis: Diagnosis, ahead: Turns, displaced: Mapping[str, str], wanted: Displacement | None
 ) -> Diagnosis:
     """Add to a diagnosis which deployments come first, and the replicas that leave, here or for this one."""
     notes = [f'replica "{name}" is withdrawn: {why}' for name, why in sorted(displaced.items())]
-    if diagnosis.unsatisfied and (note := ahead.note()):
+    if diagnosis.unsatisfied and (note := ahead.describe()):
         notes.append(note)
     if wanted is not None and wanted.replicas:
-        names = listing(f"{each.namespace}/{each.name}" for each in wanted.replicas)
+        names = listing(f"{replica.namespace}/{replica.name}" for replica in wanted.replicas)
         count = number_of(len(wanted.replicas), "replica")
         verb = "leaves" if len(wanted.replicas) == 1 else "leave"
         notes.append(f"{count} of lower priority {verb} for the next one: {names}")
@@ -76,8 +76,8 @@ def _refusals(refused: Refused, details: Details) -> Iterable[Refusal]:
     if isinstance(refusal, Rejected):
         return (_refusal(cluster.name, "", "", refusal, refusal.detail),)
     return (
-        _refusal(cluster.name, pool, refusal.engine, each, details.of(each, cluster, pool))
-        for pool, each in refusal.pools
+        _refusal(cluster.name, pool, refusal.engine, rejected, details.describe(rejected, cluster, pool))
+        for pool, rejected in refusal.pools
     )
 
 
@@ -112,21 +112,21 @@ def _overcommitted(state: CycleState, kept: Iterable[Kept]) -> Iterable[str]:
     }
     for name in sorted({cluster for cluster, _ in used}):
         cluster = state.clusters[name]
-        for pool, capacity in zip(cluster.pools, state.ledger.capacities(cluster), strict=True):
+        for pool, capacity in zip(cluster.pools, state.ledger.list_capacities(cluster), strict=True):
             if capacity.overcommitted and (name, pool.name) in used:
                 yield (
                     f'pool {pool.name} of InferenceCluster "{name}" is overcommitted: '
-                    f"replicas hold {holding(pool, capacity)}"
+                    f"replicas hold {describe_usage(pool, capacity)}"
                 )
 
 
-def holding(pool: Pool, capacity: FreeCapacity) -> str:
+def describe_usage(pool: Pool, capacity: FreeCapacity) -> str:
     """Return what replicas hold of a pool, beside what it has."""
     usable = "usable " if pool.usable else ""
     if isinstance(capacity, NodeCapacity):
         return f"{capacity.taken} of its {capacity.nodes} {usable}nodes"
     parts = []
     for entry, device in enumerate(pool.devices):
-        if held := capacity.taken(entry):
-            parts.append(f"{held} of its {capacity.usable(entry)} {usable}{device.name}")
+        if held := capacity.count_taken(entry):
+            parts.append(f"{held} of its {capacity.count_usable(entry)} {usable}{device.name}")
     return f"{' and '.join(parts) or 'devices'}, which one of them might not find again"

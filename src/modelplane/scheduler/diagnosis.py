@@ -109,14 +109,16 @@ class Diagnosis(msgspec.Struct, frozen=True):
         """True if replicas are missing."""
         return self.placed < self.wanted
 
-    def sentence(self) -> str:
+    def describe(self) -> str:
         """Return the placed replicas and the refusals of the rest on one line; empty if nothing is wrong."""
         parts = []
         if self.unsatisfied:
             parts.append(f"{self.placed} of {self.wanted} replicas placed")
             parts.append(self.blocked or self._refused())
         if self.remedies:
-            parts.append(f"to place one more, {' or '.join(str(each) for each in self.remedies[:_PROPOSED])}")
+            parts.append(
+                f"to place one more, {' or '.join(str(remedy) for remedy in self.remedies[:_PROPOSED])}"
+            )
         if self.notes:
             parts.append(in_order(self.notes, separator="; "))
         return "; ".join(parts)

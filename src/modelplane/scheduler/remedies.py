@@ -18,12 +18,12 @@ from modelplane.cel import ObservedValue, SelectorError
 from modelplane.scheduler.capacity.capacity import FreeCapacity
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Remedy
-from modelplane.scheduler.existing.drain import drained
-from modelplane.scheduler.existing.retention import Leaving, pinned
+from modelplane.scheduler.existing.drain import describe_drain
+from modelplane.scheduler.existing.retention import Leaving, find_pins
 from modelplane.scheduler.filters import admit
-from modelplane.scheduler.filters.accepted_pods import refused_parts
-from modelplane.scheduler.filters.region_rule import outside
-from modelplane.scheduler.filters.taints import untolerated
+from modelplane.scheduler.filters.accepted_pods import list_refused_parts
+from modelplane.scheduler.filters.region_rule import explain_outside
+from modelplane.scheduler.filters.taints import list_untolerated
 from modelplane.scheduler.placement import amounts
 from modelplane.scheduler.placement.cluster_queue import Refused
 from modelplane.scheduler.placement.market import Market
@@ -46,7 +46,9 @@ _Misfitting: TypeAlias = tuple[Cluster, Misfit, set[Reason]]
 _COMPARES: Final = r"\.\s*(?:compareTo|isGreaterThan|isLessThan)\(\s*"
 
 
-def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Leaving]) -> tuple[Remedy, ...]:
+def find_remedies(
+    state: CycleState, refused: Sequence[Refused], leaving: Sequence[Leaving]
+) -> tuple[Remedy, ...]:
     """Return the smallest change of each sort that helps: a quota, more nodes, then edits of the deployment.
 
     A change of capacity helps only as far as the quota allows another replica.
@@ -54,18 +56,18 @@ def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Le
     deployment = state.deployment
     # No change of capacity brings back a replica that leaves the regions, or that a drain moves.
     leaving = [
-        each
-        for each in leaving
-        if not outside(deployment, state.clusters[each.replica.cluster])
-        and not drained(state.clusters[each.replica.cluster], each.replica)
-        and not each.replica.evicted
+        decision
+        for decision in leaving
+        if not explain_outside(deployment, state.clusters[decision.replica.cluster])
+        and not describe_drain(state.clusters[decision.replica.cluster], decision.replica)
+        and not decision.replica.evicted
     ]
     misfits = [
-        (each.cluster, each.refusal, {refusal.reason for _, refusal in each.refusal.pools})
-        for each in refused
-        if isinstance(each.refusal, Misfit)
+        (entry.cluster, entry.refusal, {refusal.reason for _, refusal in entry.refusal.pools})
+        for entry in refused
+        if isinstance(entry.refusal, Misfit)
     ]
-    found = [
+    remedies = [
         _more_quota(refused),
         _more_nodes(state, misfits, leaving),
         _first_remedy(state, _relaxed(deployment, misfits), leaving),
@@ -74,19 +76,19 @@ def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Le
         _first_remedy(state, _selecting_less(deployment, refused), leaving),
         _first_remedy(state, _with_plain_pods(deployment, refused), leaving),
     ]
-    return tuple(remedy for remedy in found if remedy is not None)
+    return tuple(remedy for remedy in remedies if remedy is not None)
 
 
 def _more_quota(refused: Sequence[Refused]) -> Remedy | None:
     """Return the larger quota with which the clusters that have room for a replica would take it."""
     changes: dict[str, list[str]] = {}
-    for each in refused:
-        refusal = each.refusal
+    for entry in refused:
+        refusal = entry.refusal
         if isinstance(refusal, Rejected) and refusal.reason is Reason.OVER_QUOTA and refusal.remedy:
-            changes.setdefault(refusal.remedy, []).append(each.cluster.name)
+            changes.setdefault(refusal.remedy, []).append(entry.cluster.name)
     if not changes:
         return None
-    change = min(changes, key=lambda each: (-len(changes[each]), each))
+    change = min(changes, key=lambda text: (-len(changes[text]), text))
     return Remedy(change, tuple(changes[change]))
 
 
@@ -96,15 +98,15 @@ def _more_nodes(
     """Return the fewest nodes that one pool would need more."""
     full = [cluster for cluster, _, reasons in misfits if not _CAPACITY_REASONS.isdisjoint(reasons)]
     trials: list[tuple[Cluster, Sequence[FreeCapacity], Pins | None]] = [
-        (cluster, state.ledger.capacities(cluster), None) for cluster in full[:_CLUSTERS_ENLARGED]
+        (cluster, state.ledger.list_capacities(cluster), None) for cluster in full[:_CLUSTERS_ENLARGED]
     ]
     for decision in leaving[:_CLUSTERS_ENLARGED]:
         cluster = state.clusters[decision.replica.cluster]
         trials.append(
             (
                 cluster,
-                state.ledger.capacities(cluster, without=decision.replica.engines),
-                pinned(decision.replica),
+                state.ledger.list_capacities(cluster, without=decision.replica.engines),
+                find_pins(decision.replica),
             )
         )
     most, best = _MOST_NODES, None
@@ -114,9 +116,8 @@ def _more_nodes(
                 break
             nodes = _least(partial(_fits_with, state, cluster, capacities, pins, position), most)
             if nodes:
-                change = (
-                    f'add {amounts.nodes(nodes)} to pool {pool.name} of InferenceCluster "{cluster.name}"'
-                )
+                more = amounts.format_nodes(nodes)
+                change = f'add {more} to pool {pool.name} of InferenceCluster "{cluster.name}"'
                 most, best = nodes - 1, Remedy(change, (cluster.name,))
     return best
 
@@ -137,12 +138,12 @@ def _fits_with(
         *cluster.pools[position + 1 :],
     )
     enlarged = [*capacities]
-    enlarged[position] = capacities[position].enlarged(nodes)
+    enlarged[position] = capacities[position].add_nodes(nodes)
     return _admits(state, cluster, state.placer.place(replace(cluster, pools=larger), enlarged, pins))
 
 
 def _admits(state: CycleState, cluster: Cluster, placed: tuple[PlacedEngine, ...] | Misfit) -> bool:
-    return not (isinstance(placed, Misfit) or state.quotas.refusal(cluster, placed))
+    return not (isinstance(placed, Misfit) or state.quotas.check(cluster, placed))
 
 
 def _least(fits: Callable[[int], bool], most: int) -> int:
@@ -183,7 +184,9 @@ def _first_remedy(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[L
                 for cluster in edit.clusters
                 if not isinstance(admit(edit.deployment, cluster), Rejected)
                 and any(
-                    _admits(state, cluster, placer.place(cluster, state.ledger.capacities(cluster, engines)))
+                    _admits(
+                        state, cluster, placer.place(cluster, state.ledger.list_capacities(cluster, engines))
+                    )
                     for engines in freed.get(cluster.name, [()])
                 )
             )
@@ -196,9 +199,9 @@ def _first_remedy(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[L
 
 def _refused_for(refused: Sequence[Refused], reason: Reason) -> tuple[Cluster, ...]:
     return tuple(
-        each.cluster
-        for each in refused
-        if isinstance(each.refusal, Rejected) and each.refusal.reason is reason
+        entry.cluster
+        for entry in refused
+        if isinstance(entry.refusal, Rejected) and entry.refusal.reason is reason
     )
 
 
@@ -223,28 +226,31 @@ def _relaxed_to(
 ) -> Iterator[_Edit]:
     asked = sorted(
         {
-            found.group(2)
+            match.group(2)
             for engine in deployment.engines
             for member in engine.members
-            for each in member.requests
-            if each.name == request
-            for selector in each.selectors
-            for found in _quantities(selector, read.name)
+            for device_request in member.requests
+            if device_request.name == request
+            for selector in device_request.selectors
+            for match in _quantities(selector, read.name)
         }
     )
     for text in asked:
         if text != read.text:
             edited = _edited(deployment, request, text, read)
-            asked_for = amounts.asked_beside(text, read.text)
+            asked_for = amounts.describe_request(text, read.text)
             what = f'relax {read.name} from {asked_for} to {read.text} in request "{request}"'
             yield _Edit(what, edited, clusters)
 
 
 def _edited(deployment: Deployment, request: str, text: str, read: ObservedValue) -> Deployment:
-    def relax(each: DeviceRequest) -> DeviceRequest:
-        if each.name != request:
-            return each
-        return replace(each, selectors=tuple(_relax(selector, text, read) for selector in each.selectors))
+    def relax(device_request: DeviceRequest) -> DeviceRequest:
+        if device_request.name != request:
+            return device_request
+        return replace(
+            device_request,
+            selectors=tuple(_relax(selector, text, read) for selector in device_request.selectors),
+        )
 
     engines = tuple(
         replace(
@@ -260,10 +266,10 @@ def _edited(deployment: Deployment, request: str, text: str, read: ObservedValue
 
 def _relax(selector: str, text: str, read: ObservedValue) -> str:
     parts, end = [], 0
-    for found in _quantities(selector, read.name):
-        if found.group(2) == text:
-            parts += [selector[end : found.start()], f'quantity("{read.text}")']
-            end = found.end()
+    for match in _quantities(selector, read.name):
+        if match.group(2) == text:
+            parts += [selector[end : match.start()], f'quantity("{read.text}")']
+            end = match.end()
     return "".join((*parts, selector[end:]))
 
 
@@ -272,11 +278,11 @@ def _quantities(selector: str, name: str) -> Iterator[re.Match[str]]:
     read = rf"""\b{re.escape(name)}\s*(?:["']\s*\]\s*)?"""
     before, after = re.compile(rf"{read}{_COMPARES}$"), re.compile(rf"\s*{_COMPARES}[^()]*{read}\)")
     end = 0
-    for found in _QUANTITY.finditer(selector):
+    for match in _QUANTITY.finditer(selector):
         # From the last one on: to look through all of it again for each would take long for thousands.
-        if before.search(selector, end, found.start()) or after.match(selector, found.end()):
-            yield found
-        end = found.end()
+        if before.search(selector, end, match.start()) or after.match(selector, match.end()):
+            yield match
+        end = match.end()
 
 
 def _elsewhere(state: CycleState, misfits: Sequence[_Misfitting]) -> Iterator[_Edit]:
@@ -295,7 +301,7 @@ def _elsewhere(state: CycleState, misfits: Sequence[_Misfitting]) -> Iterator[_E
 def _tolerating(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:
     """Yield the deployment with a toleration more, for the taints that keep it from most clusters."""
     tainted = _refused_for(refused, Reason.UNTOLERATED_TAINT)
-    repelling = {cluster.name: untolerated(deployment, cluster) for cluster in tainted}
+    repelling = {cluster.name: list_untolerated(deployment, cluster) for cluster in tainted}
     alone = Counter(taints[0] for taints in repelling.values() if len(taints) == 1)
     for taint in sorted(alone, key=lambda taint: (-alone[taint], str(taint)))[:_TRIED]:
         toleration = Toleration(taint.key, TolerationOperator.EQUAL, taint.value, taint.effect)
@@ -319,7 +325,7 @@ def _with_plain_pods(deployment: Deployment, refused: Sequence[Refused]) -> Iter
     """Yield the deployment without the labels, annotations and variables that most clusters refuse."""
     where: dict[str, list[Cluster]] = {}
     for cluster in _refused_for(refused, Reason.PODS_NOT_ACCEPTED):
-        where.setdefault(refused_parts(deployment, cluster), []).append(cluster)
-    for parts in sorted(where, key=lambda each: (-len(where[each]), each))[:_TRIED]:
+        where.setdefault(list_refused_parts(deployment, cluster), []).append(cluster)
+    for parts in sorted(where, key=lambda text: (-len(where[text]), text))[:_TRIED]:
         plain = replace(deployment, pod_parts=())
         yield _Edit(f"remove {parts} from the template", plain, tuple(where[parts]))

@@ -150,7 +150,7 @@ class Cluster(msgspec.Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "smallest_node", min(map(_stranding, self.pools), default=0))
         msgspec.structs.force_setattr(
-            self, "currencies", tuple(each.currency for each in self.pools if each.currency)
+            self, "currencies", tuple(pool.currency for pool in self.pools if pool.currency)
         )
 
 
@@ -159,10 +159,10 @@ def _stranding(pool: Pool) -> int:
     if pool.accounting is Accounting.DEVICES:
         return 0
     devices = 0
-    for each in pool.devices:
-        if each.claim is not Claim.DRA:
+    for device in pool.devices:
+        if device.claim is not Claim.DRA:
             return 0
-        devices += each.count
+        devices += device.count
     return devices
 
 

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from modelplane.deciders.autoscaling.schedules import Bounds, Invalid, Schedule, bounds
+from modelplane.deciders.autoscaling.schedules import Bounds, Invalid, Schedule, find_bounds
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR = 3600
@@ -19,7 +19,7 @@ def windows(cron: str, hours: int, begin: str, end: str, zone: ZoneInfo = BERLIN
     opened: datetime | None = None
     was_open = True
     while now < last.replace(tzinfo=UTC):
-        found = bounds([schedule], 1, 8, now)
+        found = find_bounds([schedule], 1, 8, now)
         assert isinstance(found, Bounds)
         is_open = bool(found.open)
         assert found.least == (2 if is_open else 1)
@@ -93,7 +93,7 @@ def at(name: str, minute: int = 0, **limits: int) -> Schedule:
 def test_open_windows_replace_the_bounds_that_they_have(
     schedules: list[Schedule], expected: tuple[int, int, tuple[str, ...]]
 ) -> None:
-    found = bounds(schedules, 1, 8, NOW)
+    found = find_bounds(schedules, 1, 8, NOW)
     assert isinstance(found, Bounds)
     assert (found.least, found.most, found.open) == expected
 
@@ -108,14 +108,14 @@ def test_open_windows_replace_the_bounds_that_they_have(
     ],
 )
 def test_bounds_are_good_until_a_window_can_begin_or_end(schedules: list[Schedule], minutes: int) -> None:
-    found = bounds(schedules, 1, 8, NOW)
+    found = find_bounds(schedules, 1, 8, NOW)
     assert isinstance(found, Bounds)
     assert found.until - NOW == timedelta(minutes=minutes)
 
 
 @pytest.mark.parametrize("cron", ["0 0 30 2 *", "60 * * * *", "* * *", "", "0 8 * * MOO"])
 def test_a_cron_expression_without_a_time_is_told(cron: str) -> None:
-    found = bounds([Schedule("odd", cron, BERLIN, HOUR, least=2)], 1, 8, NOW)
+    found = find_bounds([Schedule("odd", cron, BERLIN, HOUR, least=2)], 1, 8, NOW)
     assert isinstance(found, Invalid)
     assert str(found).startswith(
         f'spec.schedules: the schedule "odd" has the cron expression "{cron}", which has no time: '

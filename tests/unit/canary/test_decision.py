@@ -113,7 +113,7 @@ def test_a_decision(decision: Decision, expected: Outcome, message: str | None) 
 def after(samples: list[Sample], least: int = 10) -> Evidence:
     evidence = Evidence()
     for each in samples:
-        evidence = evidence.after(each, least)
+        evidence = evidence.add_sample(each, least)
     return evidence
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.deciders.cluster_health import Evidence, Standing, State, Witness, Witnesses
-from modelplane.deciders.cluster_health.evidence import finding
+from modelplane.deciders.cluster_health.evidence import judge
 from modelplane.deciders.cluster_health.standing import advance
 
 G, B, U = Evidence.GOOD, Evidence.BAD, Evidence.UNKNOWN
@@ -33,7 +33,7 @@ GOOD, LOST = witnesses(G, G), witnesses(B, B)
     ],
 )
 def test_a_finding_needs_two_witnesses_to_lose_a_cluster(seen: Witnesses, state: State | None) -> None:
-    assert finding(seen) is state
+    assert judge(seen) is state
 
 
 def after(*steps: tuple[Witnesses, float], of: Standing | None = None, at: float = 0.0) -> Standing:

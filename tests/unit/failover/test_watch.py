@@ -17,7 +17,7 @@ from modelplane.deciders.cluster_health import (
     step,
 )
 from modelplane.deciders.cluster_health.pacing import Pace
-from modelplane.deciders.cluster_health.watch import Located, paused
+from modelplane.deciders.cluster_health.watch import Located, explain_pause
 
 UP = Witnesses(Witness(Evidence.GOOD), Witness(Evidence.GOOD))
 DOWN = Witnesses(Witness(Evidence.BAD, "no API"), Witness(Evidence.BAD, "no answers"))
@@ -48,15 +48,15 @@ LOST = observation("a", [MOVE])
 
 def test_replicas_are_replaced_once_their_cluster_was_lost_for_as_long_as_the_deployment_says() -> None:
     memory = watched(*[LOST] * 6)
-    assert memory.of_deployment("qwen").lost == {}
-    assert watched(LOST, memory=memory).of_deployment("qwen").lost == {"a": "no API and no answers"}
-    assert watched(LOST, memory=memory).of_deployment("other").lost == {}
+    assert memory.report_for_deployment("qwen").lost == {}
+    assert watched(LOST, memory=memory).report_for_deployment("qwen").lost == {"a": "no API and no answers"}
+    assert watched(LOST, memory=memory).report_for_deployment("other").lost == {}
 
 
 def test_nothing_is_replaced_any_more_when_the_cluster_answers_again() -> None:
     memory = watched(*[LOST] * 7, observation((), [MOVE]))
-    assert memory.of_deployment("qwen").lost == {}
-    assert memory.of_cluster("a").standing == memory.standings["a"]
+    assert memory.report_for_deployment("qwen").lost == {}
+    assert memory.report_for_cluster("a").standing == memory.standings["a"]
     assert memory.standings["a"].state is State.RETURNING
 
 
@@ -64,13 +64,13 @@ def test_nothing_is_replaced_any_more_when_the_cluster_answers_again() -> None:
 def test_time_in_which_nobody_watched_restarts_every_window(gap_s: float) -> None:
     memory = watched(*[LOST] * 7)
     memory = step(memory, LOST, (memory.at or 0.0) + gap_s)
-    assert memory.of_deployment("qwen").lost == {}
-    assert watched(*[LOST] * 6, memory=memory).of_deployment("qwen").lost != {}
+    assert memory.report_for_deployment("qwen").lost == {}
+    assert watched(*[LOST] * 6, memory=memory).report_for_deployment("qwen").lost != {}
 
 
 def test_a_new_process_begins_anew() -> None:
-    assert watched(*[LOST] * 7, LOST).of_deployment("qwen").lost != {}
-    assert step(Memory(), LOST, 1e6).of_deployment("qwen").lost == {}
+    assert watched(*[LOST] * 7, LOST).report_for_deployment("qwen").lost != {}
+    assert step(Memory(), LOST, 1e6).report_for_deployment("qwen").lost == {}
 
 
 def located(lost: str, regions: str) -> dict[str, Located]:
@@ -107,28 +107,28 @@ def located(lost: str, regions: str) -> dict[str, Located]:
     ],
 )
 def test_the_breaker_lets_one_region_go(lost: str, regions: str, why: str) -> None:
-    assert paused(located(lost, regions), "") == why
+    assert explain_pause(located(lost, regions), "") == why
 
 
 def test_clusters_of_which_nothing_tells_whether_they_are_lost_count_for_the_breaker() -> None:
     fleet = located("a", "xyz") | {"b": Located(Standing(State.SUSPECT, silent=True), "y")}
-    assert paused(fleet, "") == "1 of the 2 clusters outside x do not answer either"
+    assert explain_pause(fleet, "") == "1 of the 2 clusters outside x do not answer either"
 
 
 def test_a_control_plane_that_does_not_answer_judges_no_cluster() -> None:
-    assert paused(located("a", "xyz"), "slow") == "the control plane cannot judge clusters: slow"
-    assert paused(located("", "xyz"), "slow") == "", "there is nothing to stop"
+    assert explain_pause(located("a", "xyz"), "slow") == "the control plane cannot judge clusters: slow"
+    assert explain_pause(located("", "xyz"), "slow") == "", "there is nothing to stop"
 
 
 def test_an_open_breaker_stops_what_is_in_work_and_everything_is_watched_anew_when_it_closes() -> None:
     memory = watched(*[LOST] * 7)
     memory = watched(observation("acef", [MOVE]), memory=memory)
-    assert memory.of_deployment("qwen").lost == {}
-    assert memory.of_deployment("qwen").paused == memory.of_cluster("b").paused != ""
+    assert memory.report_for_deployment("qwen").lost == {}
+    assert memory.report_for_deployment("qwen").paused == memory.report_for_cluster("b").paused != ""
     memory = watched(LOST, memory=memory)
     assert memory.paused == ""
-    assert memory.of_deployment("qwen").lost == {}
-    assert watched(*[LOST] * 6, memory=memory).of_deployment("qwen").lost != {}
+    assert memory.report_for_deployment("qwen").lost == {}
+    assert watched(*[LOST] * 6, memory=memory).report_for_deployment("qwen").lost != {}
 
 
 def test_a_person_closes_the_breaker_by_deleting_clusters_that_do_not_come_back() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.scheduler.placement.amounts import asked_beside
+from modelplane.scheduler.placement.amounts import describe_request
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from modelplane.scheduler.placement.amounts import asked_beside
     ],
 )
 def test_an_amount_is_also_told_in_the_unit_of_what_is_offered(asked: str, offered: str, told: str) -> None:
-    assert asked_beside(asked, offered) == told
+    assert describe_request(asked, offered) == told

@@ -17,7 +17,7 @@ from modelplane.scheduler import (
     ResolvedRequest,
 )
 from modelplane.scheduler.capacity.demand import Demand
-from modelplane.scheduler.filters.device_requests import Served, devices
+from modelplane.scheduler.filters.device_requests import Served, serve_requests
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.verdict import Rejected
@@ -37,7 +37,7 @@ def serve(requests: tuple[DeviceRequest, ...], entries: tuple[Device, ...]) -> l
     selection = Selection(
         SearchBudget(), Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=requests),)),))
     )
-    verdict = devices(requests, entries, selection, SearchBudget())
+    verdict = serve_requests(requests, entries, selection, SearchBudget())
     if isinstance(verdict, Rejected):
         return msgspec.structs.replace(verdict, reads=(), remedy="", selectors=())
     return [f"{claim.name}={claim.device_class_name}*{claim.count}" for claim in verdict.claims]
@@ -130,7 +130,7 @@ def test_an_attribute_of_another_type_is_another_device() -> None:
         SearchBudget(), Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=(ask,)),)),))
     )
     true, one = (Device("d", "g", 1, attributes={"flag": flag}) for flag in (True, 1))
-    assert [selection.matches(ask, device) for device in (true, one)] == [True, False]
+    assert [selection.is_match(ask, device) for device in (true, one)] == [True, False]
 
 
 def test_what_is_claimed_is_the_request_as_written() -> None:
@@ -138,7 +138,7 @@ def test_what_is_claimed_is_the_request_as_written() -> None:
     selection = Selection(
         SearchBudget(), Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=(ask,)),)),))
     )
-    assert devices((ask,), (BIG,), selection, SearchBudget()) == Served(
+    assert serve_requests((ask,), (BIG,), selection, SearchBudget()) == Served(
         (ResolvedRequest("x", "big", 2, ask.selectors),), Demand((2,), (2,), (True,))
     )
 

@@ -193,7 +193,7 @@ from modelplane.scheduler.diagnosis import PHRASES
 )
 def test_the_sentence(say: Any, clusters: str, existing: str, want: str, sentence: str) -> None:
     placement = schedule(say.fleet(clusters, existing), say.deployment(want))
-    assert placement.diagnosis.sentence() == sentence
+    assert placement.diagnosis.describe() == sentence
 
 
 def test_every_pool_has_its_refusal(say: Any) -> None:
@@ -211,7 +211,7 @@ def test_every_pool_has_its_refusal(say: Any) -> None:
 
 def test_a_cluster_is_counted_under_the_pool_that_came_closest(say: Any) -> None:
     placement = schedule(say.fleet("b: l4 x1, h200 x0"), say.deployment("1: 100Gi"))
-    assert placement.diagnosis.sentence() == (
+    assert placement.diagnosis.describe() == (
         "0 of 1 replicas placed; 1 cluster: 1 without enough free nodes "
         "(b: pool h200 has 0 of 0 nodes free, 1 needed); "
         'to place one more, add 1 node to pool h200 of InferenceCluster "b" '
@@ -349,7 +349,7 @@ def test_a_selector_that_no_device_meets_is_told_by_the_condition_at_fault(
     want = say.with_selector(say.deployment("1: 20Gi"), selector)
     diagnosis = schedule(say.fleet("a: l4 x1 | b: a100 x1"), want).diagnosis
     head = '0 of 1 replicas placed; 2 clusters: 2 with no device for "gpu" '
-    assert diagnosis.sentence().partition("; to place")[0] == head + told
+    assert diagnosis.describe().partition("; to place")[0] == head + told
     assert {each.cluster: each.detail for each in diagnosis.refusals} == details
 
 

@@ -23,9 +23,9 @@ from modelplane.scheduler import (
     ResolvedRequest,
     Role,
     Toleration,
-    moving,
+    list_moving,
+    place_surge,
     schedule,
-    with_surge,
 )
 
 GPU = (DeviceRequest("gpu"),)
@@ -181,7 +181,7 @@ def test_every_replica_that_is_not_ready_moves_at_once() -> None:
 def test_a_drain_does_not_wait_for_surge_replicas() -> None:
     fleet = Fleet((DRAINING, cluster("b", nodes=1)), (replica("r1", "a"), replica("r2", "b")))
     base = schedule(fleet, deployment())
-    placement = with_surge(fleet, deployment(), base, 1)
+    placement = place_surge(fleet, deployment(), base, 1)
     assert [each.replica for each in placement.assignments] == ["r2"]
     assert placement.dropped == base.dropped
     assert placement.surge_problem
@@ -192,14 +192,14 @@ def test_a_replica_that_waits_for_its_turn_is_the_one_in_addition() -> None:
     other = (replica("o1", "a", "other"), replica("o2", "b", "other", ready=False))
     own = (replica("r1", "a"), replica("r2", "c", surge=True))
     fleet = Fleet(clusters, (*other, *own))
-    placement = with_surge(fleet, deployment(), schedule(fleet, deployment()), 1)
+    placement = place_surge(fleet, deployment(), schedule(fleet, deployment()), 1)
     assert [(each.replica, each.surge) for each in placement.assignments] == [("r1", True), ("r2", False)]
 
 
 @pytest.mark.parametrize(("surge", "moves"), [(False, 1), (True, 0)])
 def test_a_surge_replica_that_starts_is_no_move(surge: bool, moves: int) -> None:
     replicas = (replica("r1", "a"), replica("r2", "b", ready=False, surge=surge))
-    assert len(moving({"a": DRAINING, "b": cluster("b")}, replicas)) == moves
+    assert len(list_moving({"a": DRAINING, "b": cluster("b")}, replicas)) == moves
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Maps whose keys are compared by identity."""
 
 from modelplane.scheduler import Claim, Device
-from modelplane.scheduler.search.identity_map import IdentityMap, numbering
+from modelplane.scheduler.search.identity_map import IdentityMap, number_by_value
 
 
 def device(count: int) -> Device:
@@ -27,5 +27,5 @@ def test_an_object_keeps_its_first_value() -> None:
 
 def test_numbers_stay_right_for_objects_that_come_and_go() -> None:
     """The id of an object that is gone is used again, unless the map keeps it."""
-    number = numbering(count_of)
+    number = number_by_value(count_of)
     assert [number(device(count % 10)) for count in range(1000)] == [*range(10)] * 100

@@ -22,10 +22,10 @@ from modelplane.scheduler import (
     Pool,
     Replica,
     Role,
-    alternatives,
+    list_alternatives,
     schedule,
 )
-from modelplane.scheduler.placement.cost import least_stranded
+from modelplane.scheduler.placement.cost import count_least_stranded
 
 UNIT = 10**9
 ANY = 'device.driver == "gpu.example.com"'
@@ -96,8 +96,8 @@ def test_what_a_place_strands_at_the_least(node: Pool, stranded: int) -> None:
 def test_members_of_gangs_strand_per_pod_and_those_without_requests_nothing() -> None:
     asks = DeviceRequest("gpu", 3, (ANY,))
     engine = Engine("main", 2, (Member(Role.LEADER, 1, (asks,)), Member(Role.WORKER, 4, (asks,)), Member()))
-    assert least_stranded(8, (engine,)) == 2 * (1 + 4) * 5
-    assert least_stranded(2, (engine,)) == 0, "no node is large enough"
+    assert count_least_stranded(8, (engine,)) == 2 * (1 + 4) * 5
+    assert count_least_stranded(2, (engine,)) == 0, "no node is large enough"
 
 
 def test_devices_that_are_counted_strand_none() -> None:
@@ -160,7 +160,7 @@ def test_a_limit_keeps_replicas_away_that_would_cost_more_and_says_what_would_he
     fleet = Fleet((cluster("a", pool("p", 1, 2.5)), cluster("b", pool("p", 1))))
     placement = schedule(fleet, deployment(3, most=5, currency="USD"))
     assert where(placement) == ["a/p", "a/p"]
-    assert placement.diagnosis.sentence() == (
+    assert placement.diagnosis.describe() == (
         "2 of 3 replicas placed; 2 clusters: 1 without a price in USD, which maxCostPerHour needs, "
         "1 above maxCostPerHour (a: 2.50 USD an hour, of which 0.00 are left)"
     )
@@ -180,7 +180,7 @@ def test_alternatives_are_the_places_of_one_more_replica_with_their_cost() -> No
     fleet = Fleet(
         (cluster("a", pool("eight", 8, 1)), cluster("b", pool("one", 1, 3)), cluster("c", pool("none", 0)))
     )
-    found = alternatives(fleet, deployment(1, PlacementPolicy.CHEAPEST))
+    found = list_alternatives(fleet, deployment(1, PlacementPolicy.CHEAPEST))
     assert [(each.cluster, each.cost.price // UNIT, each.cost.stranded) for each in found.places] == [
         ("b", 3, 0),
         ("a", 8, 7),

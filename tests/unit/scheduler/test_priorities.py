@@ -26,9 +26,9 @@ from modelplane.scheduler import (
     Replica,
     ResolvedRequest,
     Role,
-    alternatives,
+    list_alternatives,
+    place_surge,
     schedule,
-    with_surge,
 )
 
 CLAIM = (ResolvedRequest("gpu", "gpu", 1, ()),)
@@ -78,7 +78,7 @@ def test_what_a_deployment_of_higher_priority_waits_for_is_not_given_away() -> N
     low = deployment("b", 2)
     placement = view(low, high)
     assert new(placement) == ["west"]
-    assert placement.diagnosis.sentence() == (
+    assert placement.diagnosis.describe() == (
         "1 of 2 replicas placed; 1 cluster: 1 without enough free nodes (west: pool p has 0 of 2 nodes free, "
         '1 needed); to place one more, add 1 node to pool p of InferenceCluster "west"; 1 replica of a '
         "deployment of higher priority, or of equal priority and older, comes first"
@@ -89,8 +89,8 @@ def test_what_a_deployment_of_higher_priority_waits_for_is_not_given_away() -> N
 def test_a_place_that_another_deployment_gets_first_is_no_alternative() -> None:
     high, low = deployment("a", 1, priority=Priority("serving", 1000)), deployment("b", 1)
     fleet = Fleet((cluster("east", 1), cluster("west", 1)), (replica("b", 0, "west"),), quotas=QUOTAS)
-    assert [each.cluster for each in alternatives(fleet, low).places] == ["east"]
-    assert alternatives(replace(fleet, others=(high,)), low).places == ()
+    assert [each.cluster for each in list_alternatives(fleet, low).places] == ["east"]
+    assert list_alternatives(replace(fleet, others=(high,)), low).places == ()
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_priority_that_is_refused_keeps_what_is_there_and_adds_nothing() -> No
     placement = view(own, there=(replica("a", 0),))
     assert [each.replica for each in placement.assignments] == ["a-0"]
     assert placement.diagnosis.block is Block.PRIORITY
-    assert placement.diagnosis.sentence() == "1 of 2 replicas placed; no DeviceQuota allows it"
+    assert placement.diagnosis.describe() == "1 of 2 replicas placed; no DeviceQuota allows it"
 
 
 HIGH = deployment("a", 1, priority=SERVING)
@@ -143,7 +143,7 @@ def test_the_newest_replica_of_lower_priority_leaves_and_both_sides_say_so() -> 
     mine = view(HIGH, LOW, there=FULL)
     assert new(mine) == []
     assert [each.name for each in mine.displaces] == ["b-1"]
-    assert "1 replica of lower priority leaves for the next one: b/b-1" in mine.diagnosis.sentence()
+    assert "1 replica of lower priority leaves for the next one: b/b-1" in mine.diagnosis.describe()
     theirs = view(LOW, HIGH, there=FULL)
     assert dropped(theirs) == ["b-1"]
     assert [each.replica for each in theirs.assignments] == ["b-0"]
@@ -151,7 +151,7 @@ def test_the_newest_replica_of_lower_priority_leaves_and_both_sides_say_so() -> 
     assert (
         'replica "b-1" is withdrawn: ModelDeployment "a/a" of priority 1000 (PriorityClass "serving") takes '
         "its devices"
-    ) in theirs.diagnosis.sentence()
+    ) in theirs.diagnosis.describe()
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_no_more_leave_than_are_needed() -> None:
 def test_none_leaves_for_a_surge_replica() -> None:
     there = (replica("a", 0), replica("b", 0), replica("b", 1))
     fleet = Fleet((cluster(nodes=3),), there, quotas=QUOTAS, others=(LOW,))
-    surged = with_surge(fleet, HIGH, schedule(fleet, HIGH), 1)
+    surged = place_surge(fleet, HIGH, schedule(fleet, HIGH), 1)
     assert (new(surged), surged.displaces) == ([], ())
 
 
@@ -303,7 +303,7 @@ def test_none_is_said_to_leave_for_the_replacement_of_a_replica_that_is_there(wh
     mine = view(own, LOW, there=there, clusters=(where, cluster()))
     theirs = view(LOW, own, there=there, clusters=(where, cluster()))
     assert (new(mine), dropped(theirs), mine.displaces) == ([], [], ())
-    assert "lower priority" not in mine.diagnosis.sentence()
+    assert "lower priority" not in mine.diagnosis.describe()
 
 
 def test_each_deployment_displaces_for_one_replica_at_a_time() -> None:

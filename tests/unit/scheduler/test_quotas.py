@@ -26,10 +26,10 @@ from modelplane.scheduler import (
     Replica,
     ResolvedRequest,
     Role,
-    alternatives,
-    quota_usage,
+    list_alternatives,
+    measure_quota_usage,
+    place_surge,
     schedule,
-    with_surge,
 )
 
 CLAIM = (ResolvedRequest("gpu", "gpu", 1, ()),)
@@ -70,7 +70,7 @@ def test_a_replica_above_the_quota_is_refused_with_the_numbers_and_the_remedy() 
     fleet = Fleet((cluster(),), (replica("r0"),), quotas=(quota(6),))
     placement = schedule(fleet, deployment(2))
     assert new(placement) == 0
-    assert placement.diagnosis.sentence() == (
+    assert placement.diagnosis.describe() == (
         '1 of 2 replicas placed; 1 cluster: 1 above DeviceQuota "of-ml-team" (west: namespace ml-team uses 4 '
         "of 6 gpu devices of class h100 and may borrow 0; this replica needs 4); to place one more, raise "
         'nominalQuota of class h100 in DeviceQuota "of-ml-team" to 8'
@@ -121,7 +121,7 @@ def test_a_quota_that_was_lowered_removes_nothing() -> None:
     placement = schedule(fleet, deployment(2))
     assert placement.dropped == ()
     assert [each.leaving for each in placement.assignments] == [False, False]
-    assert placement.diagnosis.sentence() == ""
+    assert placement.diagnosis.describe() == ""
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_drain_needs_quota_for_the_replacement_and_moves_nothing_without() -> 
 def test_surge_replicas_need_quota() -> None:
     fleet = Fleet((cluster(),), (replica("r0"),), quotas=(quota(4),))
     base = schedule(fleet, deployment(1))
-    surged = with_surge(fleet, deployment(1), base, 1)
+    surged = place_surge(fleet, deployment(1), base, 1)
     assert new(surged) == 0
     assert "above DeviceQuota" in surged.surge_problem
 
@@ -172,7 +172,7 @@ def test_a_namespace_in_two_quotas_gets_nothing_new_and_loses_nothing() -> None:
     placement = schedule(fleet, deployment(2))
     assert [each.replica for each in placement.assignments] == ["r0"]
     assert placement.diagnosis.block is Block.QUOTA
-    assert placement.diagnosis.sentence() == (
+    assert placement.diagnosis.describe() == (
         '1 of 2 replicas placed; namespace ml-team is in DeviceQuotas "of-ml-team" and "other", so that no '
         "limit is certain: remove it from one of them"
     )
@@ -209,7 +209,7 @@ def test_a_remedy_of_capacity_is_not_proposed_where_the_quota_refuses() -> None:
 
 def test_an_alternative_is_within_the_quota() -> None:
     fleet = Fleet((cluster(), cluster("east", class_name="l4")), (replica("r0"),), quotas=(quota(4),))
-    assert [each.cluster for each in alternatives(fleet, deployment(1)).places] == ["east"]
+    assert [each.cluster for each in list_alternatives(fleet, deployment(1)).places] == ["east"]
 
 
 def both(of_team: Quota, of_other: Quota) -> tuple[Quota, ...]:
@@ -246,7 +246,7 @@ def test_a_quota_without_a_cohort_borrows_from_none() -> None:
 
 def test_the_use_of_a_quota_is_what_its_namespaces_hold() -> None:
     fleet = Fleet((cluster(nodes=2),), (replica("r0"), replica("r1", namespace=OTHER)))
-    uses = quota_usage(fleet, quota(3, cohort="research"))
+    uses = measure_quota_usage(fleet, quota(3, cohort="research"))
     assert [(each.class_name, each.device, each.used, each.borrowed, each.capacity) for each in uses] == [
         ("h100", "gpu", 4, 1, 8)
     ]

@@ -21,9 +21,9 @@ from modelplane.scheduler import (
     PlacementPolicy,
     Pool,
     Replica,
+    measure_usage,
+    place_surge,
     schedule,
-    usage,
-    with_surge,
 )
 
 UNIT = 10**9
@@ -108,7 +108,7 @@ def test_a_replica_may_go_to_a_cluster_that_had_none() -> None:
 def test_a_surge_marks_as_many_replicas_as_it_adds(surge: int) -> None:
     wanted = deployment(2, BIG, SMALL)
     base = schedule(FLEET, wanted)
-    more = with_surge(FLEET, wanted, base, surge)
+    more = place_surge(FLEET, wanted, base, surge)
     assert [each.surge for each in more.assignments].count(True) == len(more.assignments) - 2
 
 
@@ -153,5 +153,5 @@ def test_no_pool_is_given_more_than_it_has_and_the_order_of_the_fleet_changes_no
             Replica("ml", f"r{at}", "uid", "model", each.cluster, each.index, each.engines)
             for at, each in enumerate(placement.assignments)
         )
-        amounts = [amount for each in usage(Fleet(fleet.clusters, there)) for amount in each.amounts]
+        amounts = [amount for each in measure_usage(Fleet(fleet.clusters, there)) for amount in each.amounts]
         assert [amount for amount in amounts if amount.taken > amount.total] == []

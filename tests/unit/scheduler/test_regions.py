@@ -81,7 +81,7 @@ def test_replicas_are_placed_inside_the_regions(
 def test_the_diagnosis_names_the_region_and_the_rule(say: Any) -> None:
     fleet = say.fleet(f"{US} | {NOWHERE}", "a@us/0 ready main:l4")
     diagnosis = schedule(fleet, say.deployment("1: 20Gi; regions eu ap")).diagnosis
-    assert diagnosis.sentence() == (
+    assert diagnosis.describe() == (
         "0 of 1 replicas placed; 2 clusters: 2 outside the allowed regions; "
         'replica "a" stays until a replacement is ready: InferenceCluster "us" may not serve it: '
         'it is in region "us", not in "ap", "eu"'

@@ -29,7 +29,7 @@ from modelplane.scheduler import (
 from modelplane.scheduler.capacity.capacity import FreeCapacity
 from modelplane.scheduler.capacity.demand import Load
 from modelplane.scheduler.placement import placer
-from modelplane.scheduler.placement.cost import Cost, cost_of
+from modelplane.scheduler.placement.cost import Cost, measure_cost
 from modelplane.scheduler.placement.engine_options import Option
 from modelplane.scheduler.search import best_fit, first_fit
 from modelplane.scheduler.search.search_budget import SELECTOR_UNITS, SearchBudget
@@ -128,9 +128,9 @@ def test_the_search_for_the_cheapest_place_is_bounded_by_its_work(
         options: Sequence[Sequence[Option]], capacities: Sequence[FreeCapacity]
     ) -> tuple[Option, ...] | None:
         tried.append(len(options))
-        return first_fit.first_fit(options, capacities)
+        return first_fit.find_first_fit(options, capacities)
 
-    monkeypatch.setattr(best_fit, "first_fit", counted)
+    monkeypatch.setattr(best_fit, "find_first_fit", counted)
     pools = tuple(
         Pool(f"p{number:02}", 1 if number < 15 else 64, (GPU,), accounting, currency="USD", prices=(price,))
         for number, price in enumerate([*range(1, 16), 10**6])
@@ -149,9 +149,9 @@ def test_the_costs_of_options_are_found_once_for_all_replicas(monkeypatch: pytes
 
     def counted(pool: Pool, load: Load, currency: str) -> Cost:
         found.append(pool)
-        return cost_of(pool, load, currency)
+        return measure_cost(pool, load, currency)
 
-    monkeypatch.setattr(placer, "cost_of", counted)
+    monkeypatch.setattr(placer, "measure_cost", counted)
     pools = tuple(Pool(f"p{at}", 90, (GPU,), fabric="ib", currency="USD", prices=(at,)) for at in range(8))
     wanted = replace(asking(costly(1)), engines=(engine("e", 1, 8, 1),), policy=PlacementPolicy.CHEAPEST)
     fleet = Fleet((Cluster("c", gateway_address="192.0.2.1", pools=pools),))

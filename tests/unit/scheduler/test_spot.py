@@ -25,9 +25,9 @@ from modelplane.scheduler import (
     ResolvedRequest,
     Role,
     Spot,
-    alternatives,
+    list_alternatives,
+    place_surge,
     schedule,
-    with_surge,
 )
 
 GPU = (DeviceRequest("gpu"),)
@@ -101,11 +101,11 @@ def test_the_cheapest_pool_is_not_always_spot() -> None:
 
 def test_what_is_left_out_is_said_with_what_would_help() -> None:
     only = Fleet((cluster("a", pool("spot", 4, spot=True)),))
-    assert schedule(only, deployment()).diagnosis.sentence() == (
+    assert schedule(only, deployment()).diagnosis.describe() == (
         "0 of 1 replicas placed; 1 cluster: 1 with spot pools, which placement does not allow "
         "(a: the pool is spot); to place one more, allow spot pools with spec.placement.spot"
     )
-    assert schedule(only, deployment(2, Spot(1))).diagnosis.sentence() == (
+    assert schedule(only, deployment(2, Spot(1))).diagnosis.describe() == (
         "1 of 2 replicas placed; 1 cluster: 1 with spot pools, which baseOnDemand 1 leaves out "
         "(a: the pool is spot); to place one more, lower spec.placement.spot.baseOnDemand"
     )
@@ -113,7 +113,7 @@ def test_what_is_left_out_is_said_with_what_would_help() -> None:
 
 def test_a_full_spot_pool_is_no_remedy() -> None:
     full = Fleet((cluster("a", pool("spot", 0, spot=True), pool("fixed", 0)),))
-    sentence = schedule(full, deployment()).diagnosis.sentence()
+    sentence = schedule(full, deployment()).diagnosis.describe()
     assert "spec.placement.spot" not in sentence.partition("to place one more")[2]
 
 
@@ -125,7 +125,7 @@ def test_a_blocked_pool_gets_no_new_replica_and_keeps_the_ones_it_has() -> None:
         "1 with spot pools that lose nodes (a: blocked until 12:15:00Z)"
         in schedule(
             Fleet((replace(blocked, pools=blocked.pools[:1]),)), deployment(1, Spot())
-        ).diagnosis.sentence()
+        ).diagnosis.describe()
     )
 
 
@@ -166,15 +166,15 @@ def test_a_limit_counts_prices_of_all_pools() -> None:
 
 def test_alternatives_say_which_places_are_spot() -> None:
     two = Fleet((cluster("a", pool("fixed", 1, 3)), cluster("b", pool("spot", 1, 1, spot=True))))
-    found = alternatives(two, deployment(1, Spot())).places
+    found = list_alternatives(two, deployment(1, Spot())).places
     assert [(each.cluster, each.spot) for each in found] == [("b", True), ("a", False)]
-    assert [each.cluster for each in alternatives(two, deployment()).places] == ["a"]
+    assert [each.cluster for each in list_alternatives(two, deployment()).places] == ["a"]
 
 
 def test_surge_replicas_keep_the_places_of_the_others() -> None:
     wanted = deployment(2, Spot(1))
     fleet = Fleet((BOTH,))
     base = schedule(fleet, wanted)
-    more = with_surge(fleet, wanted, base, 1)
+    more = place_surge(fleet, wanted, base, 1)
     assert pools_of(more) == {"fixed": 1, "spot": 2}
     assert sum(each.surge for each in more.assignments) == 1

@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.scheduler import Effect, Operator, Taint, Toleration
-from modelplane.scheduler.filters.taints import tolerates
+from modelplane.scheduler.filters.taints import is_tolerated
 
 TAINT = Taint("maintenance", "tonight", Effect.NO_EXECUTE)
 
@@ -26,8 +26,8 @@ TAINT = Taint("maintenance", "tonight", Effect.NO_EXECUTE)
     ],
 )
 def test_a_toleration_is_compared_as_kubernetes_does(toleration: Toleration, covered: bool) -> None:
-    assert tolerates(toleration, TAINT) is covered
+    assert is_tolerated(toleration, TAINT) is covered
 
 
 def test_a_taint_without_a_value_equals_an_empty_one() -> None:
-    assert tolerates(Toleration("maintenance"), Taint("maintenance", "", Effect.NO_SCHEDULE))
+    assert is_tolerated(Toleration("maintenance"), Taint("maintenance", "", Effect.NO_SCHEDULE))

@@ -15,9 +15,9 @@ from modelplane.scheduler import (
     Pool,
     Replica,
     Usable,
-    overcommitted,
+    list_overcommitted,
+    measure_usage,
     schedule,
-    usage,
 )
 
 GPU = Device("gpu", "gpu.example.com", 8, device_class_name="gpu.example.com")
@@ -73,7 +73,7 @@ def test_replicas_stay_when_nothing_is_usable(accounting: Accounting, ready: boo
     state = fleet(Usable(0, why="no node is ready"), accounting, replicas)
     [stays] = schedule(state, wanted(8, 1, "old")).assignments
     assert (stays.replica, stays.leaving) == ("old-0", False)
-    assert overcommitted(state) == [
+    assert list_overcommitted(state) == [
         {
             Accounting.NODES: 'pool "a": replicas hold 2 of its 0 usable nodes',
             Accounting.DEVICES: 'pool "a": replicas hold 16 of its 0 usable gpu, which one of them might not '
@@ -96,7 +96,7 @@ def test_what_is_declared_twice_over_still_yields() -> None:
 def test_the_diagnosis_names_what_is_lost_and_no_other_tenant() -> None:
     diagnosis = schedule(
         fleet(Usable(2, (((1,), 2),), WHY), Accounting.DEVICES), wanted(8, 1)
-    ).diagnosis.sentence()
+    ).diagnosis.describe()
     assert diagnosis == (
         "0 of 1 replicas placed; 1 cluster: 1 without enough free devices (east: pool a has 14 of 14 usable "
         f"gpu free, 8 needed, which might not be on one node when Kubernetes has chosen ({WHY})); to place "
@@ -104,11 +104,11 @@ def test_the_diagnosis_names_what_is_lost_and_no_other_tenant() -> None:
     )
     whole = schedule(fleet(Usable(0, why="2 nodes declared, 0 usable"), Accounting.NODES), wanted(8, 1))
     assert "pool a has 0 of 0 usable nodes free, 1 needed (2 nodes declared, 0 usable)" in (
-        whole.diagnosis.sentence()
+        whole.diagnosis.describe()
     )
 
 
 def test_usage_tells_what_is_declared_used_and_usable() -> None:
     state = fleet(Usable(2, (((2,), 1),)), Accounting.DEVICES, (there(6, 0, Accounting.DEVICES),))
-    [[amount]] = [each.amounts for each in usage(state)]
+    [[amount]] = [each.amounts for each in measure_usage(state)]
     assert (amount.total, amount.usable, amount.taken, amount.free) == (16, 14, 6, 8)

@@ -69,7 +69,7 @@ def progress(request: ClusterRequest) -> tuple[DrainStatus | None, tuple[Conditi
     except InvalidObject as error:
         return cluster.status.drain, (false(Type.DRAINED, Reason.DRAIN_UNKNOWN, str(error)),)
     cluster_now = fleet_snapshot.described(cluster)
-    moves = scheduler.moving(
+    moves = scheduler.list_moving(
         {cluster.metadata.name: cluster_now}, replicas, fleet_snapshot.stuck_before(request.now)
     )
     status = _status(cluster_now, replicas, request.found(_DEPLOYMENTS), moves)
@@ -84,7 +84,7 @@ def _status(
 ) -> DrainStatus:
     left: dict[str, list[scheduler.Replica]] = {}
     for each in replicas:
-        if each.cluster == cluster.name and scheduler.drained(cluster, each):
+        if each.cluster == cluster.name and scheduler.describe_drain(cluster, each):
             left.setdefault(each.deployment_uid, []).append(each)
     moves = Counter(each.deployment_uid for each in moved)
     owners = {each["metadata"].get("uid", ""): each for each in deployments}

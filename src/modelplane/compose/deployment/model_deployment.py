@@ -125,7 +125,7 @@ def _place(
             # Those that leave for the canary would stay with the stable template.
             staying = len(there) + sum(name not in there for name in taken)
             return scheduler.schedule(
-                held_replicas.holding(scheduler.without_marks(snapshot, deployment, excess), deployment),
+                held_replicas.holding(scheduler.unmark_surge(snapshot, deployment, excess), deployment),
                 replace(other, replicas=staying + more),
             )
 
@@ -133,9 +133,9 @@ def _place(
         return stable_replicas.with_stable(placement, request, trial, count, again)
 
     if not limit.surge:
-        unmarked = scheduler.without_marks(snapshot, deployment, excess)
+        unmarked = scheduler.unmark_surge(snapshot, deployment, excess)
         return with_stable(scheduler.schedule(unmarked, deployment))
-    marked = scheduler.with_marks(snapshot, deployment, excess)
+    marked = scheduler.mark_surge(snapshot, deployment, excess)
     placement = scheduler.schedule(marked, deployment)
     wanted = wanted_replicas(request, with_stable(placement), trial)
     names = {each.replica for each in placement.assignments}
@@ -147,7 +147,7 @@ def _place(
     limit = replace(limit, surge=canary_replicas.limited(limit, trial, request.observed, wanted))
     held = _held(placement)
     surge = surge_replicas(wanted, request.observed, limit, len(standing), held)
-    return with_stable(scheduler.with_surge(marked, deployment, placement, surge, excess), surge)
+    return with_stable(scheduler.place_surge(marked, deployment, placement, surge, excess), surge)
 
 
 def _held(placement: scheduler.Placement) -> frozenset[str]:
@@ -164,7 +164,7 @@ def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.De
         request, clusters, fleet_snapshot.deployment(deployment, footprint)
     )
     known = scheduler_quotas.of_fleet(request)
-    bound = scheduler.by_namespace(known)
+    bound = scheduler.index_by_namespace(known)
     others = priorities.others(request, bound)
     there = scheduler.Fleet(
         clusters,

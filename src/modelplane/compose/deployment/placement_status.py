@@ -41,7 +41,7 @@ def scheduled(request: DeploymentRequest, placement: scheduler.Placement) -> Con
     staying = [each for each in placement.assignments if not each.leaving and not each.surge]
     if wanted and not placement.diagnosis.clusters:
         return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
-    problem = placement.diagnosis.sentence()
+    problem = placement.diagnosis.describe()
     if len(staying) < wanted and placement.stable_problem:
         message = f"{len(staying)} of {wanted} replicas placed; {placement.stable_problem}"
         return false(type_, Reason.STABLE_UNPLACED, message)
@@ -67,7 +67,7 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
         for each in request.found("clusters")
         if each["metadata"]["name"] in names
     )
-    refusing = {each.name: parts for each in found if (parts := scheduler.refused_parts(template, each))}
+    refusing = {each.name: parts for each in found if (parts := scheduler.list_refused_parts(template, each))}
     if refusing:
         name, parts = min(refusing.items())
         message = (

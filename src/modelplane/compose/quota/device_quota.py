@@ -68,7 +68,7 @@ def compose(request: Request[DeviceQuota, NoFacts]) -> Composition | Blocked:
     except InvalidObject as error:
         return Blocked(str(error))
     there = scheduler.Fleet(tuple(map(fleet_snapshot.cluster, request.found(_CLUSTERS))), replicas)
-    uses = scheduler.quota_usage(there, scheduler_quotas.described(quota))
+    uses = scheduler.measure_quota_usage(there, scheduler_quotas.described(quota))
     accepted, capacity = _accepted(request), _capacity(uses)
     return Composition(
         status={"classes": [_class(each) for each in uses], "priorityClasses": _values(request)},

@@ -230,12 +230,14 @@ def _settings(autoscaler: InferenceAutoscaler, bounds: Bounds) -> Settings:
 
 
 def _counts(sample: Sample, evidence: Evidence) -> Counts:
-    first_token = first_tokens.percentile_s(evidence.first_tokens(evidence.now - MEAN_S, evidence.now))
+    first_token = first_tokens.find_percentile_s(
+        evidence.count_first_tokens(evidence.now - MEAN_S, evidence.now)
+    )
     return Counts(
         timestamps.now(),
         sample.in_flight,
         sample.held,
-        round(evidence.tokens_per_second()),
+        round(evidence.measure_tokens_per_second()),
         None if first_token is None else round(first_token * 1000),
     )
 

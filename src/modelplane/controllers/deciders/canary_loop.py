@@ -115,7 +115,7 @@ class Canaries(Runnable):
             return
         limits = _limits(settings)
         sample = self._sample(deployment, canary.revision, step.before, load, now)
-        step.evidence, step.before = step.evidence.after(sample, limits.least), load.after(step.before)
+        step.evidence, step.before = step.evidence.add_sample(sample, limits.least), load.after(step.before)
         left_s = _left_s(settings, canary, now)
         decision = decide(step.evidence, limits, left_s=left_s, problem=load.problem)
         is_news = decision.outcome is not step.state.decision.outcome or load.problem != step.problem

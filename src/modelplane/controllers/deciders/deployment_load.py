@@ -69,7 +69,7 @@ class DeploymentLoad:
         """Return the streams of a deployment's replicas, by the time to their first token."""
         since = (self._now.first_tokens_since(self._before, each) for each in self._endpoints_of(deployment))
         counted = [each for each in since if each]
-        return first_tokens.together(counted) if counted else ()
+        return first_tokens.sum_counts(counted) if counted else ()
 
     def _of_service(self, name: str) -> _Counts:
         """Return what a service holds, has held and sent on, and the tokens of its answers."""

@@ -86,11 +86,11 @@ class Failover(Runnable):
 
     def of_deployment(self, deployment: ModelDeployment) -> Watched:
         """Return what a deployment is told of failover."""
-        return self._memory.of_deployment(deployment.metadata.uid) if self._memory else Watched()
+        return self._memory.report_for_deployment(deployment.metadata.uid) if self._memory else Watched()
 
     def of_cluster(self, cluster: InferenceCluster) -> Watched | None:
         """Return what a cluster is told of failover; None while no deployment has it."""
-        return self._memory.of_cluster(cluster.metadata.name) if self._memory else None
+        return self._memory.report_for_cluster(cluster.metadata.name) if self._memory else None
 
     @property
     def states(self) -> dict[str, State]:
@@ -175,10 +175,10 @@ class Failover(Runnable):
         if old.paused != new.paused:
             _log.warning("failover is %s", f"paused: {new.paused}" if new.paused else "no longer paused")
         for name in sorted(old.standings.keys() | new.standings.keys()):
-            if _shown(old.of_cluster(name)) != _shown(new.of_cluster(name)):
+            if _shown(old.report_for_cluster(name)) != _shown(new.report_for_cluster(name)):
                 self._changed(OwnerKey(_CLUSTER, "", name))
         for uid, each in deployments.items():
-            if old.of_deployment(uid) != new.of_deployment(uid):
+            if old.report_for_deployment(uid) != new.report_for_deployment(uid):
                 self._changed(OwnerKey(_DEPLOYMENT, each.metadata.namespace, each.metadata.name))
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from modelplane.api.inference_autoscaler import InferenceAutoscaler, InferenceAutoscalerSpec
-from modelplane.deciders.autoscaling.schedules import Bounds, Invalid, Schedule, bounds
+from modelplane.deciders.autoscaling.schedules import Bounds, Invalid, Schedule, find_bounds
 
 
 class ScheduledBounds:
@@ -33,7 +33,7 @@ def _bounds(spec: InferenceAutoscalerSpec, now: datetime) -> Bounds | Invalid:
         if isinstance(each, Invalid):
             return each
         schedules.append(each)
-    return bounds(schedules, spec.min_replicas, spec.max_replicas, now)
+    return find_bounds(schedules, spec.min_replicas, spec.max_replicas, now)
 
 
 def _schedules(spec: InferenceAutoscalerSpec) -> Iterator[Schedule | Invalid]:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from modelplane.api.listing import number_of
 from modelplane.deciders.autoscaling.autoscaler_settings import Settings
 from modelplane.deciders.autoscaling.evidence import Evidence, Sample
-from modelplane.deciders.autoscaling.replica_demand import Demand, demand, told
+from modelplane.deciders.autoscaling.replica_demand import Demand, format_number, measure_demand
 
 LOWER_EVERY_S = 15.0
 """Seconds between two steps down; one step is a tenth of the replicas, at least one."""
@@ -54,14 +54,14 @@ def decide(
     if sample is None:
         message = "the gateway's counts cannot be read, so nothing changes"
         return evidence, Decision(replicas, Outcome.NO_METRICS, message)
-    evidence = evidence.with_sample(sample, replicas, ready)
-    evidence, needed = demand(settings, evidence, replicas)
-    bounded = needed.within(settings.least, settings.most)
-    evidence = evidence.with_recommendation(bounded.replicas, settings.down_s)
+    evidence = evidence.add_sample(sample, replicas, ready)
+    evidence, needed = measure_demand(settings, evidence, replicas)
+    bounded = needed.limit(settings.least, settings.most)
+    evidence = evidence.add_recommendation(bounded.replicas, settings.down_s)
     if needed.replicas > settings.most:
         evidence = replace(evidence, exceeded=evidence.now)
     step = _step(settings, evidence, replicas, bounded)
-    decision = replace(step, limited=evidence.limited())
+    decision = replace(step, limited=evidence.is_limited())
     if decision.replicas < replicas:
         evidence = replace(evidence, lowered=evidence.now)
     return evidence, decision
@@ -79,10 +79,10 @@ def _step(settings: Settings, evidence: Evidence, replicas: int, needed: Demand)
 
 
 def _up(settings: Settings, evidence: Evidence, replicas: int, needed: Demand) -> Decision:
-    fewest = evidence.fewest()
+    fewest = evidence.find_fewest()
     allowed = max(_MOST_FACTOR * fewest, fewest + _MOST_STEP, settings.least, replicas)
     count = min(needed.replicas, allowed)
-    why = needed.why(settings, evidence)
+    why = needed.explain(settings, evidence)
     if count == replicas:
         message = f"{why}; the number grows to twice, or by {_MOST_STEP}, in a minute"
         return Decision(replicas, Outcome.STEADY, message)
@@ -92,23 +92,27 @@ def _up(settings: Settings, evidence: Evidence, replicas: int, needed: Demand) -
 def _down(settings: Settings, evidence: Evidence, replicas: int) -> Decision:
     if replicas == 1:
         return _to_zero(settings, evidence)
-    needed = evidence.peak(settings.down_s)
+    needed = evidence.find_peak(settings.down_s)
     wait = f"fewer than {replicas} replicas would do"
     if evidence.samples[-1].held:
         return Decision(replicas, Outcome.WAITING, f"{wait}, and requests are held")
     if evidence.now - evidence.since < settings.down_s or needed >= replicas:
-        message = f"{wait}, and not yet for {told(settings.down_s)} s"
+        message = f"{wait}, and not yet for {format_number(settings.down_s)} s"
         return Decision(replicas, Outcome.WAITING, message)
     if evidence.lowered is not None and evidence.now - evidence.lowered < LOWER_EVERY_S:
-        return Decision(replicas, Outcome.WAITING, f"{wait}; one step down each {told(LOWER_EVERY_S)} s")
+        return Decision(
+            replicas, Outcome.WAITING, f"{wait}; one step down each {format_number(LOWER_EVERY_S)} s"
+        )
     count = max(needed, replicas - max(1, replicas // 10), 1)
     enough = number_of(needed, "replica")
-    message = f"from {replicas} to {count}: {enough} would have been enough for {told(settings.down_s)} s"
+    message = (
+        f"from {replicas} to {count}: {enough} would have been enough for {format_number(settings.down_s)} s"
+    )
     return Decision(count, Outcome.DOWN, message)
 
 
 def _to_zero(settings: Settings, evidence: Evidence) -> Decision:
     if evidence.now - evidence.idle_since < settings.idle_s:
-        message = f"no request now, and not yet for {told(settings.idle_s)} s"
+        message = f"no request now, and not yet for {format_number(settings.idle_s)} s"
         return Decision(1, Outcome.WAITING, message)
-    return Decision(0, Outcome.DOWN, f"from 1 to 0: no request for {told(settings.idle_s)} s")
+    return Decision(0, Outcome.DOWN, f"from 1 to 0: no request for {format_number(settings.idle_s)} s")

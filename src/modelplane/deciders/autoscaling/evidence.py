@@ -80,21 +80,21 @@ class Evidence:
 
     def load(self, seconds: float) -> float:
         """Return the mean of the load over the last seconds."""
-        recent = [each.load for each in self.samples if each.at > self.now - seconds]
+        recent = [sample.load for sample in self.samples if sample.at > self.now - seconds]
         return sum(recent) / len(recent)
 
-    def tokens_per_second(self) -> float:
+    def measure_tokens_per_second(self) -> float:
         """Return the rate of tokens over the last minute; 0 with one sample, which has no duration."""
         duration = self.now - self.samples[0].at
-        return sum(each.tokens for each in self.samples[1:]) / duration if duration > 0 else 0.0
+        return sum(sample.tokens for sample in self.samples[1:]) / duration if duration > 0 else 0.0
 
-    def first_tokens(self, begin: float, end: float) -> tuple[int, ...]:
+    def count_first_tokens(self, begin: float, end: float) -> tuple[int, ...]:
         """Return the streams between two times of the last minute, by the time to their first token."""
-        return first_tokens.together(
-            each.first_tokens for each in self.samples if each.first_tokens and begin < each.at <= end
+        return first_tokens.sum_counts(
+            sample.first_tokens for sample in self.samples if sample.first_tokens and begin < sample.at <= end
         )
 
-    def peak(self, seconds: float) -> int:
+    def find_peak(self, seconds: float) -> int:
         """Return the largest recommendation of the last seconds.
 
         While replicas start, requests queue that they would have answered. Such a recommendation is more than
@@ -104,17 +104,17 @@ class Evidence:
         of_starts = (count for at, count in self.peaks_of_starts if at >= begin_of_starts)
         return max(*(count for at, count in self.peaks if at >= begin), *of_starts, 0, 0)
 
-    def limited(self) -> bool | None:
+    def is_limited(self) -> bool | None:
         """Return whether the bounds allowed too few in the last minute; None before it has been watched."""
         if self.exceeded is not None and self.now - self.exceeded < MEAN_S:
             return True
         return False if self.now - self.since >= MEAN_S else None
 
-    def fewest(self) -> int:
+    def find_fewest(self) -> int:
         """Return the smallest number of replicas in the last minute."""
         return min(count for _, count in self.counts)
 
-    def with_sample(self, sample: Sample, replicas: int, ready: int | None = None) -> "Evidence":
+    def add_sample(self, sample: Sample, replicas: int, ready: int | None = None) -> "Evidence":
         """Return the evidence with one more sample, taken while so many replicas were asked for and ready."""
         if not self.samples or not 0 < sample.at - self.now <= MOST_GAP_S:
             self = Evidence(since=sample.at, idle_since=sample.at)  # noqa: PLW0642 - begins anew
@@ -123,12 +123,12 @@ class Evidence:
         idle_since = sample.at if sample.is_busy else max(self.idle_since, since)
         return replace(
             self,
-            samples=(*(each for each in self.samples if each.at > begin), sample),
+            samples=(*(earlier for earlier in self.samples if earlier.at > begin), sample),
             since=since,
             idle_since=idle_since,
             started=sample.at if ready is not None and ready < replicas else self.started,
             serving_since=self._serving_since(sample.at, replicas, ready),
-            counts=(*(each for each in self.counts if each[0] > begin), (sample.at, replicas)),
+            counts=(*(item for item in self.counts if item[0] > begin), (sample.at, replicas)),
         )
 
     def _serving_since(self, now: float, replicas: int, ready: int | None) -> float | None:
@@ -138,11 +138,11 @@ class Evidence:
         unchanged = not self.counts or self.counts[-1][1] == replicas
         return self.serving_since if unchanged and self.serving_since is not None else now
 
-    def with_recommendation(self, count: int, seconds: float) -> "Evidence":
+    def add_recommendation(self, count: int, seconds: float) -> "Evidence":
         """Return the evidence with the recommendation of now; ``seconds`` is the longest window."""
         # The mean of a minute has the queue of a start in it.
         starts = self.started is not None and self.now - self.started < MEAN_S
-        known = self.peaks_of_starts if starts else self.peaks
-        kept = (each for each in known if each[1] > count and each[0] >= self.now - seconds)
+        former = self.peaks_of_starts if starts else self.peaks
+        kept = (peak for peak in former if peak[1] > count and peak[0] >= self.now - seconds)
         peaks = (*kept, (self.now, count))
         return replace(self, peaks_of_starts=peaks) if starts else replace(self, peaks=peaks)

@@ -35,7 +35,7 @@ def answer(target: str, samples: Samples, now: str) -> Answer:
     parts = urlsplit(target)
     if parts.path.rstrip("/") == _ROOT:
         return 200, _resources()
-    match [unquote(each) for each in parts.path.removeprefix(f"{_ROOT}/").split("/")]:
+    match [unquote(part) for part in parts.path.removeprefix(f"{_ROOT}/").split("/")]:
         case ["namespaces", namespace, metric] if metric in METRICS and parts.path.startswith(_ROOT):
             selector = parse_qs(parts.query).get("labelSelector", [""])[0]
             return _values(metric, selector, partial(samples, namespace), now)
@@ -45,11 +45,11 @@ def answer(target: str, samples: Samples, now: str) -> Answer:
 def _values(
     metric: str, selector: str, samples: Callable[[str], Iterable[tuple[str, Sample | None]]], now: str
 ) -> Answer:
-    wanted = _wanted(selector)
-    if wanted is None:
+    labels = _wanted(selector)
+    if labels is None:
         message = f"the selector {selector!r} is not supported: use {LABEL}=NAME"
         return 400, _status(400, "BadRequest", message)
-    chosen = [*samples(wanted)]
+    chosen = [*samples(labels)]
     # A value that is too small would take replicas away, so there is none without every gateway.
     if any(sample is None or not sample.complete for _, sample in chosen):
         return 503, _status(503, "ServiceUnavailable", "the counts of a deployment are unknown")

@@ -14,12 +14,12 @@ _FEWEST_LATE = 3
 """Late streams below which a window says nothing, so that one slow prompt starts no replica."""
 
 
-def together(counts: Iterable[Sequence[int]]) -> tuple[int, ...]:
+def sum_counts(counts: Iterable[Sequence[int]]) -> tuple[int, ...]:
     """Return the sum of several counts."""
     return tuple(map(sum, zip(NONE, *counts, strict=True)))
 
 
-def late(counts: Sequence[int], goal_s: float) -> float:
+def count_late(counts: Sequence[int], goal_s: float) -> float:
     """Return the number of streams later than a goal; those of the goal's own bucket count in part."""
     number, begin = 0.0, 0.0
     for bound, count in zip((*BOUNDS_S, 2 * BOUNDS_S[-1]), counts, strict=True):
@@ -29,13 +29,13 @@ def late(counts: Sequence[int], goal_s: float) -> float:
     return number
 
 
-def misses(counts: Sequence[int], goal_s: float) -> bool:
+def is_missed(counts: Sequence[int], goal_s: float) -> bool:
     """Return True if too many streams were later than a goal, and enough to say so."""
-    number = late(counts, goal_s)
+    number = count_late(counts, goal_s)
     return number >= _FEWEST_LATE and number > _LATE_PART * sum(counts)
 
 
-def percentile_s(counts: Sequence[int]) -> float | None:
+def find_percentile_s(counts: Sequence[int]) -> float | None:
     """Return the bound below which 95 of 100 streams were; None without a stream, or above all bounds."""
     enough = (1 - _LATE_PART) * sum(counts)
     below = zip(BOUNDS_S, accumulate(counts), strict=False)

@@ -42,13 +42,13 @@ class Demand(NamedTuple):
     replicas: int
     by: _By = _By.LOAD
 
-    def within(self, least: int, most: int) -> "Demand":
+    def limit(self, least: int, most: int) -> "Demand":
         """Return the number that bounds allow."""
         if self.replicas < least:
             return Demand(least, _By.MINIMUM)
         return self._replace(replicas=min(self.replicas, most))
 
-    def why(self, settings: Settings, evidence: Evidence) -> str:
+    def explain(self, settings: Settings, evidence: Evidence) -> str:
         """Return the reason for the number, as part of a sentence."""
         if self.by is _By.MINIMUM:
             return f"minReplicas is {self.replicas}"
@@ -58,7 +58,7 @@ class Demand(NamedTuple):
         return f"more than 5 in 100 streams of a minute waited longer than {goal} ms for their first token"
 
 
-def demand(settings: Settings, evidence: Evidence, replicas: int) -> tuple[Evidence, Demand]:
+def measure_demand(settings: Settings, evidence: Evidence, replicas: int) -> tuple[Evidence, Demand]:
     """Return how many replicas the targets need, without bounds, and what is learned from it."""
     needed = _of_load(settings, evidence, replicas)
     if settings.first_token_s is None:
@@ -72,17 +72,17 @@ def demand(settings: Settings, evidence: Evidence, replicas: int) -> tuple[Evide
 
 def _of_load(settings: Settings, evidence: Evidence, replicas: int) -> Demand:
     """Return the most replicas that load and tokens need, with the figure that decides."""
-    found = []
+    demands = []
     if settings.requests is not None:
-        found.append(Demand(_per_replica(evidence.load(MEAN_S), settings.requests, replicas), _By.LOAD))
+        demands.append(Demand(_per_replica(evidence.load(MEAN_S), settings.requests, replicas), _By.LOAD))
         burst = _per_replica(evidence.load(BURST_S), settings.requests, replicas)
         if burst >= 2 * max(replicas, 1):
-            found.append(Demand(burst, _By.BURST))
+            demands.append(Demand(burst, _By.BURST))
     if settings.tokens_per_second is not None:
-        rate = evidence.tokens_per_second()
-        found.append(Demand(_per_replica(rate, settings.tokens_per_second, replicas), _By.TOKENS))
-    found.append(Demand(1 if evidence.samples[-1].is_busy else 0, _By.REQUEST))
-    return max(found, key=lambda each: each.replicas)
+        rate = evidence.measure_tokens_per_second()
+        demands.append(Demand(_per_replica(rate, settings.tokens_per_second, replicas), _By.TOKENS))
+    demands.append(Demand(1 if evidence.samples[-1].is_busy else 0, _By.REQUEST))
+    return max(demands, key=lambda demand: demand.replicas)
 
 
 def _per_replica(amount: float, target: float, replicas: int) -> int:
@@ -97,8 +97,11 @@ def _is_late(evidence: Evidence, goal_s: float) -> bool:
     since, now = evidence.serving_since, evidence.now
     if since is None or now - since < 2 * _WINDOW_S:
         return False
-    windows = (evidence.first_tokens(now - _WINDOW_S, now), evidence.first_tokens(since, now - _WINDOW_S))
-    return all(first_tokens.misses(each, goal_s) for each in windows)
+    windows = (
+        evidence.count_first_tokens(now - _WINDOW_S, now),
+        evidence.count_first_tokens(since, now - _WINDOW_S),
+    )
+    return all(first_tokens.is_missed(window, goal_s) for window in windows)
 
 
 def _kept(evidence: Evidence) -> int:
@@ -115,12 +118,12 @@ def _load(by: _By, evidence: Evidence) -> str:
     if by is _By.REQUEST:
         return "a request"
     if by is _By.TOKENS:
-        return f"a load of {told(evidence.tokens_per_second())} tokens/s on average"
-    requests = told(evidence.load(BURST_S if by is _By.BURST else MEAN_S))
+        return f"a load of {format_number(evidence.measure_tokens_per_second())} tokens/s on average"
+    requests = format_number(evidence.load(BURST_S if by is _By.BURST else MEAN_S))
     load = f"a load of {requests} request" if requests == "1" else f"a load of {requests} requests"
-    return f"{load} in the last {told(BURST_S)} s" if by is _By.BURST else f"{load} on average"
+    return f"{load} in the last {format_number(BURST_S)} s" if by is _By.BURST else f"{load} on average"
 
 
-def told(number: float) -> str:
+def format_number(number: float) -> str:
     """Return a number as a message has it."""
     return f"{number:.1f}".removesuffix(".0")

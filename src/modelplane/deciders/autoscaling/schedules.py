@@ -51,7 +51,7 @@ class Invalid:
         return f'spec.schedules: the schedule "{self.name}" {self.cause}'
 
 
-def bounds(schedules: Iterable[Schedule], least: int, most: int, now: datetime) -> Bounds | Invalid:
+def find_bounds(schedules: Iterable[Schedule], least: int, most: int, now: datetime) -> Bounds | Invalid:
     """Return the bounds at a time.
 
     Open windows replace the bounds that they have. Of several, the largest minimum and the largest maximum
@@ -69,9 +69,9 @@ def bounds(schedules: Iterable[Schedule], least: int, most: int, now: datetime) 
             opened.append(schedule)
             begin += timedelta(seconds=schedule.duration_s)
         until = min(until, begin)
-    least = max((each.least for each in opened if each.least is not None), default=least)
-    most = max((each.most for each in opened if each.most is not None), default=most)
-    return Bounds(least, max(least, most), until, tuple(each.name for each in opened))
+    least = max((entry.least for entry in opened if entry.least is not None), default=least)
+    most = max((entry.most for entry in opened if entry.most is not None), default=most)
+    return Bounds(least, max(least, most), until, tuple(entry.name for entry in opened))
 
 
 def _begin(schedule: Schedule, now: datetime) -> datetime:

@@ -52,10 +52,10 @@ def decide(evidence: Evidence, limits: Limits, *, left_s: float, problem: str = 
     if exceeded := _exceeded(evidence.new, evidence.old, limits):
         return Decision(Outcome.ABORTED, exceeded)
     if left_s > 0:
-        return Decision(Outcome.GOES_ON, told(evidence))
+        return Decision(Outcome.GOES_ON, describe_answers(evidence))
     if missing := _missing(evidence, limits):
         return Decision(Outcome.HOLDS, missing)
-    return Decision(Outcome.ENDED, told(evidence))
+    return Decision(Outcome.ENDED, describe_answers(evidence))
 
 
 def _exceeded(new: Answers, old: Answers, limits: Limits) -> str:
@@ -76,7 +76,7 @@ def _missing(evidence: Evidence, limits: Limits) -> str:
     """Return what a decision for the new revision still needs; empty if nothing."""
     new, old, least = evidence.new, evidence.old, limits.least
     if _fails(new, limits):
-        return f"the old revision fails as much: {told(evidence)}"
+        return f"the old revision fails as much: {describe_answers(evidence)}"
     if new.count < least:
         return f"a decision needs {least:,} answers of the new revision, and there are {new.count:,}"
     if limits.latency_ratio is not None and min(new.timed, old.timed) < least:
@@ -85,7 +85,7 @@ def _missing(evidence: Evidence, limits: Limits) -> str:
     return ""
 
 
-def told(evidence: Evidence) -> str:
+def describe_answers(evidence: Evidence) -> str:
     """Return the answers of both revisions as a sentence."""
     return f"new revision {_of(evidence.new)}; old revision {_of(evidence.old)}"
 

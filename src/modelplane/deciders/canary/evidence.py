@@ -58,21 +58,21 @@ class Evidence(msgspec.Struct, frozen=True):
     @property
     def new(self) -> Answers:
         """Answers of the new revision."""
-        return sum((each.new for each in self.samples), Answers())
+        return sum((sample.new for sample in self.samples), Answers())
 
     @property
     def old(self) -> Answers:
         """Answers of the old revision."""
-        return sum((each.old for each in self.samples), Answers())
+        return sum((sample.old for sample in self.samples), Answers())
 
-    def after(self, sample: Sample, least: int) -> "Evidence":
+    def add_sample(self, sample: Sample, least: int) -> "Evidence":
         """Return the evidence with one more sample, of which ``least`` answers of each revision remain."""
         samples = (*self.samples, sample)
         new, old = self.new + sample.new, self.old + sample.old
         first = 0
-        for each in samples[:-1]:
-            left_new, left_old = new.count - each.new.count, old.count - each.old.count
-            is_old = sample.at - each.at >= WINDOW_S
+        for earlier in samples[:-1]:
+            left_new, left_old = new.count - earlier.new.count, old.count - earlier.old.count
+            is_old = sample.at - earlier.at >= WINDOW_S
             if not is_old or left_new < least or left_old < least:
                 break
             new, old = replace(new, count=left_new), replace(old, count=left_old)
@@ -90,6 +90,6 @@ def _joined(samples: tuple[Sample, ...]) -> Iterator[Sample]:
         pair = samples[first : first + 2]
         yield Sample(
             pair[-1].at,
-            sum((each.new for each in pair), Answers()),
-            sum((each.old for each in pair), Answers()),
+            sum((sample.new for sample in pair), Answers()),
+            sum((sample.old for sample in pair), Answers()),
         )

@@ -53,16 +53,16 @@ class Witnesses(msgspec.Struct, frozen=True):
     @property
     def bad(self) -> tuple[Witness, ...]:
         """Return the witnesses that are bad."""
-        found = (self.api, self.data_path, self.heartbeat)
-        return tuple(each for each in found if each.evidence is Evidence.BAD)
+        witnesses = (self.api, self.data_path, self.heartbeat)
+        return tuple(witness for witness in witnesses if witness.evidence is Evidence.BAD)
 
     @property
     def cause(self) -> str:
         """Return the causes of the bad witnesses, as part of a sentence."""
-        return " and ".join(each.cause for each in self.bad if each.cause)
+        return " and ".join(witness.cause for witness in self.bad if witness.cause)
 
 
-def finding(seen: Witnesses) -> State | None:
+def judge(seen: Witnesses) -> State | None:
     """Return the state that the witnesses alone show; None if they show nothing.
 
     A cluster is lost only if two witnesses agree: its API server, and its data path or its heartbeat.

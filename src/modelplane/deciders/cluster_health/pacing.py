@@ -62,7 +62,7 @@ class Pace(msgspec.Struct, frozen=True):
         passed_s: float,
     ) -> "Pace":
         """Return the pace with the moves that are due; of a namespace, the cluster lost first comes first."""
-        due = {each.key: each for each in moves if _is_due(each, standings)}
+        due = {other.key: other for other in moves if _is_due(other, standings)}
         admitted = {key: at for key, at in self.admitted.items() if key in due}
         left = min(self.replicas + passed_s * PER_MINUTE / 60, PER_MINUTE)
         unfinished = [key for key in admitted if not due[key].replaced]
@@ -90,10 +90,10 @@ def _in_turn(due: Iterable[Move], admitted: Collection[Key], standings: Mapping[
 
     turns: Counter[str] = Counter()
     order: list[tuple[int, Move]] = []
-    for move in sorted(due, key=lambda each: (each.key not in admitted, lost_first(each))):
+    for move in sorted(due, key=lambda other: (other.key not in admitted, lost_first(other))):
         order.append((turns[move.namespace], move))
         turns[move.namespace] += 1
-    return [move for _, move in sorted(order, key=lambda each: (each[0], lost_first(each[1])))]
+    return [move for _, move in sorted(order, key=lambda key: (key[0], lost_first(key[1])))]
 
 
 def _is_due(move: Move, standings: Mapping[str, Standing]) -> bool:

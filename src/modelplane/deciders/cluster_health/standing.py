@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.deciders.cluster_health.evidence import Evidence, State, Witnesses, finding
+from modelplane.deciders.cluster_health.evidence import Evidence, State, Witnesses, judge
 
 TRUSTED_AFTER_S: Final = 120.0
 LONGEST_S: Final = 1800.0
@@ -42,24 +42,24 @@ class Standing(msgspec.Struct, frozen=True):
         doublings = max(len(self.losses) - 1, 0)
         return min(TRUSTED_AFTER_S * 2.0 ** min(doublings, 10), LONGEST_S)
 
-    def restarted(self) -> "Standing":
+    def restart(self) -> "Standing":
         """Return the same state, watched from now."""
         return replace(self, lost_s=0.0, answers_s=0.0)
 
 
 def advance(before: Standing, seen: Witnesses, now: float, passed_s: float) -> Standing:
     """Return the standing `passed_s` seconds later, when the witnesses say this."""
-    found = finding(seen)
-    if found is None:
+    state = judge(seen)
+    if state is None:
         return before
     losses = tuple(at for at in before.losses if now - at < _RELAPSE_S)[-_COUNTED:]
     is_silent = seen.api.evidence is Evidence.BAD
-    after = replace(before, state=found, cause=seen.cause, answers_s=0.0, losses=losses, silent=is_silent)
-    if found is State.LOST:
+    after = replace(before, state=state, cause=seen.cause, answers_s=0.0, losses=losses, silent=is_silent)
+    if state is State.LOST:
         if before.state is State.LOST:
             return replace(after, lost_s=before.lost_s + passed_s)
         return replace(after, losses=(*losses, now), distrusted=True)
-    if found is not State.REACHABLE or not before.distrusted:
+    if state is not State.REACHABLE or not before.distrusted:
         return after
     answers_s = before.answers_s + passed_s if before.state is State.RETURNING else 0.0
     if answers_s >= after.trusted_after_s:

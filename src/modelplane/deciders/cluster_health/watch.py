@@ -25,18 +25,20 @@ class Located(msgspec.Struct, frozen=True):
     region: str = ""
 
 
-def paused(clusters: Mapping[str, Located], own_problem: str) -> str:
+def explain_pause(clusters: Mapping[str, Located], own_problem: str) -> str:
     """Return why nothing may be replaced; empty if it may, or if no cluster is lost."""
-    counted = {name: each for name, each in clusters.items() if each.standing.state is not State.GONE}
-    if not any(each.standing.state is State.LOST for each in counted.values()):
+    counted = {
+        name: located for name, located in clusters.items() if located.standing.state is not State.GONE
+    }
+    if not any(located.standing.state is State.LOST for located in counted.values()):
         return ""
     if own_problem:
         return f"the control plane cannot judge clusters: {own_problem}"
-    if not any(each.standing.state in _ANSWERS for each in counted.values()):
+    if not any(located.standing.state in _ANSWERS for located in counted.values()):
         return "no cluster of the fleet answers, so the fault may be the control plane's own connection"
     # A cluster without a region is one of its own.
-    regions = {name: each.region or f"cluster {name}" for name, each in counted.items()}
-    silent = [name for name, each in counted.items() if each.standing.silent]
+    regions = {name: located.region or f"cluster {name}" for name, located in counted.items()}
+    silent = [name for name, located in counted.items() if located.standing.silent]
     ranked = Counter(regions[name] for name in silent).most_common()
     most = max(count for _, count in ranked)
     exempt = min(region for region, count in ranked if count == most)
@@ -86,11 +88,11 @@ class Memory(msgspec.Struct, frozen=True):
     pace: Pace = msgspec.field(default_factory=Pace)
     paused: str = ""
 
-    def of_cluster(self, name: str) -> Watched:
+    def report_for_cluster(self, name: str) -> Watched:
         """Return what an InferenceCluster is told."""
         return Watched(self.standings.get(name), paused=self.paused)
 
-    def of_deployment(self, name: str) -> Watched:
+    def report_for_deployment(self, name: str) -> Watched:
         """Return what a ModelDeployment is told, by the name that its moves have."""
         admitted = (cluster for cluster, deployment in self.pace.admitted if deployment == name)
         lost = {cluster: self.standings[cluster].cause for cluster in sorted(admitted)}
@@ -100,18 +102,18 @@ class Memory(msgspec.Struct, frozen=True):
 def step(memory: Memory, seen: Observation, now: float) -> Memory:
     """Return the memory after an observation at a time, in seconds of any clock that only advances."""
     passed_s = 0.0 if memory.at is None else now - memory.at
-    known = memory.standings
+    former = memory.standings
     if not 0 <= passed_s <= STALL_S:
-        known, passed_s = {name: each.restarted() for name, each in known.items()}, 0.0
+        former, passed_s = {name: standing.restart() for name, standing in former.items()}, 0.0
     standings = {
         name: Standing(State.GONE)
-        if each.gone
-        else advance(known.get(name, Standing()), each.witnesses, now, passed_s)
-        for name, each in seen.clusters.items()
+        if cluster.gone
+        else advance(former.get(name, Standing()), cluster.witnesses, now, passed_s)
+        for name, cluster in seen.clusters.items()
     }
-    located = {name: Located(each, seen.clusters[name].region) for name, each in standings.items()}
-    if why := paused(located, seen.own_problem):
+    located = {name: Located(standing, seen.clusters[name].region) for name, standing in standings.items()}
+    if why := explain_pause(located, seen.own_problem):
         # Once it may go on, the clusters are watched anew.
-        standings = {name: each.restarted() for name, each in standings.items()}
+        standings = {name: standing.restart() for name, standing in standings.items()}
         return Memory(now, standings, replace(memory.pace, admitted={}), why)
     return Memory(now, standings, memory.pace.admit(seen.moves, standings, now, passed_s))

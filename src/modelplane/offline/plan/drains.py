@@ -63,5 +63,5 @@ def _concerned(files: Files, tainted: Object) -> frozenset[str]:
     return frozenset(
         replica.deployment_uid
         for replica in snapshot(files).replicas
-        if replica.cluster == cluster.name and scheduler.drained(cluster, replica)
+        if replica.cluster == cluster.name and scheduler.describe_drain(cluster, replica)
     )

@@ -298,7 +298,7 @@ def other_places(files: Files, deployment: Object) -> scheduler.Alternatives:
     """Return where one more replica of a deployment would fit. Raises ``Unplannable``."""
     try:
         request = _deployment_request(deployment, files.store, _children(deployment, files.store))
-        return scheduler.alternatives(*model_deployment.situation(request))
+        return scheduler.list_alternatives(*model_deployment.situation(request))
     except (InvalidObject, SelectorError) as error:
         raise Unplannable(f"{error}: correct it") from error
 

@@ -277,7 +277,7 @@ def _summary(
 def _deployment(deployment: Object, placed: Placed) -> Deployment:
     placement, files = placed.placement, placed.files
     diagnosis = placement.diagnosis
-    sentence = diagnosis.sentence()
+    sentence = diagnosis.describe()
     if diagnosis.unsatisfied and (cache := missing_cache(deployment, files)):
         here, remedy = ("there is no", "create it") if files.live else ("no file has", "give its file too")
         sentence += f'; {here} ModelCache "{cache}": {remedy}, or correct modelCacheRef'

@@ -58,5 +58,5 @@ def pools(files: Files, clusters: Collection[str] | None = None) -> tuple[Pool, 
             spot=used.spot,
             why=used.why,
         )
-        for used in scheduler.usage(snapshot(files), clusters)
+        for used in scheduler.measure_usage(snapshot(files), clusters)
     )

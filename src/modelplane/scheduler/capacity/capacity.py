@@ -46,7 +46,7 @@ class NodeCapacity(NamedTuple):
         left = self.free - load.nodes
         return NodeCapacity(self.nodes, left) if left >= 0 else None
 
-    def missing(self, load: Load) -> int:
+    def count_missing(self, load: Load) -> int:
         """Return the number of further nodes that the load needs."""
         return max(load.nodes - self.free, 0)
 
@@ -60,7 +60,7 @@ class NodeCapacity(NamedTuple):
         """True if replicas hold more than the pool has."""
         return self.free < 0
 
-    def enlarged(self, nodes: int) -> "NodeCapacity":
+    def add_nodes(self, nodes: int) -> "NodeCapacity":
         """Return the capacity as it would be with more nodes."""
         return NodeCapacity(self.nodes + nodes, self.free + nodes)
 
@@ -77,7 +77,7 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
     lacking: tuple[tuple[tuple[int, ...], int], ...] = ()
 
     @classmethod
-    def of(
+    def build(
         cls,
         nodes: int,
         devices: Sequence[int],
@@ -92,7 +92,7 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
         capacity = DeviceCapacity(self.nodes, self.devices, _added(self.groups, (load,)), self.lacking)
         return None if capacity.overcommitted else capacity
 
-    def missing(self, load: Load) -> int:
+    def count_missing(self, load: Load) -> int:
         """Return the number of further nodes that the load needs; 0 also if no number suffices."""
         groups = _added(self.groups, (load,))
         capacity = DeviceCapacity(self.nodes, self.devices, groups, self.lacking)
@@ -105,23 +105,23 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
         """True if a pod might find no node."""
         return any(not self._ever(group) or self._needed(group) > self.nodes for group, _ in self.groups)
 
-    def enlarged(self, nodes: int) -> "DeviceCapacity":
+    def add_nodes(self, nodes: int) -> "DeviceCapacity":
         """Return the capacity as it would be with more nodes."""
         return DeviceCapacity(self.nodes + nodes, self.devices, self.groups, self.lacking)
 
-    def usable(self, entry: int) -> int:
+    def count_usable(self, entry: int) -> int:
         """Return the number of devices of an entry on all nodes, without those that cannot be had."""
         return self.devices[entry] * self.nodes - sum(lacks[entry] * nodes for lacks, nodes in self.lacking)
 
-    def taken(self, entry: int) -> int:
+    def count_taken(self, entry: int) -> int:
         """Return the number of devices of an entry that pods take."""
         return sum(
             demand.need[entry] * pods * copies for group, copies in self.groups for demand, pods in group.pods
         )
 
-    def free(self, entry: int) -> int:
+    def count_free(self, entry: int) -> int:
         """Return the number of free devices of an entry on all nodes; negative if it is overcommitted."""
-        return self.usable(entry) - self.taken(entry)
+        return self.count_usable(entry) - self.count_taken(entry)
 
     def _ever(self, group: Group) -> bool:
         """True if each pod of a group fits on an empty node."""
@@ -133,7 +133,7 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
 
     def _needed(self, group: Group) -> int:
         """Return how many nodes make each pod of a group sure to find one."""
-        others = [(each, copies - (each == group)) for each, copies in self.groups]
+        others = [(other, copies - (other == group)) for other, copies in self.groups]
         others += _blockers(self.lacking)
         return group.size + max(self._closed(demand, others) for demand, _ in group.pods)
 
@@ -199,6 +199,6 @@ def _added(groups: tuple[tuple[Group, int], ...], loads: Iterable[Load]) -> tupl
     return tuple(sorted((group, copies) for group, copies in counts.items() if copies))
 
 
-def price(capacity: FreeCapacity) -> int:
+def estimate_steps(capacity: FreeCapacity) -> int:
     """Return the number of steps to compute the capacity that a load leaves."""
     return 1 if isinstance(capacity, NodeCapacity) else 30 + 3 * len(capacity.groups) ** 2

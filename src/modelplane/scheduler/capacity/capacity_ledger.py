@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from modelplane.api.fields.cluster.node_pools import Accounting
 from modelplane.scheduler.capacity.capacity import DeviceCapacity, FreeCapacity, NodeCapacity
 from modelplane.scheduler.capacity.demand import Demand, Group, Load
-from modelplane.scheduler.filters.device_requests import demand
-from modelplane.scheduler.placement.cost import Cost, cost_of, cost_of_nodes, total
+from modelplane.scheduler.filters.device_requests import measure_demand
+from modelplane.scheduler.placement.cost import Cost, measure_cost, measure_cost_of_nodes, sum_costs
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.quotas.quotas import DeviceKey
 from modelplane.scheduler.search.identity_map import IdentityMap
@@ -24,7 +24,7 @@ from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Device, PlacedEngine, Pool, Replica, ResolvedRequest
 
 
-def held(engines: Iterable[PlacedEngine]) -> Counter[str]:
+def count_nodes(engines: Iterable[PlacedEngine]) -> Counter[str]:
     """Return the nodes that placed engines take in pools that count nodes, by pool."""
     nodes: Counter[str] = Counter()
     for engine in engines:
@@ -73,7 +73,7 @@ class Ledger:
         """Give capacity back."""
         self._log.setdefault(cluster, []).append((engines, -1, ()))
 
-    def capacities(self, cluster: Cluster, without: Sequence[PlacedEngine] = ()) -> list[FreeCapacity]:
+    def list_capacities(self, cluster: Cluster, without: Sequence[PlacedEngine] = ()) -> list[FreeCapacity]:
         """Return the capacity of each pool, in published order, for the replica that has engines there.
 
         An overcommitted pool leaves it what it has.
@@ -86,10 +86,10 @@ class Ledger:
             for pool in cluster.pools
         ]
 
-    def declared(self, cluster: Cluster, gone: Sequence[PlacedEngine] = ()) -> list[FreeCapacity]:
+    def list_declared(self, cluster: Cluster, gone: Sequence[PlacedEngine] = ()) -> list[FreeCapacity]:
         """Return the capacity that is declared, whatever was observed, as if engines were gone."""
         account = self._sum(cluster) or _Account()
-        leaving = held(gone)
+        leaving = count_nodes(gone)
         return [
             self._capacity(
                 replace(pool, usable=None) if pool.usable else pool,
@@ -100,18 +100,18 @@ class Ledger:
             for pool in cluster.pools
         ]
 
-    def full(self, cluster: Cluster) -> bool:
+    def is_full(self, cluster: Cluster) -> bool:
         """True if no pool of a cluster has a free node, so that no replica fits."""
         account = self._sum(cluster)
         if account is None or any(pool.accounting is not Accounting.NODES for pool in cluster.pools):
             return False
         return all(account.nodes[pool.name] >= pool.usable_nodes for pool in cluster.pools)
 
-    def grows(
+    def is_growing(
         self, cluster: Cluster, engines: Sequence[PlacedEngine], held_now: Sequence[PlacedEngine]
     ) -> bool:
         """True if engines take capacity, in any pool, that the held ones do not."""
-        nodes = held(engines) - held(held_now)
+        nodes = count_nodes(engines) - count_nodes(held_now)
         for pool in cluster.pools:
             if pool.accounting is Accounting.NODES:
                 if nodes[pool.name]:
@@ -120,39 +120,41 @@ class Ledger:
                 return True
         return False
 
-    def cost(self, cluster: Cluster, engines: Sequence[PlacedEngine], currency: str) -> Cost:
+    def measure_cost(self, cluster: Cluster, engines: Sequence[PlacedEngine], currency: str) -> Cost:
         """Return the cost of placed engines, without what they strand."""
-        nodes = held(engines)
+        nodes = count_nodes(engines)
         costs = []
         for pool in cluster.pools:
             if pool.accounting is Accounting.NODES:
-                costs.append(cost_of_nodes(pool, nodes[pool.name], currency))
+                costs.append(measure_cost_of_nodes(pool, nodes[pool.name], currency))
             else:
                 groups = self._groups(engines, pool)
-                costs += (cost_of(pool, Load(group, copies), currency) for group, copies in groups.items())
-        return total(costs)
+                costs += (
+                    measure_cost(pool, Load(group, copies), currency) for group, copies in groups.items()
+                )
+        return sum_costs(costs)
 
-    def devices(self, cluster: Cluster, engines: Sequence[PlacedEngine]) -> Counter[DeviceKey]:
+    def count_devices(self, cluster: Cluster, engines: Sequence[PlacedEngine]) -> Counter[DeviceKey]:
         """Return the devices that placed engines take: all those of whole nodes, or those claimed."""
-        nodes = held(engines)
+        nodes = count_nodes(engines)
         taken: Counter[DeviceKey] = Counter()
         for pool in cluster.pools:
             if pool.name in nodes:
-                taken.update(self.devices_in(pool, engines))
+                taken.update(self.count_devices_in(pool, engines))
         return taken
 
-    def devices_in(self, pool: Pool, engines: Sequence[PlacedEngine]) -> Counter[DeviceKey]:
+    def count_devices_in(self, pool: Pool, engines: Sequence[PlacedEngine]) -> Counter[DeviceKey]:
         """Return the devices that placed engines take in one pool."""
         keys = [DeviceKey(pool.class_name, device.name) for device in pool.devices]
         taken: Counter[DeviceKey] = Counter()
         if pool.accounting is Accounting.NODES:
-            count = held(engines)[pool.name]
+            count = count_nodes(engines)[pool.name]
             for key, device in zip(keys, pool.devices, strict=True):
                 taken[key] += device.count * count
             return +taken
         for group, copies in self._groups(engines, pool).items():
-            for each, pods in group.pods:
-                for key, need in zip(keys, each.need, strict=True):
+            for pod, pods in group.pods:
+                for key, need in zip(keys, pod.need, strict=True):
                     taken[key] += need * pods * copies
         return +taken
 
@@ -163,12 +165,12 @@ class Ledger:
         if pool.accounting is Accounting.NODES:
             if not without:
                 return NodeCapacity(have, have - nodes)
-            return NodeCapacity(have, max(have - nodes, 0) + held(without)[pool.name])
+            return NodeCapacity(have, max(have - nodes, 0) + count_nodes(without)[pool.name])
         left = Counter(groups)
         left.subtract(self._groups(without, pool))
         counts = [device.count for device in pool.devices]
         loads = (Load(group, count) for group, count in left.items())
-        return DeviceCapacity.of(have, counts, loads, pool.usable.lacking if pool.usable else ())
+        return DeviceCapacity.build(have, counts, loads, pool.usable.lacking if pool.usable else ())
 
     def _sum(self, cluster: Cluster) -> _Account | None:
         """Return the account of a cluster, or None if nothing was ever charged there."""
@@ -188,9 +190,9 @@ class Ledger:
 
     def _add(self, account: _Account, cluster: Cluster, entry: _Entry) -> None:
         engines, sign, beyond = entry
-        taken = held(engines)
+        taken = count_nodes(engines)
         if beyond:
-            taken -= held(beyond)
+            taken -= count_nodes(beyond)
         for name, nodes in taken.items():
             account.nodes[name] += sign * nodes
         for pool in cluster.pools:
@@ -215,5 +217,5 @@ class Ledger:
     def _demand(self, claims: _Claims, pool: Pool) -> Demand:
         demands = self._demands.setdefault(pool.devices, {})
         if claims not in demands:
-            demands[claims] = demand(claims, pool.devices, self._selection, self._budget)
+            demands[claims] = measure_demand(claims, pool.devices, self._selection, self._budget)
         return demands[claims]

@@ -10,7 +10,7 @@ import msgspec
 from modelplane.api.fields.cluster.node_pools import Accounting
 from modelplane.scheduler.capacity.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
-from modelplane.scheduler.diagnose import holding
+from modelplane.scheduler.diagnose import describe_usage
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Fleet, Pool
@@ -49,29 +49,29 @@ class Usage(msgspec.Struct, frozen=True):
     """The cause for which not all that is declared is usable; empty if all is, or nothing was observed."""
 
 
-def usage(fleet: Fleet, names: Collection[str] | None = None) -> tuple[Usage, ...]:
+def measure_usage(fleet: Fleet, names: Collection[str] | None = None) -> tuple[Usage, ...]:
     """Return the usage of every pool, or of those of named clusters, by cluster and in published order."""
     budget = SearchBudget()
     ledger = Ledger(fleet.replicas, Selection(budget), budget)
-    clusters = (each for each in fleet.clusters if names is None or each.name in names)
+    clusters = (cluster for cluster in fleet.clusters if names is None or cluster.name in names)
     return tuple(_usages(sorted(clusters, key=lambda cluster: cluster.name), ledger))
 
 
-def overcommitted(fleet: Fleet) -> list[str]:
+def list_overcommitted(fleet: Fleet) -> list[str]:
     """Return the pools of which replicas hold more than they have, in words."""
     budget = SearchBudget()
     ledger = Ledger(fleet.replicas, Selection(budget), budget)
     return [
-        f'pool "{pool.name}": replicas hold {holding(pool, capacity)}'
+        f'pool "{pool.name}": replicas hold {describe_usage(pool, capacity)}'
         for cluster in fleet.clusters
-        for pool, capacity in zip(cluster.pools, ledger.capacities(cluster), strict=True)
+        for pool, capacity in zip(cluster.pools, ledger.list_capacities(cluster), strict=True)
         if capacity.overcommitted
     ]
 
 
 def _usages(clusters: Iterable[Cluster], ledger: Ledger) -> Iterator[Usage]:
     for cluster in clusters:
-        for pool, capacity in zip(cluster.pools, ledger.capacities(cluster), strict=True):
+        for pool, capacity in zip(cluster.pools, ledger.list_capacities(cluster), strict=True):
             yield Usage(
                 cluster.name,
                 pool.name,
@@ -90,4 +90,4 @@ def _amounts(pool: Pool, capacity: FreeCapacity) -> Iterator[Amount]:
         return
     for entry, device in enumerate(pool.devices):
         total = device.count * pool.nodes
-        yield Amount(device.name, total, capacity.taken(entry), capacity.usable(entry))
+        yield Amount(device.name, total, capacity.count_taken(entry), capacity.count_usable(entry))

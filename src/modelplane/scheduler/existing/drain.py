@@ -14,62 +14,65 @@ from msgspec.structs import replace
 
 from modelplane.api.fields.cluster.drain_settings import Cordon
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.existing.retention import Kept, Leaving, RetentionDecision, leave
+from modelplane.scheduler.existing.retention import Kept, Leaving, RetentionDecision, mark_leaving
 from modelplane.scheduler.types import Cluster, Fleet, Replica
 
 
-def drained(cluster: Cluster, replica: Replica) -> str:
+def describe_drain(cluster: Cluster, replica: Replica) -> str:
     """Return the draining place that a replica is in, as part of a sentence; empty if it is in none."""
     name = f'InferenceCluster "{cluster.name}"'
     if cluster.cordon is Cordon.DRAINING:
         return name
     pools = {member.pool for engine in replica.engines for member in engine.members}
-    closed = (each for each in cluster.pools if each.name in pools and each.cordon is Cordon.DRAINING)
+    closed = (pool for pool in cluster.pools if pool.name in pools and pool.cordon is Cordon.DRAINING)
     return next((f"pool {pool.name} of {name}" for pool in closed), "")
 
 
-def moving(
+def list_moving(
     clusters: Mapping[str, Cluster], replicas: Iterable[Replica], stuck_before: str = ""
 ) -> list[Replica]:
     """Return the replicas that drains are moving: of each deployment as many as replacements are starting.
 
     A replacement that was created before `stuck_before` starts no more: it is stuck.
     """
-    draining = {name for name, each in clusters.items() if drains(each)}
+    draining = {name for name, cluster in clusters.items() if is_draining(cluster)}
     if not draining:
         return []
-    there: dict[str, list[Replica]] = {}
+    draining_of: dict[str, list[Replica]] = {}
     starting: Counter[str] = Counter()
-    for each in sorted(replicas, key=_order):
-        if each.withdrawn:
+    for replica in sorted(replicas, key=_order):
+        if replica.withdrawn:
             continue
-        if each.cluster not in draining or not drained(clusters[each.cluster], each):
-            is_stuck = bool(each.created) and each.created < stuck_before
-            starting[each.deployment_uid] += not (each.ready or each.surge or is_stuck)
-        elif each.ready:
-            there.setdefault(each.deployment_uid, []).append(each)
-    return [each for uid, own in there.items() for each in own[: starting[uid]]]
+        if replica.cluster not in draining or not describe_drain(clusters[replica.cluster], replica):
+            is_stuck = bool(replica.created) and replica.created < stuck_before
+            starting[replica.deployment_uid] += not (replica.ready or replica.surge or is_stuck)
+        elif replica.ready:
+            draining_of.setdefault(replica.deployment_uid, []).append(replica)
+    return [leaving for uid, ready in draining_of.items() for leaving in ready[: starting[uid]]]
 
 
-def drains(cluster: Cluster) -> bool:
+def is_draining(cluster: Cluster) -> bool:
     """Return True if a cluster or a pool of it is being drained."""
-    return Cordon.DRAINING in (cluster.cordon, *(each.cordon for each in cluster.pools))
+    return Cordon.DRAINING in (cluster.cordon, *(pool.cordon for pool in cluster.pools))
 
 
 def drain(state: CycleState, decisions: Sequence[RetentionDecision], fleet: Fleet) -> list[RetentionDecision]:
     """Let kept replicas of draining places leave, as many as may move at a time."""
-    kept = [each for each in decisions if isinstance(each, Kept)]
-    places = {each.replica.name: drained(state.clusters[each.replica.cluster], each.replica) for each in kept}
-    there = sorted(
-        (each.replica for each in kept if places[each.replica.name]),
+    kept = [decision for decision in decisions if isinstance(decision, Kept)]
+    places = {
+        decision.replica.name: describe_drain(state.clusters[decision.replica.cluster], decision.replica)
+        for decision in kept
+    }
+    draining = sorted(
+        (decision.replica for decision in kept if places[decision.replica.name]),
         key=_order,
     )
-    if not there:
+    if not draining:
         return list(decisions)
-    others = (each for each in fleet.replicas if each.deployment_uid != state.deployment.uid)
-    load = Counter(each.cluster for each in moving(state.clusters, others, fleet.stuck_before))
+    others = (other for other in fleet.replicas if other.deployment_uid != state.deployment.uid)
+    load = Counter(moving.cluster for moving in list_moving(state.clusters, others, fleet.stuck_before))
     waits: dict[str, str] = {}
-    for replica in there:
+    for replica in draining:
         if replica.draining or not replica.ready:
             continue
         if full := _full(state.clusters[replica.cluster], load):
@@ -77,10 +80,13 @@ def drain(state: CycleState, decisions: Sequence[RetentionDecision], fleet: Flee
         else:
             load[replica.cluster] += 1
     # Those beyond the wanted number have a replacement already: their move has begun.
-    begun = len(kept) - state.deployment.replicas - (len(there) - len(waits))
+    begun = len(kept) - state.deployment.replicas - (len(draining) - len(waits))
     for name in list(waits)[: max(begun, 0)]:
         del waits[name]
-    return [_decided(state, each, places, waits) if isinstance(each, Kept) else each for each in decisions]
+    return [
+        _decided(state, decision, places, waits) if isinstance(decision, Kept) else decision
+        for decision in decisions
+    ]
 
 
 def _decided(
@@ -92,7 +98,7 @@ def _decided(
     if name in waits:
         reason = f"{places[name]} is draining; it waits for its turn: {waits[name]}"
         return replace(decision, reason=reason, waits=True)
-    return leave(state, decision, f"{places[name]} is draining")
+    return mark_leaving(state, decision, f"{places[name]} is draining")
 
 
 def _full(cluster: Cluster, load: Counter[str]) -> str:

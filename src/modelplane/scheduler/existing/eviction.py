@@ -9,21 +9,23 @@ from collections.abc import Sequence
 
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.existing import failover
-from modelplane.scheduler.existing.retention import Gone, Kept, RetentionDecision, leave
+from modelplane.scheduler.existing.retention import Gone, Kept, RetentionDecision, mark_leaving
 from modelplane.scheduler.types import Fleet, Replica
 
 
-def evicted(
+def evict_noticed(
     state: CycleState, decisions: Sequence[RetentionDecision], fleet: Fleet
 ) -> list[RetentionDecision]:
     """Let replicas leave whose node is taken back."""
-    if not any(each.replica.evicted for each in decisions):
+    if not any(decision.replica.evicted for decision in decisions):
         return list(decisions)
     serves = any(
-        isinstance(each, Kept) and not each.replica.evicted and failover.serves(state, each.replica)
-        for each in decisions
+        isinstance(decision, Kept)
+        and not decision.replica.evicted
+        and failover.is_serving(state, decision.replica)
+        for decision in decisions
     )
-    return [_decided(state, each, fleet, serves=serves) for each in decisions]
+    return [_decided(state, decision, fleet, serves=serves) for decision in decisions]
 
 
 def _decided(
@@ -34,9 +36,9 @@ def _decided(
         return decision
     if serves and _is_due(replica, fleet.evicted_before) and failover.is_known(state, replica):
         if isinstance(decision, Kept):
-            leave(state, decision, replica.evicted)
+            mark_leaving(state, decision, replica.evicted)
         return Gone(replica, f"{replica.evicted}, and another replica serves")
-    return leave(state, decision, replica.evicted) if isinstance(decision, Kept) else decision
+    return mark_leaving(state, decision, replica.evicted) if isinstance(decision, Kept) else decision
 
 
 def _is_due(replica: Replica, before: str) -> bool:

@@ -9,12 +9,12 @@ serve, that on the cluster which was not lost.
 from collections.abc import Sequence
 
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.existing.scale_down import victims
-from modelplane.scheduler.placement.spot import spared
+from modelplane.scheduler.existing.scale_down import choose_victims
+from modelplane.scheduler.placement.spot import find_spared
 from modelplane.scheduler.types import Cluster, Replica
 
 
-def until(cluster: Cluster) -> str:
+def describe_removal(cluster: Cluster) -> str:
     """Return when a replica on a lost cluster is removed, as part of a sentence."""
     return f'InferenceCluster "{cluster.name}" answers again and a replacement serves, or is deleted'
 
@@ -26,28 +26,28 @@ def is_known(state: CycleState, replica: Replica) -> bool:
     return not (state.deployment.failover and is_unseen)
 
 
-def serves(state: CycleState, replica: Replica) -> bool:
+def is_serving(state: CycleState, replica: Replica) -> bool:
     """Return True if a replica is known to serve, on a cluster that is ready."""
     return replica.serves and state.clusters[replica.cluster].ready and is_known(state, replica)
 
 
-def surplus(state: CycleState, kept: Sequence[Replica]) -> list[Replica]:
+def find_surplus(state: CycleState, kept: Sequence[Replica]) -> list[Replica]:
     """Return the replicas that are too many.
 
     While a cluster comes back with too few replicas that serve, none is: the first that serves stays.
     """
-    known = [replica for replica in kept if is_known(state, replica)]
-    too_many = len(known) - state.deployment.replicas
+    certain = [replica for replica in kept if is_known(state, replica)]
+    too_many = len(certain) - state.deployment.replicas
     if too_many <= 0:
         return []
     returning = {name for name, cluster in state.clusters.items() if cluster.returning}
-    if any(replica.cluster in returning for replica in known):
-        serving = sum(replica.ready for replica in known)
+    if any(replica.cluster in returning for replica in certain):
+        serving = sum(replica.ready for replica in certain)
         too_many = too_many if serving >= state.deployment.replicas else 0
-    spares = spared(state.deployment, state.clusters, known)
-    going = victims(known, too_many, returning, spares)
-    staying = [each for each in known if each not in going]
-    if spares and not any(serves(state, each) for each in staying):
+    spares = find_spared(state.deployment, state.clusters, certain)
+    going = choose_victims(certain, too_many, returning, spares)
+    staying = [replica for replica in certain if replica not in going]
+    if spares and not any(is_serving(state, replica) for replica in staying):
         # One that is spared is to serve before the last one that does is removed.
-        going = [each for each in going if not each.serves]
+        going = [replica for replica in going if not replica.serves]
     return going

@@ -26,8 +26,8 @@ from msgspec.structs import replace
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.existing import failover
-from modelplane.scheduler.filters.region_rule import outside
-from modelplane.scheduler.filters.taints import evicting
+from modelplane.scheduler.filters.region_rule import explain_outside
+from modelplane.scheduler.filters.taints import list_evicting
 from modelplane.scheduler.placement.misfit import Misfit
 from modelplane.scheduler.placement.placer import Pins
 from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
@@ -77,7 +77,7 @@ def retain(state: CycleState, replicas: Iterable[Replica]) -> list[RetentionDeci
     decisions = []
     for replica in sorted(replicas, key=lambda replica: (replica.namespace, replica.name)):
         decision = _decision(state, replica)
-        if isinstance(decision, Kept) and state.ledger.grows(
+        if isinstance(decision, Kept) and state.ledger.is_growing(
             state.clusters[replica.cluster], decision.engines, replica.engines
         ):
             state.ledger.refund(replica.cluster, replica.engines)
@@ -102,21 +102,21 @@ def _decision(state: CycleState, replica: Replica) -> RetentionDecision:
     cluster = state.clusters.get(replica.cluster)
     if cluster is None:
         return Gone(replica, f'InferenceCluster "{replica.cluster}" does not exist')
-    taints = evicting(state.deployment, cluster)
+    taints = list_evicting(state.deployment, cluster)
     if taints:
         return Gone(replica, f'taint {taints[0]} of InferenceCluster "{cluster.name}" evicts it')
-    if why := outside(state.deployment, cluster):
+    if why := explain_outside(state.deployment, cluster):
         return Leaving(replica, f'InferenceCluster "{cluster.name}" may not serve it: {why}')
     if cluster.lost:
-        return Leaving(replica, cluster.lost, failover.until(cluster))
+        return Leaving(replica, cluster.lost, failover.describe_removal(cluster))
     return _refit(state, replica, cluster)
 
 
 def _refit(state: CycleState, replica: Replica, cluster: Cluster) -> Kept | Leaving:
-    pins = pinned(replica)
+    pins = find_pins(replica)
     names = pins if replica.held else [engine.name for engine in state.deployment.engines]
-    wanted = {pool for name in names for pool in pins.get(name, ())}
-    missing = sorted(wanted - {pool.name for pool in cluster.pools})
+    pools = {pool for name in names for pool in pins.get(name, ())}
+    missing = sorted(pools - {pool.name for pool in cluster.pools})
     if missing:
         pool = f'pool {missing[0]} of InferenceCluster "{cluster.name}"'
         if cluster.ready:
@@ -129,7 +129,7 @@ def _refit(state: CycleState, replica: Replica, cluster: Cluster) -> Kept | Leav
         resolved = state.placer.resolve(cluster, pins)
         if isinstance(resolved, Misfit):
             return _held(replica) if replica.held else Leaving(replica, _why(resolved, cluster))
-        if not state.ledger.grows(cluster, resolved, replica.engines):
+        if not state.ledger.is_growing(cluster, resolved, replica.engines):
             return Kept(replica, resolved)
     return _held(replica) if replica.held else _regrown(state, replica, cluster, pins)
 
@@ -145,15 +145,15 @@ def _held(replica: Replica) -> Kept:
 
 def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) -> Kept | Leaving:
     """Keep a replica that needs more than it holds, if its pools and its quota have that for it."""
-    placed = state.placer.place(cluster, state.ledger.capacities(cluster, without=replica.engines), pins)
+    placed = state.placer.place(cluster, state.ledger.list_capacities(cluster, without=replica.engines), pins)
     if isinstance(placed, Misfit):
         return Leaving(replica, _why(placed, cluster))
-    if refused := state.quotas.objection(cluster, placed, replica.engines):
+    if refused := state.quotas.explain_refusal(cluster, placed, replica.engines):
         return Leaving(replica, f"the edit needs more devices: {refused}")
     return Kept(replica, placed)
 
 
-def pinned(replica: Replica) -> Pins:
+def find_pins(replica: Replica) -> Pins:
     """Return the pools of each of the replica's engines."""
     return {
         engine.name: tuple(member.pool for member in engine.members)
@@ -169,7 +169,7 @@ def _why(misfit: Misfit, cluster: Cluster) -> str:
     return f"engine {misfit.engine} no longer fits {place}: {subject}{refusal.detail}"
 
 
-def yielding(
+def give_way(
     state: CycleState, decisions: Sequence[RetentionDecision], replicas: Iterable[Replica]
 ) -> list[RetentionDecision]:
     """Let kept replicas leave whose capacity belongs to another deployment's replica."""
@@ -178,17 +178,19 @@ def yielding(
     losers: dict[tuple[str, str], str] = {}
     for name in sorted(kept):
         cluster = state.clusters[name]
-        full = [at for at, capacity in enumerate(ledger.declared(cluster)) if capacity.overcommitted]
+        full = [at for at, capacity in enumerate(ledger.list_declared(cluster)) if capacity.overcommitted]
         if full:
-            losers |= _losers(cluster, full, [each for each in replicas if each.cluster == name], ledger)
+            losers |= _losers(
+                cluster, full, [replica for replica in replicas if replica.cluster == name], ledger
+            )
     decided: list[RetentionDecision] = []
     for decision in decisions:
         why = losers.get((decision.replica.namespace, decision.replica.name))
-        decided.append(leave(state, decision, why) if isinstance(decision, Kept) and why else decision)
+        decided.append(mark_leaving(state, decision, why) if isinstance(decision, Kept) and why else decision)
     return decided
 
 
-def leave(state: CycleState, decision: Kept, why: str) -> Leaving:
+def mark_leaving(state: CycleState, decision: Kept, why: str) -> Leaving:
     """Let a kept replica leave: it holds what it has, and does not grow."""
     if decision.grows:
         state.ledger.refund(decision.replica.cluster, decision.engines)
@@ -204,12 +206,12 @@ def _losers(
     losers: dict[tuple[str, str], str] = {}
     for at in full:
         pool = cluster.pools[at].name
-        there = sorted((each for each in replicas if _holds(each, pool)), key=_standing)
+        holders = sorted((candidate for candidate in replicas if _holds(candidate, pool)), key=_standing)
         gone: list[PlacedEngine] = []
-        for position in reversed(range(len(there))):
-            replica = there[position]
-            before = {each.deployment_uid for each in there[:position]} - {replica.deployment_uid}
-            if not ledger.declared(cluster, gone)[at].overcommitted:
+        for position in reversed(range(len(holders))):
+            replica = holders[position]
+            before = {other.deployment_uid for other in holders[:position]} - {replica.deployment_uid}
+            if not ledger.list_declared(cluster, gone)[at].overcommitted:
                 break
             if before and not (replica.ready or replica.deleting):
                 gone += replica.engines

@@ -11,7 +11,7 @@ from collections.abc import Container, Sequence
 from modelplane.scheduler.types import Replica
 
 
-def victims(
+def choose_victims(
     replicas: Sequence[Replica],
     surplus: int,
     distrusted: Container[str] = (),

@@ -9,7 +9,7 @@ from modelplane.scheduler.schedule import schedule
 from modelplane.scheduler.types import Deployment, Fleet
 
 
-def with_surge(
+def place_surge(
     fleet: Fleet, deployment: Deployment, base: Placement, surge: int, excess: Collection[str] = ()
 ) -> Placement:
     """Return a placement with this many replicas in addition, where there is capacity.
@@ -21,31 +21,40 @@ def with_surge(
         return _without_surge(fleet, deployment, base, excess)
     fewer = (
         base
-        if all(each.retained for each in base.assignments)
+        if all(assignment.retained for assignment in base.assignments)
         else schedule(fleet, deployment, together=False)
     )
-    asked = {(each.cluster, each.index) for each in fewer.assignments if not each.leaving}
+    asked = {
+        (assignment.cluster, assignment.index) for assignment in fewer.assignments if not assignment.leaving
+    }
     more = schedule(
-        without_marks(fleet, deployment, excess),
+        unmark_surge(fleet, deployment, excess),
         replace(deployment, replicas=deployment.replicas + surge),
         together=False,
     )
-    staying = [each for each in more.assignments if not each.leaving]
-    was_surge = {each.name for each in fleet.replicas if each.surge}
+    staying = [assignment for assignment in more.assignments if not assignment.leaving]
+    was_surge = {replica.name for replica in fleet.replicas if replica.surge}
     # The two placements may choose other replicas. No more are in addition than are beyond those asked for.
-    added = [each for each in staying if (each.cluster, each.index) not in asked]
-    added.sort(key=lambda each: each.replica not in was_surge)
-    marked = {(each.cluster, each.index) for each in added[: max(0, len(staying) - deployment.replicas)]}
-    relieved = {each.replica: each for each in base.dropped}
+    added = [assignment for assignment in staying if (assignment.cluster, assignment.index) not in asked]
+    added.sort(key=lambda assignment: assignment.replica not in was_surge)
+    marked = {
+        (assignment.cluster, assignment.index)
+        for assignment in added[: max(0, len(staying) - deployment.replicas)]
+    }
+    relieved = {drop.replica: drop for drop in base.dropped}
     assignments = tuple(
-        each if each.leaving else replace(each, surge=(each.cluster, each.index) in marked)
-        for each in more.assignments
-        if not (each.leaving and each.replica in relieved)
+        assignment
+        if assignment.leaving
+        else replace(assignment, surge=(assignment.cluster, assignment.index) in marked)
+        for assignment in more.assignments
+        if not (assignment.leaving and assignment.replica in relieved)
     )
-    left = {each.replica for each in more.assignments} - {each.replica for each in assignments}
-    dropped = sorted((*more.dropped, *(relieved[name] for name in left)), key=lambda each: each.replica)
-    placed = sum(each.surge for each in assignments)
-    problem = more.diagnosis.sentence() if placed < surge else ""
+    left = {assignment.replica for assignment in more.assignments} - {
+        assignment.replica for assignment in assignments
+    }
+    dropped = sorted((*more.dropped, *(relieved[name] for name in left)), key=lambda drop: drop.replica)
+    placed = sum(assignment.surge for assignment in assignments)
+    problem = more.diagnosis.describe() if placed < surge else ""
     return replace(
         more,
         assignments=assignments,
@@ -61,24 +70,28 @@ def _without_surge(
     fleet: Fleet, deployment: Deployment, base: Placement, excess: Collection[str]
 ) -> Placement:
     """Return a placement in which a surge replica that serves stays in the place of one that does not."""
-    own = [each for each in fleet.replicas if each.deployment_uid == deployment.uid]
-    staying = {each.replica for each in base.assignments if not each.leaving}
-    goes = any(each.surge and each.serves and each.name not in {*staying, *excess} for each in own)
-    if not goes or all(each.serves for each in own if each.name in staying):
+    replicas = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
+    staying = {assignment.replica for assignment in base.assignments if not assignment.leaving}
+    goes = any(
+        replica.surge and replica.serves and replica.name not in {*staying, *excess} for replica in replicas
+    )
+    if not goes or all(replica.serves for replica in replicas if replica.name in staying):
         return base
-    return schedule(without_marks(fleet, deployment, excess), deployment)
+    return schedule(unmark_surge(fleet, deployment, excess), deployment)
 
 
-def with_marks(fleet: Fleet, deployment: Deployment, excess: Collection[str]) -> Fleet:
+def mark_surge(fleet: Fleet, deployment: Deployment, excess: Collection[str]) -> Fleet:
     """Return a fleet in which the replicas named in ``excess`` go first, as surge replicas do."""
     marked = (
-        replace(each, surge=True) if each.deployment_uid == deployment.uid and each.name in excess else each
-        for each in fleet.replicas
+        replace(replica, surge=True)
+        if replica.deployment_uid == deployment.uid and replica.name in excess
+        else replica
+        for replica in fleet.replicas
     )
     return replace(fleet, replicas=tuple(marked)) if excess else fleet
 
 
-def without_marks(fleet: Fleet, deployment: Deployment, excess: Collection[str] = ()) -> Fleet:
+def unmark_surge(fleet: Fleet, deployment: Deployment, excess: Collection[str] = ()) -> Fleet:
     """Return a fleet in which a deployment's surge replicas are like all others.
 
     If one of its replicas has to go, it is one of those named in ``excess``, and then one that does not
@@ -87,7 +100,9 @@ def without_marks(fleet: Fleet, deployment: Deployment, excess: Collection[str] 
     return replace(
         fleet,
         replicas=tuple(
-            replace(each, surge=each.name in excess) if each.deployment_uid == deployment.uid else each
-            for each in fleet.replicas
+            replace(replica, surge=replica.name in excess)
+            if replica.deployment_uid == deployment.uid
+            else replica
+            for replica in fleet.replicas
         ),
     )

@@ -6,27 +6,27 @@ A filter reads one deployment and one cluster (or the devices of one node), and 
 from collections.abc import Callable
 from typing import Final
 
-from modelplane.scheduler.filters.accepted_pods import pod_keys
-from modelplane.scheduler.filters.cache_footprint import cache_footprint
-from modelplane.scheduler.filters.capabilities import capabilities
-from modelplane.scheduler.filters.cluster_selector import cluster_selector
-from modelplane.scheduler.filters.cordon import cordon
-from modelplane.scheduler.filters.ready_cluster import gateway, readiness
-from modelplane.scheduler.filters.region_rule import regions
-from modelplane.scheduler.filters.taints import taints
+from modelplane.scheduler.filters.accepted_pods import check_pod_keys
+from modelplane.scheduler.filters.cache_footprint import check_cache_footprint
+from modelplane.scheduler.filters.capabilities import check_capabilities
+from modelplane.scheduler.filters.cluster_selector import check_cluster_selector
+from modelplane.scheduler.filters.cordon import check_cordon
+from modelplane.scheduler.filters.ready_cluster import check_gateway, check_readiness
+from modelplane.scheduler.filters.region_rule import check_regions
+from modelplane.scheduler.filters.taints import check_taints
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Verdict
 
 CLUSTER_FILTERS: Final[tuple[Callable[[Deployment, Cluster], Verdict], ...]] = (
-    regions,
-    cluster_selector,
-    cache_footprint,
-    taints,
-    cordon,
-    readiness,
-    gateway,
-    capabilities,
-    pod_keys,
+    check_regions,
+    check_cluster_selector,
+    check_cache_footprint,
+    check_taints,
+    check_cordon,
+    check_readiness,
+    check_gateway,
+    check_capabilities,
+    check_pod_keys,
 )
 
 

@@ -10,17 +10,17 @@ _refused = lru_cache(maxsize=1024)(refused)
 """Most clusters have the same rules."""
 
 
-def pod_keys(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_pod_keys(deployment: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster that does not accept a label, annotation or variable of the pods."""
-    if not (parts := refused_parts(deployment, cluster)):
+    if not (parts := list_refused_parts(deployment, cluster)):
         return FIT
     remedy = "remove what is refused"
-    if any(each.what != VARIABLE for each in _refused(deployment.pod_parts, cluster.pod_keys)):
+    if any(part.what != VARIABLE for part in _refused(deployment.pod_parts, cluster.pod_keys)):
         remedy += ", or let the platform team add it to spec.podKeys.accept of the InferenceCluster"
     return Rejected(Reason.PODS_NOT_ACCEPTED, detail=parts, remedy=remedy)
 
 
-def refused_parts(deployment: Deployment, cluster: Cluster) -> str:
+def list_refused_parts(deployment: Deployment, cluster: Cluster) -> str:
     """Return every label, annotation and variable that a cluster refuses; empty if it accepts all."""
     if not deployment.pod_parts:
         return ""

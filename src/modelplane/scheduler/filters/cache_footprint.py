@@ -1,16 +1,16 @@
 """The clusters on which the deployment's ModelCache stages its weights."""
 
-from modelplane.scheduler.filters.cluster_selector import differing
-from modelplane.scheduler.filters.region_rule import beyond, remedy
+from modelplane.scheduler.filters.cluster_selector import find_difference
+from modelplane.scheduler.filters.region_rule import explain_beyond, find_remedy
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
 
-def cache_footprint(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_cache_footprint(deployment: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster that the deployment's cache does not cover."""
     if deployment.cache is None:
         return FIT
-    differs = differing(deployment.cache.labels, cluster.labels)
+    differs = find_difference(deployment.cache.labels, cluster.labels)
     if differs:
         return Rejected(
             Reason.CACHE_FOOTPRINT,
@@ -18,8 +18,10 @@ def cache_footprint(deployment: Deployment, cluster: Cluster) -> Verdict:
             remedy=f"remove {differs.wanted} from the cache's clusterSelector, or label the cluster with it",
         )
     if deployment.cache.regions and cluster.region not in deployment.cache.regions:
-        detail = beyond(deployment.cache.regions, cluster) or "its region is unknown"
-        return Rejected(Reason.CACHE_FOOTPRINT, detail=detail, remedy=remedy(cluster, "the cache's regions"))
+        detail = explain_beyond(deployment.cache.regions, cluster) or "its region is unknown"
+        return Rejected(
+            Reason.CACHE_FOOTPRINT, detail=detail, remedy=find_remedy(cluster, "the cache's regions")
+        )
     if deployment.cache.known and not cluster.cache_storage:
         return Rejected(
             Reason.CACHE_FOOTPRINT,

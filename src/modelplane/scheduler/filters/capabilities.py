@@ -4,16 +4,16 @@ from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
 
-def capabilities(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_capabilities(deployment: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster that lacks an API which the deployment's pods or routes are made of."""
-    found = cluster.capabilities
-    if not found.dra and any(member.requests for engine in deployment.engines for member in engine.members):
+    offered = cluster.capabilities
+    if not offered.dra and any(member.requests for engine in deployment.engines for member in engine.members):
         return _missing("Dynamic Resource Allocation", "device requests need it")
-    if not found.leader_worker_set and any(engine.gang for engine in deployment.engines):
+    if not offered.leader_worker_set and any(engine.gang for engine in deployment.engines):
         return _missing("LeaderWorkerSet", "an engine with a Leader needs it")
-    if not found.inference_pool and deployment.picks:
+    if not offered.inference_pool and deployment.picks:
         return _missing("InferencePool", "routing by endpoint picker needs it")
-    if found.needs_llm_inference_service and not found.llm_inference_service:
+    if offered.needs_llm_inference_service and not offered.llm_inference_service:
         return _missing("LLMInferenceService (KServe)", "its backend is KServe")
     return FIT
 

@@ -15,18 +15,18 @@ class Difference(msgspec.Struct, frozen=True):
     text: str
 
 
-def differing(wanted: Mapping[str, str], labels: Mapping[str, str]) -> Difference | None:
+def find_difference(selector: Mapping[str, str], labels: Mapping[str, str]) -> Difference | None:
     """Return the first wanted label, by key, that does not match; None if all match."""
-    for key in sorted(wanted):
-        if labels.get(key) != wanted[key]:
-            found = f'"{labels[key]}"' if key in labels else "not set"
-            return Difference(f"{key}={wanted[key]}", f'label {key} is {found}, not "{wanted[key]}"')
+    for key in sorted(selector):
+        if labels.get(key) != selector[key]:
+            actual = f'"{labels[key]}"' if key in labels else "not set"
+            return Difference(f"{key}={selector[key]}", f'label {key} is {actual}, not "{selector[key]}"')
     return None
 
 
-def cluster_selector(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_cluster_selector(deployment: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster that lacks a label of the deployment's clusterSelector."""
-    differs = differing(deployment.cluster_selector, cluster.labels)
+    differs = find_difference(deployment.cluster_selector, cluster.labels)
     if not differs:
         return FIT
     return Rejected(

@@ -4,7 +4,7 @@ from modelplane.scheduler.types import Cluster, Deployment, Pool
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
 
-def cordon(_: Deployment, cluster: Cluster) -> Verdict:
+def check_cordon(_: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster that is cordoned or draining."""
     if not cluster.cordon:
         return FIT
@@ -12,7 +12,7 @@ def cordon(_: Deployment, cluster: Cluster) -> Verdict:
     return Rejected(Reason.CORDONED, str(cluster.cordon), remedy=remedy)
 
 
-def closed(pool: Pool) -> Rejected:
+def refuse_pool(pool: Pool) -> Rejected:
     """Return the refusal of a pool that is cordoned or draining."""
     # Without the pool's name: pools that are alike share the refusal.
     remedy = "open the pool: modelplane cluster uncordon CLUSTER --pool POOL"

@@ -14,7 +14,7 @@ from modelplane.api.fields.cluster.devices import Claim
 from modelplane.cel import Match, NoMatch, Quantity
 from modelplane.scheduler.capacity.demand import Demand
 from modelplane.scheduler.placement.selection import Selection
-from modelplane.scheduler.search.backtracking import Backtracking, numbered
+from modelplane.scheduler.search.backtracking import Backtracking, number_items
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Device, DeviceRequest, ResolvedRequest
 from modelplane.scheduler.verdict import Reason, Rejected
@@ -30,14 +30,14 @@ class Served(msgspec.Struct, frozen=True):
     demand: Demand
 
 
-def devices(
+def serve_requests(
     requests: Sequence[DeviceRequest], entries: Sequence[Device], selection: Selection, budget: SearchBudget
 ) -> Served | Rejected:
     """Serve all requests from one node's devices."""
     matching = []
     options = []
     for request in requests:
-        matches = [entry for entry in range(len(entries)) if selection.matches(request, entries[entry])]
+        matches = [entry for entry in range(len(entries)) if selection.is_match(request, entries[entry])]
         enough = [entry for entry in matches if entries[entry].count >= request.count]
         if not enough:
             return _unserved(request, [entries[entry] for entry in matches], entries, selection)
@@ -79,7 +79,7 @@ def _choose(
     return search.outcome if chosen is None else chosen
 
 
-def demand(
+def measure_demand(
     claims: Sequence[ResolvedRequest], entries: Sequence[Device], selection: Selection, budget: SearchBudget
 ) -> Demand:
     """Return the devices that a pod with these claims takes from a node with these devices.
@@ -89,7 +89,11 @@ def demand(
     options = [
         _of_class(
             entries,
-            (entry for entry in range(len(entries)) if selection.accepts(claim.selectors, entries[entry])),
+            (
+                entry
+                for entry in range(len(entries))
+                if selection.is_accepted(claim.selectors, entries[entry])
+            ),
             claim.device_class_name,
         )
         for claim in claims
@@ -150,7 +154,7 @@ class _Search(Backtracking[_Left, int]):
         self._options = options
         self._left = tuple(entry.count for entry in entries)
         self._claimed = [entry.claim is Claim.DRA for entry in entries]
-        self._kinds = numbered(
+        self._kinds = number_items(
             (claimed, *(entry in option for option in options)) for entry, claimed in enumerate(self._claimed)
         )
 
@@ -216,7 +220,7 @@ def _unserved(
     refusals = [
         refusal
         for entry in entries
-        if not isinstance(refusal := selection.first_refusal(request, entry), Match)
+        if not isinstance(refusal := selection.find_refusal(request, entry), Match)
     ]
     reads = tuple(read for refusal in refusals if not refusal.failed for read in refusal.reads)
     # A value that was compared tells more than a device of another kind, on which the selector fails.
@@ -230,7 +234,7 @@ def _unserved(
 def _closeness(refusal: NoMatch) -> tuple[int, tuple[Quantity, ...]]:
     """Order refusals by how far the selector came on the device, then by the amounts that it offers."""
     amounts = ((read.name, read.quantity) for read in refusal.reads if read.quantity is not None)
-    return len(refusal.reads), tuple(amount for _, amount in sorted(amounts, key=lambda each: each[0]))
+    return len(refusal.reads), tuple(amount for _, amount in sorted(amounts, key=lambda amount: amount[0]))
 
 
 def _names(requests: Iterable[DeviceRequest]) -> str:

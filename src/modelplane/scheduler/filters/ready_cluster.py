@@ -4,7 +4,7 @@ from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
 
-def readiness(_: Deployment, cluster: Cluster) -> Verdict:
+def check_readiness(_: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster that is not ready."""
     if cluster.ready:
         return FIT
@@ -12,7 +12,7 @@ def readiness(_: Deployment, cluster: Cluster) -> Verdict:
     return Rejected(Reason.NOT_READY, detail=cluster.not_ready, remedy=remedy)
 
 
-def gateway(_: Deployment, cluster: Cluster) -> Verdict:
+def check_gateway(_: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster whose gateway has no address: nothing could reach a replica there."""
     if cluster.gateway_address:
         return FIT

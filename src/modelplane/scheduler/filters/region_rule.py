@@ -8,27 +8,29 @@ from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
 
-def regions(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_regions(deployment: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster outside the deployment's regions; one without a region is outside all of them."""
     if not deployment.regions or cluster.region in deployment.regions:
         return FIT
-    detail = beyond(deployment.regions, cluster) or cluster.not_ready or "its region is unknown"
-    return Rejected(Reason.OUTSIDE_REGIONS, detail=detail, remedy=remedy(cluster, "the deployment's regions"))
+    detail = explain_beyond(deployment.regions, cluster) or cluster.not_ready or "its region is unknown"
+    return Rejected(
+        Reason.OUTSIDE_REGIONS, detail=detail, remedy=find_remedy(cluster, "the deployment's regions")
+    )
 
 
-def outside(deployment: Deployment, cluster: Cluster) -> str:
+def explain_outside(deployment: Deployment, cluster: Cluster) -> str:
     """Return why a cluster is known to be outside the deployment's regions; empty if it is not known."""
-    return beyond(deployment.regions, cluster)
+    return explain_beyond(deployment.regions, cluster)
 
 
-def beyond(allowed: Sequence[str], cluster: Cluster) -> str:
+def explain_beyond(allowed: Sequence[str], cluster: Cluster) -> str:
     """Return why a cluster is known to be outside a list of regions; empty if it is not known."""
     if not allowed or cluster.region is None or cluster.region in allowed:
         return ""
     return f"it is {place(cluster.region)}, not in {listed(allowed)}"
 
 
-def remedy(cluster: Cluster, allowed: str) -> str:
+def find_remedy(cluster: Cluster, allowed: str) -> str:
     """Return what brings a cluster into a list of regions; empty while its region is unknown."""
     if cluster.region is None:
         return ""

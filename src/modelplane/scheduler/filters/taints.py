@@ -6,23 +6,23 @@ from modelplane.scheduler.types import Cluster, Deployment, Taint, Toleration
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
 
-def taints(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_taints(deployment: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster with a taint that is not tolerated; both effects keep new replicas away."""
-    repelling = untolerated(deployment, cluster)
+    repelling = list_untolerated(deployment, cluster)
     if not repelling:
         return FIT
     taint = str(repelling[0])
     return Rejected(Reason.UNTOLERATED_TAINT, subject=taint, remedy=f"tolerate taint {taint}")
 
 
-def evicting(deployment: Deployment, cluster: Cluster) -> tuple[Taint, ...]:
+def list_evicting(deployment: Deployment, cluster: Cluster) -> tuple[Taint, ...]:
     """Return the taints that drive running replicas away."""
     return tuple(
-        taint for taint in untolerated(deployment, cluster) if taint.effect is TaintEffect.NO_EXECUTE
+        taint for taint in list_untolerated(deployment, cluster) if taint.effect is TaintEffect.NO_EXECUTE
     )
 
 
-def untolerated(deployment: Deployment, cluster: Cluster) -> list[Taint]:
+def list_untolerated(deployment: Deployment, cluster: Cluster) -> list[Taint]:
     """Return the taints that no toleration covers, in order of their text, without those of ``cordon``."""
     if not cluster.taints:
         return []
@@ -30,12 +30,12 @@ def untolerated(deployment: Deployment, cluster: Cluster) -> list[Taint]:
         taint
         for taint in cluster.taints
         if not (taint.key in CORDONS and taint.effect is TaintEffect.NO_SCHEDULE)
-        and not any(tolerates(toleration, taint) for toleration in deployment.tolerations)
+        and not any(is_tolerated(toleration, taint) for toleration in deployment.tolerations)
     )
     return sorted(repelling, key=str)
 
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
+def is_tolerated(toleration: Toleration, taint: Taint) -> bool:
     """Tell whether a toleration covers a taint."""
     if toleration.effect is not None and toleration.effect is not taint.effect:
         return False

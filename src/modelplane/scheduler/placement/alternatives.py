@@ -3,10 +3,10 @@
 import msgspec
 
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.placement.cost import Cost, between_clusters
+from modelplane.scheduler.placement.cost import Cost, rank_cluster
 from modelplane.scheduler.placement.placer import Offer
-from modelplane.scheduler.placement.spot import spot_pools
-from modelplane.scheduler.preemption.turns import turns
+from modelplane.scheduler.placement.spot import find_spot_pools
+from modelplane.scheduler.preemption.turns import find_turns
 from modelplane.scheduler.types import Deployment, Fleet, PlacedEngine
 
 
@@ -27,18 +27,18 @@ class Alternatives(msgspec.Struct, frozen=True):
     currency: str
 
 
-def alternatives(fleet: Fleet, deployment: Deployment) -> Alternatives:
+def list_alternatives(fleet: Fleet, deployment: Deployment) -> Alternatives:
     """Return every place that a fleet has for one more replica, beside those of deployments that come first.
 
     Raises SelectorError.
     """
-    state = CycleState.begin(fleet, deployment, turns(fleet, deployment).reservations)
+    state = CycleState.begin(fleet, deployment, find_turns(fleet, deployment).reservations)
     places = []
     for name, cluster in state.clusters.items():
-        offer = state.offer(cluster)
-        if isinstance(offer, Offer) and not state.quotas.refusal(cluster, offer.engines):
+        offer = state.find_offer(cluster)
+        if isinstance(offer, Offer) and not state.quotas.check(cluster, offer.engines):
             places.append(
-                Alternative(name, offer.engines, offer.cost, bool(spot_pools(cluster, offer.engines)))
+                Alternative(name, offer.engines, offer.cost, bool(find_spot_pools(cluster, offer.engines)))
             )
-    places.sort(key=lambda each: (between_clusters(deployment.policy, 0, each.cost), each.cluster))
+    places.sort(key=lambda place: (rank_cluster(deployment.policy, 0, place.cost), place.cluster))
     return Alternatives(tuple(places), state.currency)

@@ -15,7 +15,7 @@ _WRITTEN: Final = re.compile(r"[+-]?[0-9.]+([A-Za-z]*)", re.ASCII)
 _PLACES: Final = 2
 
 
-def asked_beside(asked: str, offered: str) -> str:
+def describe_request(asked: str, offered: str) -> str:
     """Return a requested amount, and in parentheses the same amount in the unit of an offered one."""
     unit = _unit(offered)
     if unit is None or _unit(asked) in (unit, None):
@@ -27,19 +27,19 @@ def asked_beside(asked: str, offered: str) -> str:
     return f"{asked} ({about}{shown}{unit})"
 
 
-def nodes(count: int) -> str:
+def format_nodes(count: int) -> str:
     """Return a number of nodes, in words."""
     return f"{count} node" if count == 1 else f"{count} nodes"
 
 
 def _unit(text: str) -> str | None:
     """Return the suffix of a quantity; None if it has an exponent, or is not a quantity."""
-    found = _WRITTEN.fullmatch(text)
-    if found is None:
+    match = _WRITTEN.fullmatch(text)
+    if match is None:
         return None
     try:
         quantity.parse(text)
-        quantity.parse(f"1{found[1]}")
+        quantity.parse(f"1{match[1]}")
     except QuantityError:
         return None
-    return found[1]
+    return match[1]

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.placement.cost import Cost, between_clusters, least_stranded
+from modelplane.scheduler.placement.cost import Cost, count_least_stranded, rank_cluster
 from modelplane.scheduler.placement.misfit import Misfit
 from modelplane.scheduler.placement.placer import Offer
 from modelplane.scheduler.types import Cluster
@@ -39,9 +39,9 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
 class ClusterQueue:
     """Clusters that may take a replica. `there` names the cluster of each replica that stays."""
 
-    def __init__(self, state: CycleState, there: Iterable[str]) -> None:
+    def __init__(self, state: CycleState, occupied: Iterable[str]) -> None:
         self._state = state
-        self._load = dict(Counter(there))
+        self._load = dict(Counter(occupied))
         self._least: dict[str, Cost | None] = {}
         self._offers: dict[str, Offer] = {}
         self._refused: list[Refused] = []
@@ -56,15 +56,15 @@ class ClusterQueue:
         heapq.heapify(self._heap)
         self._tried = set(self._load)
         self._untried: defaultdict[int, list[str]] = defaultdict(list)
-        for name, each in state.clusters.items():
-            self._untried[each.smallest_node].append(name)
+        for name, cluster in state.clusters.items():
+            self._untried[cluster.smallest_node].append(name)
         for smallest_node, names in self._untried.items():
             if self._load:
                 names[:] = (name for name in names if name not in self._load)
             names.sort(reverse=True)
             self._follow(smallest_node)
 
-    def best(self) -> tuple[Cluster, Offer] | None:
+    def find_best(self) -> tuple[Cluster, Offer] | None:
         """Return the first cluster and its place for a replica; None if no cluster has one."""
         while self._heap:
             before, name = self._heap[0]
@@ -72,7 +72,7 @@ class ClusterQueue:
             if name not in self._tried:
                 self._tried.add(name)
                 self._follow(cluster.smallest_node)
-            if name not in self._offers and self._state.ledger.full(cluster):
+            if name not in self._offers and self._state.ledger.is_full(cluster):
                 self._full.append(cluster)
                 heapq.heappop(self._heap)
                 continue
@@ -97,15 +97,15 @@ class ClusterQueue:
         _, name = heapq.heappop(self._heap)
         self._refused.append(Refused(self._state.clusters[name], refusal))
 
-    def refused(self) -> tuple[Refused, ...]:
+    def list_refused(self) -> tuple[Refused, ...]:
         """Return every cluster that is out. The reason of a full one is computed only now."""
-        full = ((cluster, self._state.offer(cluster)) for cluster in self._full)
+        full = ((cluster, self._state.find_offer(cluster)) for cluster in self._full)
         return (
             *self._refused,
             *(Refused(cluster, said) for cluster, said in full if not isinstance(said, Offer)),
         )
 
-    def next(self, most: int) -> list[Cluster]:
+    def list_next(self, most: int) -> list[Cluster]:
         """Return the clusters that would be tried first, as far as their ranks are known."""
         untried = (
             (self._first_rank(0, smallest_node), name)
@@ -123,11 +123,11 @@ class ClusterQueue:
         """Return a truer rank of a cluster, and its offer once the rank is the true one."""
         name = cluster.name
         if name not in self._least:
-            self._least[name] = self._state.placer.least(cluster)
+            self._least[name] = self._state.placer.find_least_cost(cluster)
             rank = self._rank(name, self._least[name])
             if rank != before:
                 return rank, None
-        offer = self._offers.get(name) or self._state.offer(cluster)
+        offer = self._offers.get(name) or self._state.find_offer(cluster)
         if not isinstance(offer, Offer):
             return _LAST, offer
         self._offers[name] = offer
@@ -137,7 +137,7 @@ class ClusterQueue:
         least = self._first.get(smallest_node)
         if least is None:
             engines = self._state.deployment.engines
-            least = self._first[smallest_node] = Cost(least_stranded(smallest_node, engines))
+            least = self._first[smallest_node] = Cost(count_least_stranded(smallest_node, engines))
         return self._ranked(load, least)
 
     def _rank(self, name: str, cost: Cost | None) -> Rank:
@@ -148,5 +148,5 @@ class ClusterQueue:
         rank = self._ranks.get((load, cost))
         if rank is None:
             policy = self._state.deployment.policy
-            rank = self._ranks[load, cost] = between_clusters(policy, load, cost)
+            rank = self._ranks[load, cost] = rank_cluster(policy, load, cost)
         return rank

@@ -33,25 +33,25 @@ class Cost(NamedTuple):
 NOTHING: Final = Cost()
 
 
-def total(costs: Iterable[Cost]) -> Cost:
+def sum_costs(costs: Iterable[Cost]) -> Cost:
     """Return the sum of costs."""
     stranded = unpriced = price = 0
-    for each in costs:
-        stranded += each.stranded
-        unpriced += each.unpriced
-        price += each.price
+    for cost in costs:
+        stranded += cost.stranded
+        unpriced += cost.unpriced
+        price += cost.price
     return Cost(stranded, unpriced, price)
 
 
-def currency_of(clusters: Iterable[Cluster], wanted: str) -> str:
+def choose_currency(clusters: Iterable[Cluster], preferred: str) -> str:
     """Return the currency to compare prices in: the wanted one, or else that of most pools."""
-    if wanted:
-        return wanted
+    if preferred:
+        return preferred
     pools = Counter(chain.from_iterable(map(attrgetter("currencies"), clusters)))
     return min(pools, key=lambda currency: (-pools[currency], currency), default="")
 
 
-def cost_of(pool: Pool, load: Load, currency: str) -> Cost:
+def measure_cost(pool: Pool, load: Load, currency: str) -> Cost:
     """Return the cost of a load on a pool. Without a currency nothing has a price."""
     claimed = [0] * len(pool.devices)
     for demand, pods in load.group.pods:
@@ -59,7 +59,7 @@ def cost_of(pool: Pool, load: Load, currency: str) -> Cost:
             claimed[entry] += need * pods * load.copies
     if pool.accounting is Accounting.DEVICES:
         return _priced(pool, claimed, currency)
-    whole = cost_of_nodes(pool, load.nodes, currency)
+    whole = measure_cost_of_nodes(pool, load.nodes, currency)
     stranded = 0
     for device, taken in zip(pool.devices, claimed, strict=True):
         if device.claim is Claim.DRA:
@@ -67,16 +67,17 @@ def cost_of(pool: Pool, load: Load, currency: str) -> Cost:
     return Cost(stranded, whole.unpriced, whole.price)
 
 
-def least_stranded(smallest_node: int, engines: Iterable[Engine]) -> int:
+def count_least_stranded(smallest_node: int, engines: Iterable[Engine]) -> int:
     """Return the devices that engines strand at the least where no node that they take has fewer devices."""
     members = ((engine.copies, member) for engine in engines for member in engine.members)
     asked = (
-        (copies * member.pods, sum(each.count for each in member.requests)) for copies, member in members
+        (copies * member.pods, sum(device_request.count for device_request in member.requests))
+        for copies, member in members
     )
     return sum(pods * max(smallest_node - devices, 0) for pods, devices in asked if devices)
 
 
-def cost_of_nodes(pool: Pool, nodes: int, currency: str) -> Cost:
+def measure_cost_of_nodes(pool: Pool, nodes: int, currency: str) -> Cost:
     """Return the price of whole nodes."""
     if not nodes or not currency:
         return NOTHING
@@ -89,17 +90,17 @@ def _priced(pool: Pool, devices: Iterable[int], currency: str) -> Cost:
     return Cost(price=sum(map(mul, devices, pool.prices)))
 
 
-def within_cluster(policy: PlacementPolicy, cost: Cost) -> tuple[int, ...]:
+def rank_choice(policy: PlacementPolicy, cost: Cost) -> tuple[int, ...]:
     """Return the amounts by which choices of pools are compared, the most important first."""
     if policy is PlacementPolicy.CHEAPEST:
         return cost.unpriced, cost.price, cost.stranded
     return cost.stranded, cost.unpriced, cost.price
 
 
-def between_clusters(policy: PlacementPolicy | None, load: int, cost: Cost) -> tuple[int, ...]:
+def rank_cluster(policy: PlacementPolicy | None, load: int, cost: Cost) -> tuple[int, ...]:
     """Return the rank of a cluster with `load` replicas of the deployment; the lowest gets the next one."""
     policy = policy or PlacementPolicy.SPREAD
-    amounts = within_cluster(policy, cost)
+    amounts = rank_choice(policy, cost)
     if policy is PlacementPolicy.CHEAPEST:
         return (*amounts, load)
     return (-load if policy is PlacementPolicy.PACK else load, *amounts)

@@ -12,13 +12,13 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.scheduler.capacity.demand import Group, Load
-from modelplane.scheduler.filters.cordon import closed
-from modelplane.scheduler.filters.device_requests import Served, devices
+from modelplane.scheduler.filters.cordon import refuse_pool
+from modelplane.scheduler.filters.device_requests import Served, serve_requests
 from modelplane.scheduler.placement import amounts
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.selection import Selection
-from modelplane.scheduler.placement.spot import spot
-from modelplane.scheduler.search.identity_map import IdentityMap, numbering
+from modelplane.scheduler.placement.spot import check_market
+from modelplane.scheduler.search.identity_map import IdentityMap, number_by_value
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Deployment, Device, Engine, Member, Pool, ResolvedRequest
 from modelplane.scheduler.verdict import Reason, Rejected
@@ -64,27 +64,27 @@ class OptionFinder:
         self._new: dict[Kinds, tuple[EngineOptions, ...]] = {}
         self._found: dict[Kinds, tuple[EngineOptions, ...]] = {}
         self._existing: IdentityMap[Sequence[Pool], tuple[EngineOptions, ...]] = IdentityMap()
-        self._hardware = numbering(self._hardware_signature)
+        self._hardware = number_by_value(self._hardware_signature)
 
-    def of_existing(self, pools: Sequence[Pool]) -> tuple[EngineOptions, ...]:
+    def find_for_existing(self, pools: Sequence[Pool]) -> tuple[EngineOptions, ...]:
         """Return the options of each engine of a replica that is on a cluster with these pools."""
-        found = self._existing.get(pools)
-        if found is None:
-            kinds = self.kinds(pools)
-            found = self._found.get(kinds)
-            if found is None:
-                found = self._found[kinds] = self._options(pools, moving=False)
-            self._existing.setdefault(pools, found)
-        return found
+        options = self._existing.get(pools)
+        if options is None:
+            kinds = self.find_kinds(pools)
+            options = self._found.get(kinds)
+            if options is None:
+                options = self._found[kinds] = self._options(pools, moving=False)
+            self._existing.setdefault(pools, options)
+        return options
 
-    def of_new(self, pools: Sequence[Pool], kinds: Kinds) -> tuple[EngineOptions, ...]:
+    def find_for_new(self, pools: Sequence[Pool], kinds: Kinds) -> tuple[EngineOptions, ...]:
         """Return the options of each engine of a new replica, the same for pools of the same kinds."""
-        found = self._new.get(kinds)
-        if found is None:
-            found = self._new[kinds] = self._options(pools, moving=True)
-        return found
+        options = self._new.get(kinds)
+        if options is None:
+            options = self._new[kinds] = self._options(pools, moving=True)
+        return options
 
-    def kinds(self, pools: Sequence[Pool]) -> Kinds:
+    def find_kinds(self, pools: Sequence[Pool]) -> Kinds:
         """Return the properties that distinguish pools, without name and free capacity."""
         hardware = map(self._hardware, map(_DEVICES, pools))
         if not self._largest:
@@ -96,7 +96,9 @@ class OptionFinder:
     def _hardware_signature(self, devices: Sequence[Device]) -> Hashable:
         """Return a value that is equal for pools whose nodes carry the same devices."""
         identity = self._selection.identity
-        return tuple((each.count, each.claim, each.device_class_name, identity(each)) for each in devices)
+        return tuple(
+            (device.count, device.claim, device.device_class_name, identity(device)) for device in devices
+        )
 
     def _options(self, pools: Sequence[Pool], *, moving: bool) -> tuple[EngineOptions, ...]:
         return tuple(self._engine_options(engine, pools, moving=moving) for engine in self._engines)
@@ -124,14 +126,14 @@ class OptionFinder:
     def _member(self, member: Member, pool: Pool) -> Served | Rejected:
         key = (member, self._hardware(pool.devices))
         if key not in self._served:
-            self._served[key] = devices(member.requests, pool.devices, self._selection, self._budget)
+            self._served[key] = serve_requests(member.requests, pool.devices, self._selection, self._budget)
         return self._served[key]
 
     def _shut(self, pools: Sequence[Pool], option: Option) -> Rejected | None:
         """Refuse a pool that is cordoned or draining, or that the new replica may not use."""
-        if shut := next((closed(pools[pool]) for pool in option.pools if pools[pool].cordon), None):
+        if shut := next((refuse_pool(pools[pool]) for pool in option.pools if pools[pool].cordon), None):
             return shut
-        refusals = (spot(self._deployment, self._market, pools[pool]) for pool in option.pools)
+        refusals = (check_market(self._deployment, self._market, pools[pool]) for pool in option.pools)
         return next(filter(None, refusals), None)
 
 
@@ -189,7 +191,7 @@ def _crowded(engine: Engine, pools: Sequence[Pool], option: Option) -> Rejected 
             return Rejected(
                 Reason.TOO_FEW_NODES,
                 engine.name,
-                f"pool {name} has {amounts.nodes(have)}, and one gang is on {needed}",
-                remedy=f"make pool {name} {amounts.nodes(needed)} large",
+                f"pool {name} has {amounts.format_nodes(have)}, and one gang is on {needed}",
+                remedy=f"make pool {name} {amounts.format_nodes(needed)} large",
             )
     return None

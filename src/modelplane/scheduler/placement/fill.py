@@ -17,7 +17,7 @@ from modelplane.scheduler.placement.cluster_queue import ClusterQueue, Refused
 from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.placer import Offer
-from modelplane.scheduler.placement.spot import spot_pools, steps
+from modelplane.scheduler.placement.spot import find_spot_pools, plan_steps
 from modelplane.scheduler.search import rearrangement
 from modelplane.scheduler.search.rearrangement import Place
 from modelplane.scheduler.types import PlacedEngine
@@ -33,8 +33,10 @@ class Spending:
         self.spent = 0
         if self._most is not None:
             self.spent = sum(
-                state.ledger.cost(state.clusters[each.replica.cluster], each.engines, self._currency).price
-                for each in staying
+                state.ledger.measure_cost(
+                    state.clusters[kept.replica.cluster], kept.engines, self._currency
+                ).price
+                for kept in staying
             )
 
     @property
@@ -46,20 +48,20 @@ class Spending:
         """Count a new replica."""
         self.spent += cost.price
 
-    def refusal(self, cost: Cost) -> Rejected | None:
+    def check(self, cost: Cost) -> Rejected | None:
         """Return why a replica may not be added; None if it may."""
         if self._most is None:
             return None
         if cost.unpriced:
             return Rejected(Reason.NO_PRICE, self._currency)
-        wanted = self.spent + cost.price
-        if wanted <= self._most:
+        needed = self.spent + cost.price
+        if needed <= self._most:
             return None
         return Rejected(
             Reason.TOO_EXPENSIVE,
             detail=f"{money.amount_of(cost.price)} {self._currency} an hour, of which "
             f"{money.amount_of(max(self._most - self.spent, 0))} are left",
-            remedy=f"raise maxCostPerHour to {money.amount_of(wanted)}",
+            remedy=f"raise maxCostPerHour to {money.amount_of(needed)}",
         )
 
 
@@ -92,21 +94,21 @@ def fill(
     """
     if shortfall <= 0:
         return Filled()
-    there = [decision.replica.cluster for decision in staying]
+    occupied = [decision.replica.cluster for decision in staying]
     on_demand = sum(
-        not spot_pools(state.clusters[each.replica.cluster], each.engines)
-        for each in (staying if state.deployment.spot else ())
+        not find_spot_pools(state.clusters[kept.replica.cluster], kept.engines)
+        for kept in (staying if state.deployment.spot else ())
     )
     spending = Spending(state, staying)
     placed: list[New] = []
     missing: list[Filled] = []
-    for count, markets in steps(state.deployment, shortfall, on_demand):
+    for count, markets in plan_steps(state.deployment, shortfall, on_demand):
         left = count
         refused: tuple[Refused, ...] = ()
         for market in markets:
-            places, refused = _step(state.on(market), left, there, spending, together=together)
-            placed += [New(each.name, indices.take(each.name), offer.engines) for each, offer in places]
-            there += [each.name for each, _ in places]
+            places, refused = _step(state.limit_to(market), left, occupied, spending, together=together)
+            placed += [New(place.name, indices.take(place.name), offer.engines) for place, offer in places]
+            occupied += [place.name for place, _ in places]
             left -= len(places)
             if not left:
                 break
@@ -116,14 +118,14 @@ def fill(
 
 
 def _step(
-    state: CycleState, count: int, there: Sequence[str], spending: Spending, *, together: bool
+    state: CycleState, count: int, occupied: Sequence[str], spending: Spending, *, together: bool
 ) -> tuple[list[Place], tuple[Refused, ...]]:
     """Place up to so many replicas; return the refusals if some are missing."""
-    queue = ClusterQueue(state, there)
+    queue = ClusterQueue(state, occupied)
     most, before = spending.left, spending.spent
     places, refused = _one_by_one(state, queue, spending, count)
-    if together and rearrangement.applies(state, count):
-        better = rearrangement.rearranged(state, places, queue.next(_OTHERS), count, most)
+    if together and rearrangement.may_be_cheaper(state, count):
+        better = rearrangement.find_rearrangement(state, places, queue.list_next(_OTHERS), count, most)
         if better is not None and _replace(state, places, better):
             places = better
             spending.spent = before + sum(offer.cost.price for _, offer in places)
@@ -138,11 +140,11 @@ def _one_by_one(
     """Give each replica the first cluster by the policy; return the refusals if one finds none."""
     places: list[Place] = []
     while len(places) < shortfall:
-        best = queue.best()
+        best = queue.find_best()
         if best is None:
-            return places, queue.refused()
+            return places, queue.list_refused()
         cluster, offer = best
-        refusal = spending.refusal(offer.cost) or state.quotas.refusal(cluster, offer.engines)
+        refusal = spending.check(offer.cost) or state.quotas.check(cluster, offer.engines)
         if refusal:
             queue.refuse(refusal)
             continue
@@ -157,7 +159,7 @@ def _replace(state: CycleState, before: Sequence[Place], after: Sequence[Place])
     """Charge other places instead, and return True; if a quota refuses one of them, change nothing."""
     _refund(state, before)
     for at, (cluster, offer) in enumerate(after):
-        if state.quotas.refusal(cluster, offer.engines):
+        if state.quotas.check(cluster, offer.engines):
             _refund(state, after[:at])
             _charge(state, before)
             return False
@@ -178,5 +180,5 @@ def _refund(state: CycleState, places: Sequence[Place]) -> None:
 
 
 def _refused(state: CycleState) -> tuple[Refused, ...]:
-    offers = ((cluster, state.offer(cluster)) for cluster in state.clusters.values())
-    return tuple(Refused(cluster, said) for cluster, said in offers if not isinstance(said, Offer))
+    offers = ((cluster, state.find_offer(cluster)) for cluster in state.clusters.values())
+    return tuple(Refused(cluster, offer) for cluster, offer in offers if not isinstance(offer, Offer))

@@ -19,7 +19,7 @@ class Misfit(msgspec.Struct, frozen=True, gc=False):
     pools: tuple[tuple[str, Rejected], ...]
 
 
-def no_option(
+def explain_no_option(
     engine: Engine, cluster: Cluster, refused: Sequence[Rejected | None], pin: tuple[str, ...] | None
 ) -> Misfit:
     """Explain an engine that has no option on a cluster, whatever is free."""
@@ -27,7 +27,7 @@ def no_option(
     return Misfit(engine.name, _named(pools, cluster, pin) or (("", Rejected(Reason.NO_POOLS)),))
 
 
-def no_capacity(
+def explain_no_capacity(
     engine: Engine,
     cluster: Cluster,
     refused: Sequence[Rejected | None],
@@ -55,7 +55,7 @@ def _named(
     )
 
 
-def competing(
+def explain_competition(
     engines: Sequence[Engine],
     cluster: Cluster,
     options: Sequence[Sequence[Option]],
@@ -63,9 +63,9 @@ def competing(
     outcome: str,
 ) -> Misfit:
     """Explain engines that each have capacity, but not together."""
-    wanted = sorted({pool for option in options for each in option for pool, _ in each.loads})
+    pools = sorted({pool for option in options for choice in option for pool, _ in choice.loads})
     names = ", ".join(engine.name for engine in engines)
-    least = sum(min(sum(load.nodes for _, load in each.loads) for each in option) for option in options)
+    least = sum(min(sum(load.nodes for _, load in choice.loads) for choice in option) for option in options)
     return Misfit(
         names,
         tuple(
@@ -77,15 +77,15 @@ def competing(
                     f"{outcome}: {_needed(capacities[pool], least)} in pool {cluster.pools[pool].name}",
                 ),
             )
-            for pool in wanted
+            for pool in pools
         ),
     )
 
 
 def _needed(capacity: FreeCapacity, pods: int) -> str:
     if isinstance(capacity, NodeCapacity):
-        return f"{amounts.nodes(pods)} needed, {capacity.free} free"
-    return f"{pods} pods to be placed, {amounts.nodes(capacity.nodes)}"
+        return f"{amounts.format_nodes(pods)} needed, {capacity.free} free"
+    return f"{pods} pods to be placed, {amounts.format_nodes(capacity.nodes)}"
 
 
 def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
@@ -93,13 +93,13 @@ def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
         free = max(capacity.free, 0)
         usable = f" {capacity.nodes} usable nodes" if pool.usable else f" {capacity.nodes} nodes"
         detail = f"pool {pool.name} has {free} of{usable} free, {load.nodes} needed{_observed(pool)}"
-        remedy = f"add {amounts.nodes(capacity.missing(load))} to pool {pool.name}"
+        remedy = f"add {amounts.format_nodes(capacity.count_missing(load))} to pool {pool.name}"
         return Rejected(Reason.NO_FREE_NODES, detail=detail, remedy=remedy)
     parts, scarce = [], False
     for entry, device in enumerate(pool.devices):
         needed = sum(demand.need[entry] * pods for demand, pods in load.group.pods) * load.copies
         if needed:
-            total, free = capacity.usable(entry), max(capacity.free(entry), 0)
+            total, free = capacity.count_usable(entry), max(capacity.count_free(entry), 0)
             scarce = scarce or free < needed
             usable = "usable " if pool.usable else ""
             parts.append(f"{free} of {total} {usable}{device.name} free, {needed} needed")
@@ -107,8 +107,8 @@ def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
     if not scarce:
         detail += ", which might not be on one node when Kubernetes has chosen"
     detail += _observed(pool)
-    missing = capacity.missing(load)
-    remedy = f"add {amounts.nodes(missing)} to pool {pool.name}" if missing else ""
+    missing = capacity.count_missing(load)
+    remedy = f"add {amounts.format_nodes(missing)} to pool {pool.name}" if missing else ""
     return Rejected(Reason.NO_FREE_DEVICES, detail=detail, remedy=remedy)
 
 

@@ -64,9 +64,9 @@ class Placement(msgspec.Struct, frozen=True):
     @property
     def price(self) -> int:
         """Price of all replicas for an hour, in billionths, those included that wait for a replacement."""
-        return sum(each.cost.price for each in self.assignments if each.cost)
+        return sum(assignment.cost.price for assignment in self.assignments if assignment.cost)
 
     @property
     def unpriced(self) -> int:
         """Replicas that are not in the price, because one is not known."""
-        return sum(bool(each.cost and each.cost.unpriced) for each in self.assignments)
+        return sum(bool(assignment.cost and assignment.cost.unpriced) for assignment in self.assignments)

@@ -17,14 +17,14 @@ from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.capacity.capacity import FreeCapacity
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.placement import misfit
-from modelplane.scheduler.placement.cost import Cost, cost_of, total, within_cluster
+from modelplane.scheduler.placement.cost import Cost, measure_cost, rank_choice, sum_costs
 from modelplane.scheduler.placement.engine_options import EngineOptions, Option, OptionFinder
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.misfit import Misfit
 from modelplane.scheduler.placement.selection import Selection
-from modelplane.scheduler.search.best_fit import Amounts, best_fit
+from modelplane.scheduler.search.best_fit import Amounts, find_best_fit
 from modelplane.scheduler.search.engine_search import EngineSearch
-from modelplane.scheduler.search.first_fit import first_fit
+from modelplane.scheduler.search.first_fit import find_first_fit
 from modelplane.scheduler.search.identity_map import IdentityMap
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Deployment, Engine, PlacedEngine, PlacedMember, Pool
@@ -99,22 +99,22 @@ class Placer:
         chosen = options if isinstance(options, Misfit) else self._choose(options, cluster, capacities, pins)
         return chosen if isinstance(chosen, Misfit) else self._placed(cluster, chosen)
 
-    def least(self, cluster: Cluster) -> Cost | None:
+    def find_least_cost(self, cluster: Cluster) -> Cost | None:
         """Return a cost that no place on the cluster is below by the policy; None if it has no place.
 
         It is found without regard to free capacity, once for all clusters that are alike.
         """
         return self._kind(cluster).least
 
-    def offer(self, cluster: Cluster, ledger: Ledger) -> Offer | Misfit:
+    def find_offer(self, cluster: Cluster, ledger: Ledger) -> Offer | Misfit:
         """Return the place of a new replica, and its cost."""
         options = self._options(cluster, None)
         if isinstance(options, Misfit):
             return options
-        chosen = self._choose(options, cluster, ledger.capacities(cluster), None)
+        chosen = self._choose(options, cluster, ledger.list_capacities(cluster), None)
         return chosen if isinstance(chosen, Misfit) else self._offer(cluster, chosen)
 
-    def ways(self, cluster: Cluster) -> tuple[Way, ...]:
+    def list_ways(self, cluster: Cluster) -> tuple[Way, ...]:
         """Return the choices of options that nothing pins, the cheapest first; none if there are too many.
 
         The deployment has a policy. Free capacity plays no part.
@@ -124,12 +124,12 @@ class Placer:
         if self._policy is None or options is None or prod(map(len, options)) > _MOST_WAYS:
             return ()
         ways = (
-            Way(tuple(each), tuple(map(sum, zip(*amounts, strict=True))))
-            for each, amounts in zip(product(*options), product(*kind.amounts), strict=True)
+            Way(tuple(choice), tuple(map(sum, zip(*amounts, strict=True))))
+            for choice, amounts in zip(product(*options), product(*kind.amounts), strict=True)
         )
         return tuple(sorted(ways, key=lambda way: way.amounts))
 
-    def offer_of(self, cluster: Cluster, way: Way) -> Offer:
+    def build_offer(self, cluster: Cluster, way: Way) -> Offer:
         """Return the place of a replica that is placed in one of the ways."""
         return self._offer(cluster, way.options)
 
@@ -147,45 +147,49 @@ class Placer:
         capacities: Sequence[FreeCapacity],
         pins: Pins | None,
     ) -> tuple[Option, ...] | Misfit:
-        chosen = first_fit(options, capacities) or self._search(options, cluster, capacities, pins)
+        chosen = find_first_fit(options, capacities) or self._search(options, cluster, capacities, pins)
         if pins is not None or self._policy is None or isinstance(chosen, Misfit):
             return chosen
-        return best_fit(options, self._kind(cluster).amounts, capacities, self._budget) or chosen
+        return find_best_fit(options, self._kind(cluster).amounts, capacities, self._budget) or chosen
 
     def _offer(self, cluster: Cluster, chosen: Sequence[Option]) -> Offer:
         costs = self._kind(cluster).costs
-        return Offer(self._placed(cluster, chosen), total(costs[id(option)] for option in chosen))
+        return Offer(self._placed(cluster, chosen), sum_costs(costs[id(option)] for option in chosen))
 
     def _kind(self, cluster: Cluster) -> _Kind:
         kind = self._kind_of.get(cluster.pools)
         if kind is None:
-            pools = self._finder.kinds(cluster.pools)
+            pools = self._finder.find_kinds(cluster.pools)
             key = pools, tuple(map(self._pays, cluster.pools))
             kind = self._kinds.get(key)
             if kind is None:
-                kind = self._kinds[key] = self._priced(cluster, self._finder.of_new(cluster.pools, pools))
+                kind = self._kinds[key] = self._priced(
+                    cluster, self._finder.find_for_new(cluster.pools, pools)
+                )
             self._kind_of.setdefault(cluster.pools, kind)
         return kind
 
-    def _priced(self, cluster: Cluster, found: tuple[EngineOptions, ...]) -> _Kind:
-        options = [each.options for each in found]
+    def _priced(self, cluster: Cluster, options_of_engines: tuple[EngineOptions, ...]) -> _Kind:
+        options = [options_of_engine.options for options_of_engine in options_of_engines]
         if not all(options):
-            return _Kind(found, None, {}, (), None)
+            return _Kind(options_of_engines, None, {}, (), None)
         policy = self._policy or PlacementPolicy.SPREAD
-        costs = [[self._cost(cluster, each) for each in wanted] for wanted in options]
+        costs = [[self._cost(cluster, option) for option in wanted] for wanted in options]
         return _Kind(
-            found,
+            options_of_engines,
             options,
             {id(option): cost for option, cost in zip(chain(*options), chain(*costs), strict=True)},
-            [[within_cluster(policy, cost) for cost in each] for each in costs],
-            total(min(each, key=partial(within_cluster, policy)) for each in costs),
+            [[rank_choice(policy, cost) for cost in row] for row in costs],
+            sum_costs(min(row, key=partial(rank_choice, policy)) for row in costs),
         )
 
     def _cost(self, cluster: Cluster, option: Option) -> Cost:
         if len(option.loads) == 1:
             ((pool, load),) = option.loads
-            return cost_of(cluster.pools[pool], load, self._currency)
-        return total(cost_of(cluster.pools[pool], load, self._currency) for pool, load in option.loads)
+            return measure_cost(cluster.pools[pool], load, self._currency)
+        return sum_costs(
+            measure_cost(cluster.pools[pool], load, self._currency) for pool, load in option.loads
+        )
 
     def _options(self, cluster: Cluster, pins: Pins | None) -> Sequence[Sequence[Option]] | Misfit:
         if pins is None:
@@ -194,18 +198,18 @@ class Placer:
                 return kind.options
             every = kind.found
         else:
-            every = self._finder.of_existing(cluster.pools)
+            every = self._finder.find_for_existing(cluster.pools)
         options: list[Sequence[Option]] = []
         for engine, found in zip(self._engines, every, strict=True):
             pin = (pins or {}).get(engine.name)
             obeying = found.options if pin is None else _obeying(found.options, cluster, pin)
             if not obeying:
-                return misfit.no_option(engine, cluster, found.refused, pin)
+                return misfit.explain_no_option(engine, cluster, found.refused, pin)
             options.append(obeying)
         return options
 
     def _found(self, cluster: Cluster, pins: Pins | None) -> tuple[EngineOptions, ...]:
-        return self._kind(cluster).found if pins is None else self._finder.of_existing(cluster.pools)
+        return self._kind(cluster).found if pins is None else self._finder.find_for_existing(cluster.pools)
 
     def _search(
         self,
@@ -216,17 +220,17 @@ class Placer:
     ) -> tuple[Option, ...] | Misfit:
         """Search for options that fit together; otherwise return the engines without capacity."""
         # Where nothing is pinned, pools with the same hardware and fabric are interchangeable.
-        kinds = self._finder.kinds(cluster.pools) if pins is None else tuple(range(len(capacities)))
+        kinds = self._finder.find_kinds(cluster.pools) if pins is None else tuple(range(len(capacities)))
         search = EngineSearch(options, capacities, kinds, self._budget)
-        possible = search.possible()
+        possible = search.find_possible()
         for at, fitting in enumerate(possible):
             if not fitting:
                 engine, refused = self._engines[at], self._found(cluster, pins)[at].refused
                 pin = (pins or {}).get(engine.name)
-                return misfit.no_capacity(engine, cluster, refused, options[at], capacities, pin)
+                return misfit.explain_no_capacity(engine, cluster, refused, options[at], capacities, pin)
         chosen = search.run()
         if chosen is None:
-            return misfit.competing(self._engines, cluster, possible, capacities, search.outcome)
+            return misfit.explain_competition(self._engines, cluster, possible, capacities, search.outcome)
         return chosen
 
     def _placed(self, cluster: Cluster, chosen: Sequence[Option]) -> tuple[PlacedEngine, ...]:
@@ -237,7 +241,7 @@ class Placer:
 
 def _obeying(options: Sequence[Option], cluster: Cluster, pin: tuple[str, ...]) -> list[Option]:
     """Return the options in the pinned pools. An engine that becomes a gang stays in its pool."""
-    names = [tuple(cluster.pools[pool].name for pool in each.pools) for each in options]
+    names = [tuple(cluster.pools[pool].name for pool in option.pools) for option in options]
     return [
         option
         for option, pools in zip(options, names, strict=True)

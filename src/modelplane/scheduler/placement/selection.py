@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from modelplane import cel
-from modelplane.scheduler.search.identity_map import numbering
+from modelplane.scheduler.search.identity_map import number_by_value
 from modelplane.scheduler.search.search_budget import SELECTOR_UNITS, SearchBudget
 from modelplane.scheduler.types import Deployment, Device, DeviceRequest
 
@@ -29,22 +29,24 @@ class Selection:
         )
         self._verdicts: dict[tuple[str, int], cel.Match | cel.NoMatch] = {}
         self._bound: dict[int, cel.Bound] = {}
-        self.identity: Final = numbering(traits)
+        self.identity: Final = number_by_value(collect_traits)
         """Returns the same number for devices that no selector can distinguish."""
 
-    def matches(self, request: DeviceRequest, device: Device) -> bool:
+    def is_match(self, request: DeviceRequest, device: Device) -> bool:
         """Tell whether all selectors of a request accept the device. Raises TooCostly."""
-        return isinstance(self.first_refusal(request, device), cel.Match)
+        return isinstance(self.find_refusal(request, device), cel.Match)
 
-    def accepts(self, selectors: Iterable[str], device: Device) -> bool:
+    def is_accepted(self, selectors: Iterable[str], device: Device) -> bool:
         """Tell whether selectors, of any deployment, all accept the device.
 
         Those that are not valid do, and those for which the budget of existing claims has no units left.
         """
         identity = self.identity(device)
-        return all(not isinstance(self._verdict(each, device, identity), cel.NoMatch) for each in selectors)
+        return all(
+            not isinstance(self._verdict(selector, device, identity), cel.NoMatch) for selector in selectors
+        )
 
-    def first_refusal(self, request: DeviceRequest, device: Device) -> cel.Match | cel.NoMatch:
+    def find_refusal(self, request: DeviceRequest, device: Device) -> cel.Match | cel.NoMatch:
         """Return the first selector's refusal of the device, or a match."""
         identity = self.identity(device)
         for expression in request.selectors:
@@ -67,7 +69,7 @@ class Selection:
         own = selector.expression in self._selectors
         if self._budget.may_evaluate(own=own):
             verdict, units = selector.measure(device)
-            self._budget.evaluated(units, own=own)
+            self._budget.charge(units, own=own)
             return verdict
         if own:
             raise cel.TooCostly(
@@ -84,7 +86,7 @@ def _compiled(expression: str) -> cel.Selector | None:
         return None
 
 
-def traits(device: Device) -> tuple[object, ...]:
+def collect_traits(device: Device) -> tuple[object, ...]:
     """Return every property of a device that selectors can read, as a value."""
     attributes = device.attributes
     # True equals 1 in Python, not in CEL: the types are part of the value. So is the order of the keys,

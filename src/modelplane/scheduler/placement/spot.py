@@ -12,16 +12,18 @@ from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Pool, 
 from modelplane.scheduler.verdict import Reason, Rejected
 
 
-def spot_pools(cluster: Cluster, engines: Iterable[PlacedEngine]) -> tuple[str, ...]:
+def find_spot_pools(cluster: Cluster, engines: Iterable[PlacedEngine]) -> tuple[str, ...]:
     """Return the spot pools that a replica is in."""
-    spot = [each.name for each in cluster.pools if each.spot]
+    spot = [pool.name for pool in cluster.pools if pool.spot]
     if not spot:
         return ()
     used = {member.pool for engine in engines for member in engine.members}
     return tuple(name for name in spot if name in used)
 
 
-def steps(deployment: Deployment, count: int, on_demand: int) -> Iterator[tuple[int, tuple[Market, ...]]]:
+def plan_steps(
+    deployment: Deployment, count: int, on_demand: int
+) -> Iterator[tuple[int, tuple[Market, ...]]]:
     """Yield how many new replicas go to which pools, those that are tried first coming first.
 
     `on_demand` of the replicas that stay are on pools that are not spot.
@@ -38,21 +40,21 @@ def steps(deployment: Deployment, count: int, on_demand: int) -> Iterator[tuple[
         yield count - base, (Market.SPOT, Market.ANY) if is_first else (deployment.market,)
 
 
-def spared(
+def find_spared(
     deployment: Deployment, clusters: Mapping[str, Cluster], replicas: Iterable[Replica]
 ) -> frozenset[str]:
     """Return the replicas, by name, that scale-down removes last, so that ``baseOnDemand`` is kept."""
     if deployment.spot is None or not deployment.spot.base_on_demand:
         return frozenset()
     held = sorted(
-        (each.surge, not each.serves, each.cluster, each.index, each.name)
-        for each in replicas
-        if each.cluster in clusters and not spot_pools(clusters[each.cluster], each.engines)
+        (replica.surge, not replica.serves, replica.cluster, replica.index, replica.name)
+        for replica in replicas
+        if replica.cluster in clusters and not find_spot_pools(clusters[replica.cluster], replica.engines)
     )
     return frozenset(name for *_, name in held[: deployment.spot.base_on_demand])
 
 
-def spot(deployment: Deployment, market: Market, pool: Pool) -> Rejected | None:
+def check_market(deployment: Deployment, market: Market, pool: Pool) -> Rejected | None:
     """Return why a pool is not one of those that a new replica may use; None if it is."""
     if pool.spot and market is Market.ON_DEMAND:
         if deployment.spot is None:

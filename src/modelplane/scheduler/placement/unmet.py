@@ -51,28 +51,28 @@ class Unmet(msgspec.Struct, frozen=True):
         return f"`{shown}` is false for every device" if self.impossible else f"no device meets `{shown}`"
 
 
-def by_request(refused: Iterable[Refused], selection: Selection) -> dict[str, Unmet]:
+def find_unmet(refused: Iterable[Refused], selection: Selection) -> dict[str, Unmet]:
     """Return the cause that keeps the devices of all pools from a request, by the request's name."""
     offered: dict[tuple[str, tuple[str, ...]], dict[int, Device]] = {}
     # What refused one pool is one value with what refused all others of the same hardware.
-    known: set[int] = set()
-    for each in refused:
-        if not isinstance(each.refusal, Misfit):
+    seen: set[int] = set()
+    for entry in refused:
+        if not isinstance(entry.refusal, Misfit):
             continue
-        for name, rejected in each.refusal.pools:
-            if id(rejected) not in known and rejected.selectors:
-                known.add(id(rejected))
+        for name, rejected in entry.refusal.pools:
+            if id(rejected) not in seen and rejected.selectors:
+                seen.add(id(rejected))
                 devices = offered.setdefault((rejected.subject, rejected.selectors), {})
-                for device in _named(each.cluster, name).devices:
+                for device in _named(entry.cluster, name).devices:
                     devices.setdefault(selection.identity(device), device)
     names = [name for name, _ in offered]
-    found = (
+    causes = (
         (name, _unmet(selectors, devices.values(), selection))
         for (name, selectors), devices in offered.items()
         # Of two requests of one name, what is wrong with one would be taken for what is wrong with both.
         if names.count(name) == 1
     )
-    return dict(found)
+    return dict(causes)
 
 
 class Details:
@@ -82,26 +82,30 @@ class Details:
         self._selection = selection
         self._known: IdentityMap[Rejected, str] = IdentityMap()
 
-    def of(self, rejected: Rejected, cluster: Cluster, pool: str) -> str:
+    def describe(self, rejected: Rejected, cluster: Cluster, pool: str) -> str:
         """Return the detail of a pool's rejection."""
         if not rejected.selectors or rejected.reads:
             return rejected.detail
-        known = self._known.get(rejected)
-        if known is None:
+        detail = self._known.get(rejected)
+        if detail is None:
             cause = _unmet(rejected.selectors, _named(cluster, pool).devices, self._selection)
-            known = self._known.setdefault(rejected, rejected.detail if cause.elsewhere else str(cause))
-        return known
+            detail = self._known.setdefault(rejected, rejected.detail if cause.elsewhere else str(cause))
+        return detail
 
 
 def _named(cluster: Cluster, pool: str) -> Pool:
-    return next(each for each in cluster.pools if each.name == pool)
+    return next(candidate for candidate in cluster.pools if candidate.name == pool)
 
 
 def _unmet(selectors: tuple[str, ...], devices: Collection[Device], selection: Selection) -> Unmet:
     """Return the cause that keeps devices from selectors."""
     asked = [condition for selector in selectors for condition in conditions(selector)]
-    failing = [each for each in asked if not any(selection.accepts((each,), device) for device in devices)]
-    if impossible := next((each for each in failing if not reads(each)), ""):
+    failing = [
+        condition
+        for condition in asked
+        if not any(selection.is_accepted((condition,), device) for device in devices)
+    ]
+    if impossible := next((condition for condition in failing if not reads(condition)), ""):
         return Unmet(impossible, impossible=True)
     failed = any(_fails(selectors, device, selection) for device in devices)
     if not failing:
@@ -110,9 +114,9 @@ def _unmet(selectors: tuple[str, ...], devices: Collection[Device], selection: S
 
 
 def _fails(selectors: tuple[str, ...], device: Device, selection: Selection) -> bool:
-    refusal = selection.first_refusal(DeviceRequest("", 1, selectors), device)
+    refusal = selection.find_refusal(DeviceRequest("", 1, selectors), device)
     return isinstance(refusal, NoMatch) and refusal.failed
 
 
 def _opposed(condition: str, asked: Sequence[str]) -> bool:
-    return sum(bool(reads(each) & reads(condition)) for each in asked) > 1
+    return sum(bool(reads(other) & reads(condition)) for other in asked) > 1

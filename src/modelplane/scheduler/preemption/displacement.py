@@ -37,7 +37,7 @@ class Displacement(msgspec.Struct, frozen=True):
     @property
     def remaining(self) -> tuple[Replica, ...]:
         """The replicas that are not leaving yet."""
-        return tuple(each for each in self.replicas if not each.withdrawn)
+        return tuple(replica for replica in self.replicas if not replica.withdrawn)
 
     @property
     def present(self) -> tuple[Replica, ...]:
@@ -45,25 +45,33 @@ class Displacement(msgspec.Struct, frozen=True):
 
         One that was withdrawn already may have been withdrawn for another reason: its deployment must hear.
         """
-        return tuple(each for each in self.replicas if not each.deleting)
+        return tuple(replica for replica in self.replicas if not replica.deleting)
 
 
 def displace(state: CycleState, fleet: Fleet) -> Displacement | None:
     """Return the smallest displacement that admits one more replica; None if there is none."""
-    values = {each.uid: each.priority.value for each in fleet.others if not each.priority.problem}
-    claimed = {(who.namespace, who.name) for each in state.reservations for who in each.instead_of}
-    free = [each for each in fleet.replicas if (each.namespace, each.name) not in claimed]
+    values = {other.uid: other.priority.value for other in fleet.others if not other.priority.problem}
+    claimed = {
+        (who.namespace, who.name) for reservation in state.reservations for who in reservation.instead_of
+    }
+    free = [replica for replica in fleet.replicas if (replica.namespace, replica.name) not in claimed]
     candidates = _candidates(state, free, values)
-    ending = sorted((each for each in free if _ends(each, fleet.stuck_before)), key=_name)
+    ending = sorted((replica for replica in free if _ends(replica, fleet.stuck_before)), key=_name)
     spare = _Spare(fleet.replicas)
-    found = (_on(state, cluster, ending, candidates, spare) for cluster in _targets(state, candidates))
-    return min((each for each in found if each), key=lambda each: _harm(each, values), default=None)
+    displacements = (
+        _on(state, cluster, ending, candidates, spare) for cluster in _targets(state, candidates)
+    )
+    return min(
+        (displacement for displacement in displacements if displacement),
+        key=lambda displacement: _harm(displacement, values),
+        default=None,
+    )
 
 
 def _harm(displacement: Displacement, values: Mapping[str, int]) -> tuple[int, int, int, str]:
     remaining = displacement.remaining
-    highest = max((values.get(each.deployment_uid, 0) for each in remaining), default=-(2**31))
-    return sum(each.serves for each in remaining), len(remaining), highest, displacement.cluster
+    highest = max((values.get(replica.deployment_uid, 0) for replica in remaining), default=-(2**31))
+    return sum(replica.serves for replica in remaining), len(remaining), highest, displacement.cluster
 
 
 def _ends(replica: Replica, stuck_before: str) -> bool:
@@ -73,30 +81,30 @@ def _ends(replica: Replica, stuck_before: str) -> bool:
 
 def _candidates(state: CycleState, replicas: Iterable[Replica], values: Mapping[str, int]) -> list[Replica]:
     """Return the replicas that may be displaced, in the order in which they are taken."""
-    own = state.deployment.priority.value
-    found = []
-    for each in replicas:
-        value = values.get(each.deployment_uid)
-        cluster = state.clusters.get(each.cluster)
-        if value is None or value >= own or each.deleting or each.unreachable:
+    priority = state.deployment.priority.value
+    ranked = []
+    for replica in replicas:
+        value = values.get(replica.deployment_uid)
+        cluster = state.clusters.get(replica.cluster)
+        if value is None or value >= priority or replica.deleting or replica.unreachable:
             continue
-        if cluster is None or not cluster.ready or state.quotas.quota_of(each.namespace) is None:
+        if cluster is None or not cluster.ready or state.quotas.find_quota(replica.namespace) is None:
             continue
-        found.append((not each.withdrawn, not state.quotas.is_borrower(each), value, each))
+        ranked.append((not replica.withdrawn, not state.quotas.is_borrower(replica), value, replica))
     # By creation, the newest first, which is not the order of the rest.
-    found.sort(key=lambda item: (item[3].created, _name(item[3])), reverse=True)
-    found.sort(key=lambda item: item[:3])
-    return [each for *_, each in found]
+    ranked.sort(key=lambda item: (item[3].created, _name(item[3])), reverse=True)
+    ranked.sort(key=lambda item: item[:3])
+    return [candidate for *_, candidate in ranked]
 
 
 def _targets(state: CycleState, candidates: Sequence[Replica]) -> list[Cluster]:
     """Return the clusters to try: those with capacity, for which only the quota has to be freed, first."""
     ranks: dict[str, int] = {}
-    for rank, each in enumerate(candidates):
-        ranks.setdefault(each.cluster, rank)
+    for rank, replica in enumerate(candidates):
+        ranks.setdefault(replica.cluster, rank)
     tried = []
     for name, cluster in state.clusters.items():
-        offer = state.offer(cluster)
+        offer = state.find_offer(cluster)
         if isinstance(offer, Rejected) or not (isinstance(offer, Offer) or name in ranks):
             continue
         tried.append((not isinstance(offer, Offer), ranks.get(name, len(candidates)), name, cluster))
@@ -107,11 +115,11 @@ class _Spare:
     """Replicas that a deployment can lose: all but the last one, the last that serves, and that answers."""
 
     def __init__(self, replicas: Iterable[Replica]) -> None:
-        there = [each for each in replicas if not each.withdrawn]
-        self._there = Counter(each.deployment_uid for each in there)
-        self._serving = Counter(each.deployment_uid for each in there if each.serves)
+        remaining = [replica for replica in replicas if not replica.withdrawn]
+        self._there = Counter(replica.deployment_uid for replica in remaining)
+        self._serving = Counter(replica.deployment_uid for replica in remaining if replica.serves)
         # One that an edit will restart serves no longer for certain, but may be all that there is.
-        self._answering = Counter(each.deployment_uid for each in there if each.answers)
+        self._answering = Counter(replica.deployment_uid for replica in remaining if replica.answers)
 
     def copy(self) -> "_Spare":
         """Return the same, to count on."""
@@ -145,18 +153,18 @@ def _on(
     """Return the smallest displacement that makes a place on a cluster."""
     spare = spare.copy()
     # Where devices are free, any candidate that frees the quota will do; else those on the cluster first.
-    lacks_devices = not isinstance(state.offer(cluster), Offer)
-    ordered = sorted(candidates, key=lambda each: lacks_devices and each.cluster != cluster.name)
+    lacks_devices = not isinstance(state.find_offer(cluster), Offer)
+    ordered = sorted(candidates, key=lambda candidate: lacks_devices and candidate.cluster != cluster.name)
     taken: list[Replica] = []
-    for each in (*ending, *ordered[:_MOST_CANDIDATES]):
-        if each.deleting or spare.take(each):
-            taken.append(each)
+    for replica in (*ending, *ordered[:_MOST_CANDIDATES]):
+        if replica.deleting or spare.take(replica):
+            taken.append(replica)
             if _fits(state, cluster, taken):
                 break
     else:
         return None
-    for each in [each for each in reversed(taken) if not each.deleting]:
-        fewer = [other for other in taken if other is not each]
+    for replica in [candidate for candidate in reversed(taken) if not candidate.deleting]:
+        fewer = [other for other in taken if other is not replica]
         if _fits(state, cluster, fewer):
             taken = fewer
     engines = _fits(state, cluster, taken)
@@ -166,21 +174,21 @@ def _on(
 def _fits(state: CycleState, cluster: Cluster, gone: Sequence[Replica]) -> tuple[PlacedEngine, ...]:
     """Return the place of a replica if others were gone; empty if it has none, or would have to borrow."""
     with _without(state, gone):
-        offer = state.offer(cluster)
-        if not isinstance(offer, Offer) or state.quotas.refusal(cluster, offer.engines):
+        offer = state.find_offer(cluster)
+        if not isinstance(offer, Offer) or state.quotas.check(cluster, offer.engines):
             return ()
-        return () if state.quotas.borrows(cluster, offer.engines) else offer.engines
+        return () if state.quotas.must_borrow(cluster, offer.engines) else offer.engines
 
 
 @contextmanager
 def _without(state: CycleState, gone: Sequence[Replica]) -> Iterator[None]:
-    for each in gone:
-        state.ledger.refund(each.cluster, each.engines)
-        state.quotas.release(each)
+    for replica in gone:
+        state.ledger.refund(replica.cluster, replica.engines)
+        state.quotas.release(replica)
     yield
-    for each in gone:
-        state.ledger.charge(each.cluster, each.engines)
-        state.quotas.release(each, sign=1)
+    for replica in gone:
+        state.ledger.charge(replica.cluster, replica.engines)
+        state.quotas.release(replica, sign=1)
 
 
 def _name(replica: Replica) -> tuple[str, str]:

@@ -19,5 +19,5 @@ class Reservation(msgspec.Struct, frozen=True):
     @property
     def beyond(self) -> tuple[PlacedEngine, ...]:
         """Engines of the replicas on the same cluster that leave for it."""
-        there = (each for each in self.instead_of if each.cluster == self.cluster)
-        return tuple(engine for each in there for engine in each.engines)
+        leaving = (replica for replica in self.instead_of if replica.cluster == self.cluster)
+        return tuple(engine for replica in leaving for engine in replica.engines)

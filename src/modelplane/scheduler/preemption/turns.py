@@ -43,7 +43,7 @@ class Turns(msgspec.Struct, frozen=True):
     displaced: Mapping[tuple[str, str], str] = {}
     may_displace: bool = True
 
-    def note(self) -> str:
+    def describe(self) -> str:
         """Return how many replicas come first, as part of a diagnosis; empty if none does."""
         count = len(self.reservations)
         if not count:
@@ -53,7 +53,7 @@ class Turns(msgspec.Struct, frozen=True):
         return f"{noun} of higher priority, or of equal priority and older, {verb} first"
 
 
-def turns(fleet: Fleet, deployment: Deployment) -> Turns:
+def find_turns(fleet: Fleet, deployment: Deployment) -> Turns:
     """Return what comes before a deployment; nothing where no priorities are in use."""
     first = _first(fleet, deployment)
     if not first:
@@ -63,50 +63,50 @@ def turns(fleet: Fleet, deployment: Deployment) -> Turns:
     reservations: list[Reservation] = []
     displaced: dict[tuple[str, str], str] = {}
     displacing = 0
-    for each in first[:_MOST]:
+    for earlier in first[:_MOST]:
         if budget.spent:
             break
         try:
-            state = CycleState.begin(everyone, each, reservations, budget)
+            state = CycleState.begin(everyone, earlier, reservations, budget)
             reservations += _waited_for(state, everyone, displacing < _MOST_DISPLACING)
         except SelectorError:
             continue  # its own conditions say so; it takes nothing
         last = reservations[-1] if reservations else None
-        if last and last.deployment.uid == each.uid and last.instead_of:
+        if last and last.deployment.uid == earlier.uid and last.instead_of:
             displacing += 1
-            displaced |= {(who.namespace, who.name): _reason(each) for who in last.instead_of}
+            displaced |= {(who.namespace, who.name): _reason(earlier) for who in last.instead_of}
     return Turns(tuple(reservations), displaced, displacing < _MOST_DISPLACING)
 
 
-def missing(state: CycleState, fleet: Fleet, filled: Filled, count: int) -> Displacement | None:
+def find_displacement(state: CycleState, fleet: Fleet, filled: Filled, count: int) -> Displacement | None:
     """Return the displacement for one of the missing replicas of a deployment; None if there is none."""
     if len(filled.placed) >= count or state.quotas.problem or not state.deployment.priority.preempts:
         return None
-    return displace(state.on(filled.market), fleet)
+    return displace(state.limit_to(filled.market), fleet)
 
 
 def _first(fleet: Fleet, deployment: Deployment) -> list[Deployment]:
     """Return the deployments that wait for replicas and come first, in order."""
-    own = deployment.priority
+    priority = deployment.priority
     higher = [
-        each
-        for each in fleet.others
-        if not each.priority.problem
+        other
+        for other in fleet.others
+        if not other.priority.problem
         and (
-            each.priority.value > own.value
+            other.priority.value > priority.value
             or (
-                each.priority.value == own.value
-                and each.priority.class_name
-                and own.class_name
-                and each.order < deployment.order
+                other.priority.value == priority.value
+                and other.priority.class_name
+                and priority.class_name
+                and other.order < deployment.order
             )
         )
     ]
     if not higher:
         return []
-    there = Counter(each.deployment_uid for each in fleet.replicas if not each.deleting)
-    waiting = (each for each in higher if there[each.uid] < each.replicas and not _waits(each))
-    return sorted(waiting, key=lambda each: (-each.priority.value, each.order))
+    present = Counter(replica.deployment_uid for replica in fleet.replicas if not replica.deleting)
+    waiting = (other for other in higher if present[other.uid] < other.replicas and not _waits(other))
+    return sorted(waiting, key=lambda other: (-other.priority.value, other.order))
 
 
 def _waits(deployment: Deployment) -> bool:
@@ -118,15 +118,19 @@ def _waited_for(state: CycleState, fleet: Fleet, may_displace: bool) -> Iterable
     if state.quotas.problem:
         return ()
     deployment = state.deployment
-    own = [each for each in fleet.replicas if each.deployment_uid == deployment.uid]
+    replicas = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
     staying = [
-        Kept(each, each.engines) for each in own if not each.deleting and each.cluster in state.clusters
+        Kept(replica, replica.engines)
+        for replica in replicas
+        if not replica.deleting and replica.cluster in state.clusters
     ]
-    count = deployment.replicas - sum(not each.deleting for each in own)
-    filled = fill(state, count, Indices(own), staying)
-    places = [Reservation(deployment, each.cluster, each.engines) for each in filled.placed]
-    if may_displace and (found := missing(state, fleet, filled, count)):
-        places.append(Reservation(deployment, found.cluster, found.engines, found.replicas))
+    count = deployment.replicas - sum(not replica.deleting for replica in replicas)
+    filled = fill(state, count, Indices(replicas), staying)
+    places = [Reservation(deployment, place.cluster, place.engines) for place in filled.placed]
+    if may_displace and (displacement := find_displacement(state, fleet, filled, count)):
+        places.append(
+            Reservation(deployment, displacement.cluster, displacement.engines, displacement.replicas)
+        )
     return places
 
 
@@ -138,10 +142,10 @@ def _reason(deployment: Deployment) -> str:
     )
 
 
-def displaced_of(turns: Turns, replicas: Iterable[Replica]) -> dict[str, str]:
+def list_displaced(turns: Turns, replicas: Iterable[Replica]) -> dict[str, str]:
     """Return those of the replicas that leave, by name, and why. One that is being deleted is gone anyway."""
     return {
-        each.name: turns.displaced[each.namespace, each.name]
-        for each in replicas
-        if not each.deleting and (each.namespace, each.name) in turns.displaced
+        replica.name: turns.displaced[replica.namespace, replica.name]
+        for replica in replicas
+        if not replica.deleting and (replica.namespace, replica.name) in turns.displaced
     }

@@ -45,16 +45,16 @@ class CohortUse:
         reservations: Sequence[Reservation] = (),
     ) -> None:
         self._ledger = ledger
-        self._clusters = {each.name: each for each in fleet.clusters}
+        self._clusters = {cluster.name: cluster for cluster in fleet.clusters}
         self._first = _first_devices(fleet.clusters)
-        self.quotas = {namespace: each for each in members for namespace in each.namespaces or ()}
+        self.quotas = {namespace: other for other in members for namespace in other.namespaces or ()}
         self.unknown: dict[str, str] = {}
         """The replica of each quota whose devices are not known, and why."""
         self._of_class: defaultdict[str, _Limits] = defaultdict(_Limits)
-        for each in members:
-            for limit in each.limits:
+        for member_quota in members:
+            for limit in member_quota.limits:
                 of_class = self._of_class[limit.class_name]
-                of_class.names.append(each.name)
+                of_class.names.append(member_quota.name)
                 of_class.limits.append(limit)
         self._limits: dict[DeviceKey, dict[str, Limit]] = {}
         self._used: defaultdict[DeviceKey, Counter[str]] = defaultdict(Counter)
@@ -70,30 +70,30 @@ class CohortUse:
             if (quota := self.quotas.get(reserved.deployment.namespace)) is not None:
                 self._there(quota.name, reserved.cluster, reserved.engines)
 
-    def keys(self, quota: Quota) -> dict[DeviceKey, None]:
+    def list_keys(self, quota: Quota) -> dict[DeviceKey, None]:
         """Return the devices that a quota limits, in order."""
-        return dict.fromkeys(DeviceKey(each.class_name, self._device(each)) for each in quota.limits)
+        return dict.fromkeys(DeviceKey(limit.class_name, self._device(limit)) for limit in quota.limits)
 
-    def limits(self, key: DeviceKey) -> Mapping[str, Limit]:
+    def find_limits(self, key: DeviceKey) -> Mapping[str, Limit]:
         """Return the limits on a device, by the name of the quota."""
         if key not in self._limits:
-            found = self._of_class.get(key.class_name, _Limits())
-            pairs = zip(found.names, found.limits, strict=True)
-            self._limits[key] = {name: each for name, each in pairs if self._device(each) == key.device}
+            limits = self._of_class.get(key.class_name, _Limits())
+            pairs = zip(limits.names, limits.limits, strict=True)
+            self._limits[key] = {name: limit for name, limit in pairs if self._device(limit) == key.device}
         return self._limits[key]
 
-    def used(self, name: str, key: DeviceKey) -> int:
+    def count_used(self, name: str, key: DeviceKey) -> int:
         """Return what a quota uses of a device."""
         self._count_class(key.class_name)
         return self._used[key][name]
 
-    def lent(self, key: DeviceKey) -> int:
+    def count_lendable(self, key: DeviceKey) -> int:
         """Return what the quotas of the cohort may still lend of a device; negative if they lent too much."""
         if key not in self._lent:
             self._count_class(key.class_name)
             used = self._used[key]
             self._lent[key] = sum(
-                self._lends(name, limit, used[name]) for name, limit in self.limits(key).items()
+                self._lends(name, limit, used[name]) for name, limit in self.find_limits(key).items()
             )
         return self._lent[key]
 
@@ -101,7 +101,7 @@ class CohortUse:
         """Count devices of a quota, or take them back."""
         for key, count in devices.items():
             used = self._used[key]
-            limit = self.limits(key).get(name) if key in self._lent else None
+            limit = self.find_limits(key).get(name) if key in self._lent else None
             if limit is not None:
                 changed = self._lends(name, limit, used[name] + sign * count)
                 self._lent[key] += changed - self._lends(name, limit, used[name])
@@ -131,7 +131,7 @@ class CohortUse:
         there = self._uncounted.pop(class_name, None)
         if there is not None:
             for name, pool, engines in zip(there.names, there.pools, there.engines, strict=True):
-                for key, count in self._ledger.devices_in(pool, engines).items():
+                for key, count in self._ledger.count_devices_in(pool, engines).items():
                     self._used[key][name] += count
 
     def _note_unknown(self, name: str, replica: Replica) -> None:

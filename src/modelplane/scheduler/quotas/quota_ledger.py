@@ -15,7 +15,7 @@ from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.preemption.reservation import Reservation
 from modelplane.scheduler.quotas.cohort_use import CohortUse
-from modelplane.scheduler.quotas.quotas import DeviceKey, Limit, Quota, binding
+from modelplane.scheduler.quotas.quotas import DeviceKey, Limit, Quota, find_quota
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Fleet, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason, Rejected
@@ -49,8 +49,8 @@ class QuotaLedger:
         self._reservations = reservations
         self._namespace = namespace
         self._ledger = ledger
-        self._clusters = {each.name: each for each in fleet.clusters} if fleet.quotas else {}
-        self.quota = binding(fleet.quotas, namespace) if fleet.quotas else None
+        self._clusters = {cluster.name: cluster for cluster in fleet.clusters} if fleet.quotas else {}
+        self.quota = find_quota(fleet.quotas, namespace) if fleet.quotas else None
         self._use: CohortUse | None = None
 
     @property
@@ -61,81 +61,85 @@ class QuotaLedger:
     def charge(self, cluster: Cluster, engines: Sequence[PlacedEngine], sign: int = 1) -> None:
         """Count a replica of the namespace, or take it back."""
         if self.quota is not None and self.quota.limits:
-            self._cohort.add(self.quota.name, self._ledger.devices(cluster, engines), sign)
+            self._cohort.add(self.quota.name, self._ledger.count_devices(cluster, engines), sign)
 
     def grow(self, replica: Replica, engines: Sequence[PlacedEngine], sign: int = 1) -> None:
         """Count what engines hold beyond those of a replica of the namespace, or take it back."""
         cluster = self._clusters.get(replica.cluster)
         if cluster is not None and self.quota is not None and self.quota.limits:
-            held = self._ledger.devices(cluster, replica.engines)
-            self._cohort.add(self.quota.name, self._ledger.devices(cluster, engines) - held, sign)
+            held = self._ledger.count_devices(cluster, replica.engines)
+            self._cohort.add(self.quota.name, self._ledger.count_devices(cluster, engines) - held, sign)
 
     def release(self, replica: Replica, sign: int = -1) -> None:
         """Take back what a replica of any namespace of the cohort holds."""
-        cluster, quota = self._clusters.get(replica.cluster), self.quota_of(replica.namespace)
+        cluster, quota = self._clusters.get(replica.cluster), self.find_quota(replica.namespace)
         if cluster is not None and quota is not None:
-            self._cohort.add(quota.name, self._ledger.devices(cluster, replica.engines), sign)
+            self._cohort.add(quota.name, self._ledger.count_devices(cluster, replica.engines), sign)
 
-    def refusal(
+    def check(
         self, cluster: Cluster, engines: Sequence[PlacedEngine], instead_of: Sequence[PlacedEngine] = ()
     ) -> Rejected | None:
         """Return why engines may not be placed, as far as they hold more than others; None if they may."""
         if self.quota is None or not self.quota.limits:
             return None
-        needed = self._ledger.devices(cluster, engines) - self._ledger.devices(cluster, instead_of)
+        needed = self._ledger.count_devices(cluster, engines) - self._ledger.count_devices(
+            cluster, instead_of
+        )
         for key, count in sorted(needed.items()):
-            standing = self.standing(self.quota, key)
+            standing = self.find_standing(self.quota, key)
             if standing is not None and (unknown := self._cohort.unknown.get(self.quota.name)):
                 return Rejected(Reason.OVER_QUOTA, _subject(self.quota), unknown)
             if standing is not None and count > standing.available:
                 return self._rejected(self.quota, key, standing, count)
         return None
 
-    def objection(
+    def explain_refusal(
         self, cluster: Cluster, engines: Sequence[PlacedEngine], instead_of: Sequence[PlacedEngine] = ()
     ) -> str:
         """Return the same in words, and what keeps every replica from being placed; empty if nothing does."""
-        refusal = self.refusal(cluster, engines, instead_of)
+        refusal = self.check(cluster, engines, instead_of)
         return self.problem or (refusal.detail if refusal else "")
 
-    def borrows(self, cluster: Cluster, engines: Sequence[PlacedEngine]) -> bool:
+    def must_borrow(self, cluster: Cluster, engines: Sequence[PlacedEngine]) -> bool:
         """Return True if a replica, not counted yet, would hold devices beyond the nominal quota."""
         if self.quota is None:
             return False
-        needed = self._ledger.devices(cluster, engines)
-        standings = ((self.standing(self.quota, key), count) for key, count in needed.items())
-        return any(each and each.used + count > each.limit.nominal for each, count in standings)
+        needed = self._ledger.count_devices(cluster, engines)
+        standings = ((self.find_standing(self.quota, key), count) for key, count in needed.items())
+        return any(
+            standing and standing.used + count > standing.limit.nominal for standing, count in standings
+        )
 
     def is_borrower(self, replica: Replica) -> bool:
         """Return True if a replica holds a device of which its quota uses more than the nominal amount."""
-        cluster, quota = self._clusters.get(replica.cluster), self.quota_of(replica.namespace)
+        cluster, quota = self._clusters.get(replica.cluster), self.find_quota(replica.namespace)
         if cluster is None or quota is None:
             return False
-        keys = self._ledger.devices(cluster, replica.engines)
-        standings = (self.standing(quota, key) for key in keys)
-        return any(each is not None and each.borrowed for each in standings)
+        keys = self._ledger.count_devices(cluster, replica.engines)
+        standings = (self.find_standing(quota, key) for key in keys)
+        return any(standing is not None and standing.borrowed for standing in standings)
 
-    def standings(self) -> Iterator[tuple[DeviceKey, Standing]]:
+    def list_standings(self) -> Iterator[tuple[DeviceKey, Standing]]:
         """Yield the use of every limit of the namespace's quota whose class the fleet has."""
         if self.quota is not None:
-            for key in self._cohort.keys(self.quota):
-                if (standing := self.standing(self.quota, key)) is not None:
+            for key in self._cohort.list_keys(self.quota):
+                if (standing := self.find_standing(self.quota, key)) is not None:
                     yield key, standing
 
-    def standing(self, quota: Quota, key: DeviceKey) -> Standing | None:
+    def find_standing(self, quota: Quota, key: DeviceKey) -> Standing | None:
         """Return the use of a device by a quota of the cohort; None if it is not limited."""
-        limit = self._cohort.limits(key).get(quota.name)
+        limit = self._cohort.find_limits(key).get(quota.name)
         if limit is None:
             return None
-        used = self._cohort.used(quota.name, key)
+        used = self._cohort.count_used(quota.name, key)
         if not quota.cohort:
             return Standing(limit, used, max(limit.nominal - used, 0))
-        pool, own = self._cohort.lent(key), max(limit.guaranteed - used, 0)
+        pool, own = self._cohort.count_lendable(key), max(limit.guaranteed - used, 0)
         if limit.borrowing is not None:
             pool = min(pool, limit.nominal + limit.borrowing - used - own)
         return Standing(limit, used, own + max(pool, 0))
 
-    def quota_of(self, namespace: str) -> Quota | None:
+    def find_quota(self, namespace: str) -> Quota | None:
         """Return the quota of the cohort that binds a namespace; None if none does."""
         return self._cohort.quotas.get(namespace)
 
@@ -149,8 +153,9 @@ class QuotaLedger:
 
     def _rejected(self, quota: Quota, key: DeviceKey, standing: Standing, count: int) -> Rejected:
         limit = standing.limit
+        owner = quota.describe_owner(self._namespace)
         detail = (
-            f"{quota.named(self._namespace)} uses {standing.used} of {limit.nominal} {key} and may borrow "
+            f"{owner} uses {standing.used} of {limit.nominal} {key} and may borrow "
             f"{standing.borrowable}; this replica needs {count}"
         )
         remedy = (
@@ -168,7 +173,7 @@ def _members(quotas: Iterable[Quota], own: Quota | None) -> tuple[Quota, ...]:
     """Return a quota and the others of its cohort; one whose limits are not known takes no part."""
     if own is None or not own.cohort:
         return () if own is None else (own,)
-    return tuple(each for each in quotas if each.cohort == own.cohort and not each.problem)
+    return tuple(quota for quota in quotas if quota.cohort == own.cohort and not quota.problem)
 
 
 class QuotaUse(msgspec.Struct, frozen=True):
@@ -182,7 +187,7 @@ class QuotaUse(msgspec.Struct, frozen=True):
     capacity: int
 
 
-def quota_usage(fleet: Fleet, quota: Quota) -> tuple[QuotaUse, ...]:
+def measure_quota_usage(fleet: Fleet, quota: Quota) -> tuple[QuotaUse, ...]:
     """Return the use of every limit, in order; the fleet has at least the replicas of its namespaces."""
     budget = SearchBudget()
     alone = replace(quota, cohort="")
@@ -195,6 +200,13 @@ def quota_usage(fleet: Fleet, quota: Quota) -> tuple[QuotaUse, ...]:
             for device in pool.devices:
                 capacity[DeviceKey(pool.class_name, device.name)] += device.count * pool.nodes
     return tuple(
-        QuotaUse(key.class_name, key.device, each.limit.nominal, each.used, each.borrowed, capacity[key])
-        for key, each in sorted(quotas.standings(), key=lambda item: item[0])
+        QuotaUse(
+            key.class_name,
+            key.device,
+            standing.limit.nominal,
+            standing.used,
+            standing.borrowed,
+            capacity[key],
+        )
+        for key, standing in sorted(quotas.list_standings(), key=lambda item: item[0])
     )

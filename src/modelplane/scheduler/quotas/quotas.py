@@ -56,41 +56,41 @@ class Quota(msgspec.Struct, frozen=True):
     preempting: frozenset[str] = frozenset()
     preempts: bool = False
 
-    def binds(self, namespace: str) -> bool:
+    def is_binding(self, namespace: str) -> bool:
         """Return True if the quota limits a namespace, or if that is not known."""
         return self.namespaces is None or namespace in self.namespaces
 
-    def named(self, namespace: str) -> str:
+    def describe_owner(self, namespace: str) -> str:
         """Return whose use is limited, as the subject of a sentence in the singular."""
         if self.namespaces == frozenset({namespace}):
             return f"namespace {namespace}"
         return f'DeviceQuota "{self.name}"'
 
 
-def by_namespace(quotas: tuple[Quota, ...]) -> dict[str, Quota]:
+def index_by_namespace(quotas: tuple[Quota, ...]) -> dict[str, Quota]:
     """Return the quota of each namespace that one names."""
-    found: dict[str, Quota] = {}
-    for each in quotas:
-        for namespace in each.namespaces or ():
-            found[namespace] = (binding(quotas, namespace) or each) if namespace in found else each
-    return found
+    quota_of: dict[str, Quota] = {}
+    for quota in quotas:
+        for namespace in quota.namespaces or ():
+            quota_of[namespace] = (find_quota(quotas, namespace) or quota) if namespace in quota_of else quota
+    return quota_of
 
 
-def binding(quotas: tuple[Quota, ...], namespace: str) -> Quota | None:
+def find_quota(quotas: tuple[Quota, ...], namespace: str) -> Quota | None:
     """Return the quota of a namespace; None if it has none.
 
     A namespace that several quotas bind gets one that says so.
     """
-    found = [each for each in quotas if each.binds(namespace)]
-    if not found:
+    binding = [quota for quota in quotas if quota.is_binding(namespace)]
+    if not binding:
         return None
-    if broken := next((each for each in found if each.problem), None):
+    if broken := next((quota for quota in binding if quota.problem), None):
         return broken
-    if len(found) > 1:
-        names = " and ".join(f'"{each.name}"' for each in sorted(found, key=lambda each: each.name)[:2])
+    if len(binding) > 1:
+        names = " and ".join(f'"{quota.name}"' for quota in sorted(binding, key=lambda quota: quota.name)[:2])
         problem = (
             f"namespace {namespace} is in DeviceQuotas {names}, so that no limit is certain: remove it from "
             "one of them"
         )
-        return Quota(found[0].name, frozenset({namespace}), problem=problem)
-    return found[0]
+        return Quota(binding[0].name, frozenset({namespace}), problem=problem)
+    return binding[0]

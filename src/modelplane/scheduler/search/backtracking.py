@@ -77,7 +77,7 @@ class Backtracking(ABC, Generic[State, Choice]):
         return True
 
 
-def numbered(items: Iterable[Hashable]) -> list[int]:
+def number_items(items: Iterable[Hashable]) -> list[int]:
     """Return a number for each item, the same for equal ones, so that searches compare numbers."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(item, len(numbers)) for item in items]

@@ -3,16 +3,16 @@
 import heapq
 from collections.abc import Sequence
 
-from modelplane.scheduler.capacity.capacity import FreeCapacity, price
+from modelplane.scheduler.capacity.capacity import FreeCapacity, estimate_steps
 from modelplane.scheduler.placement.engine_options import Option
-from modelplane.scheduler.search.first_fit import first_fit
+from modelplane.scheduler.search.first_fit import find_first_fit
 from modelplane.scheduler.search.search_budget import SearchBudget
 
 Amounts = tuple[int, ...]
 """A cost, as amounts that are compared one after the other, and added one by one."""
 
 
-def best_fit(
+def find_best_fit(
     options: Sequence[Sequence[Option]],
     costs: Sequence[Sequence[Amounts]],
     capacities: Sequence[FreeCapacity],
@@ -23,7 +23,7 @@ def best_fit(
     Choices are tried from the cheapest on, each found from one that is not dearer. None if there is none, or
     if the budget is used up before.
     """
-    orders = [sorted(range(len(each)), key=lambda at: (each[at], at)) for each in costs]
+    orders = [sorted(range(len(row)), key=lambda at: (row[at], at)) for row in costs]
     start = (0,) * len(options)
 
     def total(ranks: tuple[int, ...]) -> tuple[Amounts, tuple[int, ...]]:
@@ -32,22 +32,22 @@ def best_fit(
         return tuple(map(sum, parts)), chosen
 
     heap = [(*total(start), start)]
-    known = {start}
+    seen = {start}
     steps, limit = 0, budget.allowance
     while heap and steps < limit:
         _, chosen, ranks = heapq.heappop(heap)
         # Each choice that follows is added up over all engines.
         steps += len(options) ** 2
-        wanted = [[each[at]] for each, at in zip(options, chosen, strict=True)]
-        steps += sum(price(capacities[pool]) for [option] in wanted for pool, _ in option.loads)
-        fitting = first_fit(wanted, capacities)
+        choice = [[row[at]] for row, at in zip(options, chosen, strict=True)]
+        steps += sum(estimate_steps(capacities[pool]) for [option] in choice for pool, _ in option.loads)
+        fitting = find_first_fit(choice, capacities)
         if fitting is not None:
             budget.spend(steps)
             return fitting
         for at, rank in enumerate(ranks):
             following = (*ranks[:at], rank + 1, *ranks[at + 1 :])
-            if rank + 1 < len(orders[at]) and following not in known:
-                known.add(following)
+            if rank + 1 < len(orders[at]) and following not in seen:
+                seen.add(following)
                 heapq.heappush(heap, (*total(following), following))
     budget.spend(steps)
     return None

@@ -2,9 +2,9 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from modelplane.scheduler.capacity.capacity import FreeCapacity, NodeCapacity, price
+from modelplane.scheduler.capacity.capacity import FreeCapacity, NodeCapacity, estimate_steps
 from modelplane.scheduler.placement.engine_options import Option
-from modelplane.scheduler.search.backtracking import Backtracking, numbered
+from modelplane.scheduler.search.backtracking import Backtracking, number_items
 from modelplane.scheduler.search.search_budget import SearchBudget
 
 
@@ -25,18 +25,18 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
     ) -> None:
         super().__init__(budget)
         self._options = options
-        self._kinds = numbered(kinds)
+        self._kinds = number_items(kinds)
 
-        every = [load for wanted in options for each in wanted for _, load in each.loads]
+        every = [load for wanted in options for option in wanted for _, load in option.loads]
         self._loads = tuple(dict.fromkeys(every))
-        numbers = iter(numbered(every))
+        numbers = iter(number_items(every))
         self._wanted = [
-            [[(pool, next(numbers)) for pool, _ in each.loads] for each in wanted] for wanted in options
+            [[(pool, next(numbers)) for pool, _ in option.loads] for option in wanted] for wanted in options
         ]
         self._nodes = [
             min(
-                sum(load.nodes for pool, load in each.loads if isinstance(capacities[pool], NodeCapacity))
-                for each in wanted
+                sum(load.nodes for pool, load in option.loads if isinstance(capacities[pool], NodeCapacity))
+                for option in wanted
             )
             for wanted in options
         ]
@@ -52,7 +52,7 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
             return "too many ways to place them were tried"
         return "each would fit, but not all at once"
 
-    def possible(self) -> list[list[Option]]:
+    def find_possible(self) -> list[list[Option]]:
         """Return the options of each engine that would fit if it were alone."""
         fitting = [
             [option for option, loads in zip(options, wanted, strict=True) if self._after(self._start, loads)]
@@ -104,7 +104,7 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
         if key not in self._left:
             smaller = self._capacities[capacity].take(self._loads[load])
             self._left[key] = None if smaller is None else self._number(smaller)
-            self._steps += price(self._capacities[capacity])
+            self._steps += estimate_steps(self._capacities[capacity])
         return self._left[key]
 
     def _number(self, capacity: FreeCapacity) -> int:

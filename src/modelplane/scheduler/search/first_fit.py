@@ -6,7 +6,7 @@ from modelplane.scheduler.capacity.capacity import FreeCapacity
 from modelplane.scheduler.placement.engine_options import Option
 
 
-def first_fit(
+def find_first_fit(
     options: Sequence[Sequence[Option]], capacities: Sequence[FreeCapacity]
 ) -> tuple[Option, ...] | None:
     """Return the first option of each engine that fits after the previous ones, or None if one has none."""
@@ -25,7 +25,7 @@ def first_fit(
     return tuple(chosen)
 
 
-def without(capacities: Sequence[FreeCapacity], options: Sequence[Option]) -> list[FreeCapacity] | None:
+def take_options(capacities: Sequence[FreeCapacity], options: Sequence[Option]) -> list[FreeCapacity] | None:
     """Return the capacities that options leave, or None if they do not fit together."""
     left = [*capacities]
     for option in options:

@@ -29,17 +29,17 @@ class IdentityMap(Generic[Key, Value]):
         return self._values.setdefault(id(key), default)
 
 
-def numbering(value_of: Callable[[Key], Hashable]) -> Callable[[Key], int]:
+def number_by_value(value_of: Callable[[Key], Hashable]) -> Callable[[Key], int]:
     """Return a function that numbers objects: the same number for objects of equal value."""
-    known: dict[int, int] = {}
+    numbered: dict[int, int] = {}
     keys: list[Key] = []  # kept, as above
     numbers: dict[Hashable, int] = {}
 
     def number(key: Key) -> int:
-        found = known.get(id(key))
-        if found is None:
-            found = known[id(key)] = numbers.setdefault(value_of(key), len(numbers))
+        assigned = numbered.get(id(key))
+        if assigned is None:
+            assigned = numbered[id(key)] = numbers.setdefault(value_of(key), len(numbers))
             keys.append(key)
-        return found
+        return assigned
 
     return number

@@ -12,12 +12,12 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
-from modelplane.scheduler.capacity.capacity import FreeCapacity, price
+from modelplane.scheduler.capacity.capacity import FreeCapacity, estimate_steps
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.placement.placer import Offer, Way
 from modelplane.scheduler.search.best_fit import Amounts
-from modelplane.scheduler.search.first_fit import without
+from modelplane.scheduler.search.first_fit import take_options
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster
 from modelplane.scheduler.verdict import Rejected
@@ -32,14 +32,14 @@ _Branch: TypeAlias = tuple[int, Amounts, tuple[Way, ...], Sequence[FreeCapacity]
 """A beginning of a choice: the first way that may follow, the cost, the ways, and what they leave."""
 
 
-def applies(state: CycleState, shortfall: int) -> bool:
+def may_be_cheaper(state: CycleState, shortfall: int) -> bool:
     """Return True if other places may be cheaper together than those that are chosen one by one."""
     deployment = state.deployment
-    several = len(deployment.engines) > 1 or any(len(each.members) > 1 for each in deployment.engines)
+    several = len(deployment.engines) > 1 or any(len(engine.members) > 1 for engine in deployment.engines)
     return deployment.policy is PlacementPolicy.CHEAPEST and several and 1 < shortfall <= _MOST_REPLICAS
 
 
-def rearranged(
+def find_rearrangement(
     state: CycleState, placed: Sequence[Place], others: Iterable[Cluster], wanted: int, most: int | None
 ) -> list[Place] | None:
     """Return cheaper places for the replicas, or places for more of them; None if none were found.
@@ -49,9 +49,9 @@ def rearranged(
     """
     clusters = {cluster.name: cluster for cluster, _ in placed}
     clusters |= {
-        each.name: each for each in others if not isinstance(admit(state.deployment, each), Rejected)
+        other.name: other for other in others if not isinstance(admit(state.deployment, other), Rejected)
     }
-    searches = [_search(state, each, placed) for each in clusters.values()]
+    searches = [_search(state, cluster, placed) for cluster in clusters.values()]
     sums = _least(searches, wanted)
     before = _added(*(_priced(offer) for _, offer in placed))
     for count in range(wanted, len(placed) - 1, -1):
@@ -61,9 +61,9 @@ def rearranged(
         if count == len(placed) and cost[:2] >= before:
             return None
         return [
-            (search.cluster, state.placer.offer_of(search.cluster, way))
+            (search.cluster, state.placer.build_offer(search.cluster, way))
             for search, number in zip(searches, numbers, strict=True)
-            for way in search.cheapest(number) or ()
+            for way in search.find_cheapest(number) or ()
         ]
     return None
 
@@ -73,19 +73,19 @@ def _priced(offer: Offer) -> Amounts:
 
 
 def _search(state: CycleState, cluster: Cluster, placed: Sequence[Place]) -> "_Search":
-    own = [engine for there, offer in placed if there.name == cluster.name for engine in offer.engines]
-    capacities = state.ledger.capacities(cluster, without=own)
-    return _Search(cluster, capacities, state.placer.ways(cluster), state.budget)
+    engines = [engine for there, offer in placed if there.name == cluster.name for engine in offer.engines]
+    capacities = state.ledger.list_capacities(cluster, without=engines)
+    return _Search(cluster, capacities, state.placer.list_ways(cluster), state.budget)
 
 
-def _least(searches: Sequence["_Search"], wanted: int) -> _Sums:
+def _least(searches: Sequence["_Search"], count: int) -> _Sums:
     """Return the least cost of each number of replicas on all clusters."""
     sums: _Sums = {0: ((0, 0, 0), ())}
     for search in searches:
         joined: _Sums = {}
-        costs = search.costs(wanted)
+        costs = search.list_costs(count)
         for placed, (cost, numbers) in sums.items():
-            for more, further in enumerate(costs[: wanted - placed + 1]):
+            for more, further in enumerate(costs[: count - placed + 1]):
                 total = (_added(cost, further), (*numbers, more))
                 joined[placed + more] = min(joined.get(placed + more, total), total)
         sums = joined
@@ -105,17 +105,17 @@ class _Search(msgspec.Struct):
     budget: SearchBudget
     _found: dict[int, tuple[Way, ...] | None] = {}
 
-    def costs(self, most: int) -> list[Amounts]:
+    def list_costs(self, most: int) -> list[Amounts]:
         """Return the least cost of no replica, one, and so on, up to as many as fit."""
         costs: list[Amounts] = []
         for count in range(most + 1):
-            ways = self.cheapest(count)
+            ways = self.find_cheapest(count)
             if ways is None:
                 break
             costs.append(_added((0, 0, 0), *(way.amounts for way in ways)))
         return costs
 
-    def cheapest(self, count: int) -> tuple[Way, ...] | None:
+    def find_cheapest(self, count: int) -> tuple[Way, ...] | None:
         """Return the cheapest ways to place so many replicas; None if none is found."""
         if count not in self._found:
             self._found[count] = self._cheapest(count)
@@ -140,8 +140,10 @@ class _Search(msgspec.Struct):
                 least = _added(cost, tuple(amount * missing for amount in way.amounts))
                 if best is not None and least >= best[0]:
                     break
-                spent += 1 + sum(price(capacities[pool]) for each in way.options for pool, _ in each.loads)
-                smaller = without(capacities, way.options)
+                spent += 1 + sum(
+                    estimate_steps(capacities[pool]) for option in way.options for pool, _ in option.loads
+                )
+                smaller = take_options(capacities, way.options)
                 if smaller is not None:
                     branches.append((position, _added(cost, way.amounts), (*chosen, way), smaller))
             stack.extend(reversed(branches))

@@ -46,6 +46,6 @@ class SearchBudget:
         """
         return self._units[own] > 0
 
-    def evaluated(self, units: int, *, own: bool) -> None:
+    def charge(self, units: int, *, own: bool) -> None:
         """Charge the cost of an evaluation."""
         self._units[own] -= units

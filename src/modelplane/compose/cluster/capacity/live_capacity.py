@@ -199,7 +199,7 @@ def _overcommitted(request: ClusterRequest, pools: Sequence[GPUPool]) -> Conditi
     except InvalidObject as error:
         return false(type_, Reason.CAPACITY_STALE, f"unknown: {error}")
     cluster = scheduler.Cluster(request.owner.metadata.name, pools=tuple(map(fleet_snapshot.pool, pools)))
-    found = scheduler.overcommitted(scheduler.Fleet((cluster,), replicas))
+    found = scheduler.list_overcommitted(scheduler.Fleet((cluster,), replicas))
     if not found:
         return false(type_, Reason.WITHIN_CAPACITY, "replicas hold no more than is usable")
     message = f"{in_order(found, _SHOWN, '; ')}. They stay, and pods of them that restart may stay Pending"
