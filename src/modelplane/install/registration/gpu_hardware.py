@@ -102,9 +102,10 @@ def hardware(cluster: str, observed: Observed, catalogue: Catalogue) -> Hardware
     if len(groups) > MOST_POOLS:
         left_out = groups[MOST_POOLS:]
         count = sum(len(group.members) for group in left_out)
+        left = listing(member.node.name for group in left_out for member in group.members)
         notes.append(
-            f"the nodes are of {len(groups)} kinds, and a cluster has at most {MOST_POOLS} pools: {count} nodes "
-            f"are left out, {listing(member.node.name for group in left_out for member in group.members)}"
+            f"the nodes are of {len(groups)} kinds, and a cluster has at most {MOST_POOLS} pools: {count} "
+            f"nodes are left out, {left}"
         )
     classes: dict[str, InferenceClass] = {}
     names: dict[object, str] = {}
