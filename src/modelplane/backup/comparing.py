@@ -16,8 +16,8 @@ from modelplane.kube.resources import NAMESPACES, Object
 
 async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Identity]:
     """Return which objects of a backup are there already. Raises ``Refused`` if it must not be restored."""
-    entries = {each.identity: each for each in plan.entries}
-    named = {each.reference for each in plan.references}
+    entries = {planned.identity: planned for planned in plan.entries}
+    named = {reference.reference for reference in plan.references}
     there: set[Identity] = set()
     others: list[str] = []
     differing: list[str] = []
@@ -49,10 +49,12 @@ async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Ident
 
 async def _check_kinds(client: Client, plan: Plan, there: set[Identity]) -> None:
     """Refuse a backup with objects of third-party kinds that are not installed."""
-    wanted = {each.content for each in plan.entries if each.content.optional and each.identity not in there}
-    lacking = [each.resource for each in wanted if not await client.serves(each.resource)]
+    wanted = {
+        entry.content for entry in plan.entries if entry.content.optional and entry.identity not in there
+    }
+    lacking = [content.resource for content in wanted if not await client.serves(content.resource)]
     if lacking:
-        kinds = listing(f"{each.kind} of {each.group}" for each in lacking)
+        kinds = listing(f"{resource.kind} of {resource.group}" for resource in lacking)
         raise Refused(f"the API server does not serve {kinds}: install the providers of the clouds first")
 
 

@@ -83,13 +83,15 @@ def contents() -> tuple[Content, ...]:
 
 def secret_kinds() -> dict[str, Resource]:
     """Return the kinds whose objects a file has encrypted or by name only."""
-    return {each.resource.kind: each.resource for each in contents() if each.is_secret}
+    return {content.resource.kind: content.resource for content in contents() if content.is_secret}
 
 
 def content_of(item: Mapping[str, Any]) -> Content | None:
     """Return the row of an object's kind; None if a backup has no objects of it."""
     named = (item.get("apiVersion"), item.get("kind"))
-    rows_of = (each for each in contents() if (each.resource.api_version, each.resource.kind) == named)
+    rows_of = (
+        content for content in contents() if (content.resource.api_version, content.resource.kind) == named
+    )
     return next(rows_of, None)
 
 
@@ -97,7 +99,7 @@ async def list_installed(client: Client) -> Sequence[Object]:
     """Return the definitions of Modelplane's kinds there. Raises ``Refused`` if they are Crossplane's."""
     names = (kind.definition for kind in COMPOSED)
     asked = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
-    found = [each for each in asked if each is not None]
+    found = [definition for definition in asked if definition is not None]
     if any(map(crossplane_owns, found)):
         raise Refused(_CROSSPLANE)
     return found

@@ -70,8 +70,8 @@ def entry_of(item: Mapping[str, Any], place: int = 0) -> Entry:
     is_placed = _fits(_NAMESPACE, namespace) if content.resource.namespaced else not namespace
     if not (is_placed and _is_shaped(metadata) and content.admits(item)):
         raise Damaged(f"the object at byte {place:,} is no object of a backup")
-    owners = (each.get("uid") for each in metadata.get("ownerReferences") or ())
-    known = frozenset(each for each in owners if isinstance(each, str))
+    owners = (reference.get("uid") for reference in metadata.get("ownerReferences") or ())
+    known = frozenset(owner for owner in owners if isinstance(owner, str))
     return Entry(
         content,
         namespace,
@@ -92,7 +92,7 @@ def _fits(pattern: re.Pattern[str], value: Any) -> bool:
 def _is_shaped(metadata: Mapping[str, Any]) -> bool:
     maps = all(isinstance(metadata.get(key) or {}, Mapping) for key in ("labels", "annotations"))
     owners = metadata.get("ownerReferences") or []
-    return maps and isinstance(owners, list) and all(isinstance(each, Mapping) for each in owners)
+    return maps and isinstance(owners, list) and all(isinstance(owner, Mapping) for owner in owners)
 
 
 def manifest(item: Mapping[str, Any], uids: Mapping[str, str]) -> Object:
@@ -118,7 +118,11 @@ def manifest(item: Mapping[str, Any], uids: Mapping[str, str]) -> Object:
 def owners_of(metadata: Mapping[str, Any], uids: Mapping[str, str]) -> list[Object]:
     """Return the references to owners that are restored, with their new uids."""
     references = metadata.get("ownerReferences") or ()
-    return [{**each, "uid": uids[each["uid"]]} for each in references if each.get("uid") in uids]
+    return [
+        {**reference, "uid": uids[reference["uid"]]}
+        for reference in references
+        if reference.get("uid") in uids
+    ]
 
 
 def record(item: Mapping[str, Any]) -> dict[str, str]:
@@ -133,9 +137,9 @@ def record(item: Mapping[str, Any]) -> dict[str, str]:
 def managers(item: Mapping[str, Any], uids: Mapping[str, str]) -> list[Object]:
     """Return the field managers of an object, which own parts of it by the uids of its owners too."""
     text = msgspec.json.encode(item["metadata"].get("managedFields") or []).decode()
-    for each in item["metadata"].get("ownerReferences") or ():
-        if each.get("uid") in uids:
-            text = text.replace(each["uid"], uids[each["uid"]])
+    for reference in item["metadata"].get("ownerReferences") or ():
+        if reference.get("uid") in uids:
+            text = text.replace(reference["uid"], uids[reference["uid"]])
     return msgspec.json.decode(text, type=list[Object])
 
 
@@ -168,9 +172,9 @@ def _claims(item: Mapping[str, Any]) -> Iterator[str]:
         return
     if item["kind"] == kind_name(ModelKey):
         hashes = spec.get("hashes")
-        for each in hashes if isinstance(hashes, list) else ():
-            if isinstance(each, Mapping):
-                yield f"hash {each.get('sha256')}"
+        for entry in hashes if isinstance(hashes, list) else ():
+            if isinstance(entry, Mapping):
+                yield f"hash {entry.get('sha256')}"
     target = spec.get("deploymentRef")
     if item["kind"] == kind_name(InferenceAutoscaler) and isinstance(target, Mapping):
         yield f"target {item['metadata'].get('namespace')}/{target.get('name')}"

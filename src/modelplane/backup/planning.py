@@ -57,16 +57,16 @@ def _levels(entries: list[Entry]) -> list[list[Entry]]:
     Raises ``Damaged`` if an object is its own owner, over others, or has too many above it.
     """
     waiting = list(entries)
-    uids = {each.uid for each in waiting}
+    uids = {entry.uid for entry in waiting}
     done: set[str] = set()
     found: list[list[Entry]] = []
     while waiting:
-        group = [each for each in waiting if not (each.owners & uids) - done]
+        group = [entry for entry in waiting if not (entry.owners & uids) - done]
         if not group or len(found) == _DEEPEST:
             raise Damaged(f"{waiting[0]} has too many owners above it")
         found.append(group)
-        done |= {each.uid for each in group}
-        waiting = [each for each in waiting if each.uid not in done]
+        done |= {entry.uid for entry in group}
+        waiting = [entry for entry in waiting if entry.uid not in done]
     return found
 
 
@@ -78,8 +78,8 @@ def _ranks(entries: Iterable[Entry]) -> dict[str, int]:
     """Return the rank of each object that claims something among those that claim the same, oldest first."""
     last: dict[str, int] = {}
     found: dict[str, int] = {}
-    for entry in (each for each in entries if each.claims):
-        rank = max((last[each] + 1 for each in entry.claims if each in last), default=0)
+    for entry in (claimant for claimant in entries if claimant.claims):
+        rank = max((last[claim] + 1 for claim in entry.claims if claim in last), default=0)
         found[entry.uid] = rank = min(rank, MOST_TURNS - 1)
         last |= dict.fromkeys(entry.claims, rank)
     return found
@@ -95,7 +95,7 @@ def _turns(levels: Iterable[list[Entry]], ranks: Mapping[str, int]) -> list[tupl
     found: defaultdict[tuple[int, int], list[Entry]] = defaultdict(list)
     for depth, level in enumerate(levels):
         for entry in level:
-            above = (turns[each] for each in entry.owners if each in turns)
+            above = (turns[owner] for owner in entry.owners if owner in turns)
             turns[entry.uid] = turn = max(ranks.get(entry.uid, 0), *above, 0)
             found[turn, depth].append(entry)
     return [(turn, found[turn, depth]) for turn, depth in sorted(found)]
@@ -122,7 +122,7 @@ class Plan:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every object."""
-        return tuple(each for group in self.groups for each in group.entries)
+        return tuple(entry for group in self.groups for entry in group.entries)
 
 
 def read(reader: Reader, passphrase: bytes | None) -> Plan:
@@ -150,7 +150,7 @@ def read(reader: Reader, passphrase: bytes | None) -> Plan:
             if entry.identity in entries:
                 raise Damaged(f"it has {entry} twice")
             entries[entry.identity] = entry
-    if header is None or len({each.uid for each in entries.values()}) < len(entries):
+    if header is None or len({admitted.uid for admitted in entries.values()}) < len(entries):
         raise Damaged("two of its objects have one uid")
     return Plan(header, groups(entries.values()), tuple(references))
 

@@ -58,12 +58,12 @@ def _in(value: Any, namespace: str) -> Iterator[Named]:
     if isinstance(value, Mapping):
         for field, content in value.items():
             if kind := _FIELDS.get(field):
-                for each in content if isinstance(content, list) else [content]:
-                    yield from _reference(kind, each, namespace)
+                for item in content if isinstance(content, list) else [content]:
+                    yield from _reference(kind, item, namespace)
             yield from _in(content, namespace)
     elif isinstance(value, list):
-        for each in value:
-            yield from _in(each, namespace)
+        for item in value:
+            yield from _in(item, namespace)
 
 
 def _reference(kind: str, content: Any, namespace: str) -> Iterator[Named]:

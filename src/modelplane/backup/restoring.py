@@ -49,7 +49,7 @@ class Restored:
     @property
     def leaving(self) -> tuple[str, ...]:
         """Objects that were being deleted, and are not any more."""
-        return tuple(str(each) for each in self.plan.entries if each.is_leaving)
+        return tuple(str(entry) for entry in self.plan.entries if entry.is_leaving)
 
 
 class Restorer:
@@ -113,21 +113,27 @@ class Restorer:
 
     async def _prepare(self) -> None:
         """Install the kinds if they are not there, and the system's namespace."""
-        present = {each["metadata"]["name"] for each in await list_installed(self._client)}
+        present = {definition["metadata"]["name"] for definition in await list_installed(self._client)}
         names = {kind.definition for kind in COMPOSED} - present
-        lacking = [each for each in build_definitions() if each["metadata"]["name"] in names] if names else []
-        for each in lacking:
-            await self._client.apply(each)
+        lacking = (
+            [definition for definition in build_definitions() if definition["metadata"]["name"] in names]
+            if names
+            else []
+        )
+        for definition in lacking:
+            await self._client.apply(definition)
         await self._deadline.until_nothing(partial(self._unserved, lacking))
         if await self._client.get(NAMESPACES, SYSTEM_NAMESPACE) is None:
             about = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind}
             await self._client.create({**about, "metadata": {"name": SYSTEM_NAMESPACE}})
 
     async def _unserved(self, kinds: Iterable[Object]) -> str:
-        names = [each["metadata"]["name"] for each in kinds]
+        names = [kind["metadata"]["name"] for kind in kinds]
         found = [await self._client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
         waiting = [
-            name for name, each in zip(names, found, strict=True) if not is_true(each or {}, "Established")
+            name
+            for name, definition in zip(names, found, strict=True)
+            if not is_true(definition or {}, "Established")
         ]
         return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
 
@@ -170,7 +176,7 @@ class Restorer:
             live = await self._patch(entry, {"status": status}, subresource="status")
         known = managers(item, self._uids)
         if known and any(
-            each.get("manager") == MANAGER for each in live["metadata"].get("managedFields", ())
+            field.get("manager") == MANAGER for field in live["metadata"].get("managedFields", ())
         ):
             # Else fields that the controllers leave out later would stay, as if another had set them.
             await self._patch(entry, {"metadata": {"managedFields": known}})
@@ -184,8 +190,8 @@ class Restorer:
         if (seal := self._reader.seal) is None:
             return ()
         differing = []
-        for each in plan.references:
-            reference = self._reader.at(each.place).reference
+        for planned in plan.references:
+            reference = self._reader.at(planned.place).reference
             if reference is None or not reference.sealed:
                 continue
             content = seal.unseal(reference)
@@ -206,9 +212,12 @@ class Restorer:
     async def _missing(self, plan: Plan, *, unwritten: bool = False) -> tuple[str, ...]:
         """Return the references that are not there; with ``unwritten``, without those that it would write."""
         written = unwritten and self._reader.seal is not None
-        wanted = [each.reference for each in plan.references if not (written and each.has_content)]
-        found = [await self._client.get(_resource(each.kind), each.name, each.namespace) for each in wanted]
-        return tuple(str(each) for each, item in zip(wanted, found, strict=True) if item is None)
+        wanted = [planned.reference for planned in plan.references if not (written and planned.has_content)]
+        found = [
+            await self._client.get(_resource(reference.kind), reference.name, reference.namespace)
+            for reference in wanted
+        ]
+        return tuple(str(reference) for reference, item in zip(wanted, found, strict=True) if item is None)
 
 
 def _resource(kind: str) -> Resource:

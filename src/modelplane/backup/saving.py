@@ -78,7 +78,7 @@ class Saver:
                 )
             )
             # Last the namespaces: only those of the others are saved.
-            for content in sorted(contents(), key=lambda each: each.resource == NAMESPACES):
+            for content in sorted(contents(), key=lambda row: row.resource == NAMESPACES):
                 await self._save(content, version, file, seal)
             await self._refer(seal, file)
             digest = file.finish()
@@ -128,13 +128,15 @@ class Saver:
 
     async def _refer(self, seal: Seal | None, file: Writer) -> None:
         """Write what the objects name, and the Secrets of the system's namespace."""
-        others = ",".join(f"type!={each}" for each in _NOT_RESTORED)
+        others = ",".join(f"type!={kind}" for kind in _NOT_RESTORED)
         found = await self._client.list(
             resources.SECRETS, SYSTEM_NAMESPACE, fields=others, metadata_only=True
         )
-        named = self._named | {Named(SECRET, *key_of(each)) for each in found.items}
-        for each in sorted(named):
-            file.refer(_reference(each, seal, await self._content(each) if seal is not None else None))
+        named = self._named | {Named(SECRET, *key_of(item)) for item in found.items}
+        for reference in sorted(named):
+            file.refer(
+                _reference(reference, seal, await self._content(reference) if seal is not None else None)
+            )
         if named:
             how = ", with the encrypted contents" if seal is not None else ""
             self._report(f"{number_of(len(named), 'name')} of Secrets and ConfigMaps{how}")

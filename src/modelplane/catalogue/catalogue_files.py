@@ -20,8 +20,8 @@ def catalogue() -> Catalogue:
     cards, machines = read("cards.yaml", Cards), read("machines.yaml", Machines)
     return Catalogue(
         cards.sources,
-        {each.name: each for each in cards.cards},
-        {each.name: each for each in machines.machines},
+        {card.name: card for card in cards.cards},
+        {machine.name: machine for machine in machines.machines},
         machines.taints,
     )
 

@@ -100,11 +100,11 @@ class Listed(Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def row(self) -> tuple[str, ...]:
         """The cells of its row below ``COLUMNS``."""
-        letters = [each for each in self.sources if each != UNVERIFIED]
+        letters = [letter for letter in self.sources if letter != UNVERIFIED]
         doubts = [f"{UNVERIFIED}: {', '.join(self.unverified)}"] if self.unverified else []
         source = "; ".join(filter(None, (" ".join(letters), *doubts)))
         cells = (self.name, self.cloud, self.machine, self.devices, self.memory_each, self.fabric, source)
-        return tuple(each or "-" for each in cells)
+        return tuple(cell or "-" for cell in cells)
 
 
 COLUMNS: Final = ("NAME", "CLOUD", "MACHINE", "DEVICES", "MEMORY EACH", "FABRIC", "SOURCE")
@@ -140,7 +140,7 @@ def comments(catalogue: Catalogue, machine: Machine) -> Iterator[str]:
         yield f"Nodes are {card.cpu}: images must support it."
     for taint in taints(catalogue, machine):
         yield f"Taint of the nodes: {taint_text(taint)}.{_listed(taint)}"
-    yield from (each.note for each in (card, machine) if each.note is not None)
+    yield from (entry.note for entry in (card, machine) if entry.note is not None)
 
 
 def taint_text(taint: NodeTaint) -> str:

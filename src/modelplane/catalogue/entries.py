@@ -159,4 +159,6 @@ class Catalogue:
         """Return the MIG profile of a machine's cards; None if they are whole."""
         if machine.partition is None:
             return None
-        return next(each for each in self.card(machine).partitions if each.profile == machine.partition)
+        return next(
+            partition for partition in self.card(machine).partitions if partition.profile == machine.partition
+        )

@@ -69,7 +69,9 @@ class Release:
         """Return a flag by its name, or by the beginning of one name only, as argparse does."""
         if name in self.flags:
             return self.flags[name]
-        begun = {self.flags[each] for each in self.flags if name.startswith("--") and each.startswith(name)}
+        begun = {
+            self.flags[other] for other in self.flags if name.startswith("--") and other.startswith(name)
+        }
         return begun.pop() if len(begun) == 1 else None
 
 
@@ -91,17 +93,17 @@ def nearest(table: FlagTable, version: str | None) -> tuple[Release, ...]:
     if version is None:
         return (Release(table, table.versions[-1]),)
     wanted = version_of(version)
-    before = list(takewhile(lambda each: version_of(each) <= wanted, table.versions))
+    before = list(takewhile(lambda listed: version_of(listed) <= wanted, table.versions))
     if before and version_of(before[-1]) == wanted:
         return (Release(table, before[-1]),)
-    return tuple(Release(table, each) for each in (*before[-1:], *table.versions[len(before) :][:1]))
+    return tuple(Release(table, listed) for listed in (*before[-1:], *table.versions[len(before) :][:1]))
 
 
 def history(table: FlagTable, name: str, release: Release) -> str:
     """Return when a flag that a release lacks was or will be there; empty if no release has it."""
-    releases = [each for each in table.versions if name in Release(table, each).flags]
+    releases = [version for version in table.versions if name in Release(table, version).flags]
     if not releases:
         return ""
     here = table.versions.index(release.version)
-    before = [each for each in releases if table.versions.index(each) < here]
+    before = [earlier for earlier in releases if table.versions.index(earlier) < here]
     return f"{before[-1]} was the last to have it" if before else f"{releases[0]} is the first to have it"

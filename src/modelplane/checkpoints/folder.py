@@ -34,7 +34,7 @@ class Folder:
 
     def files(self) -> Collection[str]:
         """Return the names of the files."""
-        return sorted(each.name for each in os.scandir(self._path) if not each.is_dir())
+        return sorted(entry.name for entry in os.scandir(self._path) if not entry.is_dir())
 
     def content(self, file: str, limit: int) -> bytes:
         """Return a file of at most ``limit`` bytes."""

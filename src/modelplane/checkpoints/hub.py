@@ -41,7 +41,9 @@ class Hub:
         # One commit for all files, whatever is pushed meanwhile.
         self._revision: str = about.sha
         self.needs_token = bool(about.gated or about.private)
-        self._sizes: dict[str, int] = {each.rfilename: each.size or 0 for each in about.siblings or ()}
+        self._sizes: dict[str, int] = {
+            sibling.rfilename: sibling.size or 0 for sibling in about.siblings or ()
+        }
 
     def files(self) -> Collection[str]:
         """Return the names of the files."""
@@ -67,8 +69,8 @@ class Hub:
                 self.name, file, revision=self._revision, timeout=_TIMEOUT_S
             )
         )
-        for name, each in found.tensors.items():
-            yield tensor(name, each.dtype, each.shape, file)
+        for name, read in found.tensors.items():
+            yield tensor(name, read.dtype, read.shape, file)
 
     def _patiently(self, attempt: Callable[[], Result]) -> Result:
         for delay in (*DELAYS_S, None):

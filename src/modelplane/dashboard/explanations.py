@@ -108,7 +108,7 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
     """Place the ModelDeployments of a manifest on the fleet, and write nothing."""
     given = store.load([Source("manifest", text)])
     if given.problems:
-        problems = tuple(str(each) for each in given.problems[:_MOST_ROWS])
+        problems = tuple(str(problem) for problem in given.problems[:_MOST_ROWS])
         return Explained("The manifest has errors", well=False, notes=problems)
     if not any(item["kind"] == kind_name(ModelDeployment) for item in given.objects):
         return Explained("The manifest has no ModelDeployment to place: paste one that has one", well=False)
@@ -116,12 +116,16 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
         result = placements.plan_manifests(_objects(snapshot), given.objects, live=True)
     except Unplannable as error:
         return Explained(f"Cannot be planned: {error}", well=False)
-    rows = (row for each in result.deployments for row in placement_tables.replica_rows(each))
+    rows = (row for deployment in result.deployments for row in placement_tables.replica_rows(deployment))
     tables = [_table("Replicas", placement_tables.REPLICA_COLUMNS, rows)]
-    for each in result.deployments:
-        tables += [_refusals(f"Refused by: {each.name.name}", each), _remedies(each)]
+    for deployment in result.deployments:
+        tables += [_refusals(f"Refused by: {deployment.name.name}", deployment), _remedies(deployment)]
     notes = (
-        *(f"{each.name}: {each.diagnosis}" for each in result.deployments if each.diagnosis),
+        *(
+            f"{deployment.name}: {deployment.diagnosis}"
+            for deployment in result.deployments
+            if deployment.diagnosis
+        ),
         *filter(None, map(placement_tables.cost, result.deployments)),
     )
     return Explained(placement_tables.verdict(result.deployments), result.placed, _filled(tables), notes)
@@ -223,7 +227,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) ->
 
 
 def _filled(tables: Iterable[Table]) -> tuple[Table, ...]:
-    return tuple(each for each in tables if each.rows)
+    return tuple(table for table in tables if table.rows)
 
 
 _EXPLAIN: Final[dict[str, Callable[[Files, Object], Explained]]] = {

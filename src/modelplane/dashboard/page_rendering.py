@@ -74,7 +74,7 @@ def _fragment(context: Context, name: str, caller: Callable[[], Markup]) -> Mark
 
 def link(*segments: str) -> str:
     """Return the path of a page."""
-    return "/" + "/".join(quote(each, safe="") for each in segments)
+    return "/" + "/".join(quote(segment, safe="") for segment in segments)
 
 
 def with_query(**values: object) -> str:

@@ -97,13 +97,13 @@ def _number(query: Query) -> int:
 def _listed(rows: Sequence[Any], query: Query) -> Mapping[str, Any]:
     """Return the rows whose name contains what is searched for, one page of them."""
     wanted = query.get("q", "").strip().lower()[:100]
-    found = [each for each in rows if wanted in _label(each)] if wanted else rows
+    found = [row for row in rows if wanted in _label(row)] if wanted else rows
     return {"rows": paged(found, _number(query)), "q": wanted}
 
 
 def _label(row: Any) -> str:
     names = ("namespace", "region", "name", "note", "reason")
-    return "/".join(str(getattr(row, each, "")) for each in names).lower()
+    return "/".join(str(getattr(row, column, "")) for column in names).lower()
 
 
 def _fleet(view: View, query: Query) -> _Built:
@@ -114,16 +114,16 @@ def _fleet(view: View, query: Query) -> _Built:
         "attention": attention[:_MOST_ATTENTION],
         "more": max(len(attention) - _MOST_ATTENTION, 0),
         "cards": len(snapshot.clusters) <= _MOST_CARDS,
-        **_listed(sorted(snapshot.clusters, key=lambda each: each.readiness.ready), query),
+        **_listed(sorted(snapshot.clusters, key=lambda cluster: cluster.readiness.ready), query),
     }
     return "fleet.html", values
 
 
 def _attention(snapshot: Snapshot) -> Iterator[Attention]:
-    for each in snapshot.services:
-        if not each.readiness.ready:
-            path = link("services", each.namespace, each.name)
-            yield Attention("Service", f"{each.namespace}/{each.name}", path, each.readiness)
+    for service in snapshot.services:
+        if not service.readiness.ready:
+            path = link("services", service.namespace, service.name)
+            yield Attention("Service", f"{service.namespace}/{service.name}", path, service.readiness)
     for row in snapshot.deployments:
         if not row.readiness.ready:
             path = link("deployments", row.namespace, row.name)
@@ -138,15 +138,15 @@ def _attention(snapshot: Snapshot) -> Iterator[Attention]:
 def _cluster(view: View, query: Query, name: str) -> _Built:
     snapshot = view.snapshot
     item = snapshot.find(kind_name(InferenceCluster), "", name)
-    cluster = next((each for each in snapshot.clusters if each.name == name), None)
+    cluster = next((shown for shown in snapshot.clusters if shown.name == name), None)
     if item is None or cluster is None:
         return None
     there = [
-        (each["metadata"]["namespace"], each["metadata"]["name"], readiness(each))
-        for each in snapshot.of(kind_name(ModelReplica))
-        if each["spec"].get("clusterName") == name
+        (replica["metadata"]["namespace"], replica["metadata"]["name"], readiness(replica))
+        for replica in snapshot.of(kind_name(ModelReplica))
+        if replica["spec"].get("clusterName") == name
     ]
-    replicas = paged(sorted(there, key=lambda each: (each[2].ready, *each[:2])), _number(query))
+    replicas = paged(sorted(there, key=lambda replica: (replica[2].ready, *replica[:2])), _number(query))
     return "cluster.html", {"title": name, "cluster": cluster, "replicas": replicas, **_about(view, item)}
 
 

@@ -82,7 +82,7 @@ class Cluster:
     @property
     def devices(self) -> Devices:
         """Sum over its pools."""
-        return added(each for pool in self.pools for each in pool.devices)
+        return added(device for pool in self.pools for device in pool.devices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +122,12 @@ class Region:
     @property
     def ready(self) -> int:
         """Number of ready clusters."""
-        return sum(each.readiness.ready for each in self.clusters)
+        return sum(cluster.readiness.ready for cluster in self.clusters)
 
     @property
     def devices(self) -> Devices:
         """Sum over its clusters."""
-        return added(each.devices for each in self.clusters)
+        return added(cluster.devices for cluster in self.clusters)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Snapshot:
                 cluster, pool, device, what = sample.labels
                 counted[cluster, pool].setdefault(device, {})[what] = int(sample.value)
         return {
-            pool: tuple(Devices(name, each["total"], each["used"]) for name, each in devices.items())
+            pool: tuple(Devices(name, count["total"], count["used"]) for name, count in devices.items())
             for pool, devices in counted.items()
         }
 
@@ -169,14 +169,14 @@ class Snapshot:
             _cluster(item, self._devices, running[item["metadata"]["name"]])
             for item in self.of(kind_name(InferenceCluster))
         )
-        return tuple(sorted(found, key=lambda each: (not each.region, each.region, each.name)))
+        return tuple(sorted(found, key=lambda cluster: (not cluster.region, cluster.region, cluster.name)))
 
     @cached_property
     def regions(self) -> tuple[Region, ...]:
         """The regions by name; last, the clusters without one."""
         grouped: defaultdict[str, list[Cluster]] = defaultdict(list)
-        for each in self.clusters:
-            grouped[each.region].append(each)
+        for cluster in self.clusters:
+            grouped[cluster.region].append(cluster)
         return tuple(Region(name, tuple(clusters)) for name, clusters in grouped.items())
 
     @cached_property
@@ -195,18 +195,18 @@ class Snapshot:
     @cached_property
     def devices(self) -> Devices:
         """Sum over all clusters."""
-        return added(each.devices for each in self.clusters)
+        return added(cluster.devices for cluster in self.clusters)
 
     @property
     def countable(self) -> bool:
         """False while the used devices are unknown, because a replica cannot be read."""
-        return bool(self._devices) or not any(each.pools for each in self.clusters)
+        return bool(self._devices) or not any(cluster.pools for cluster in self.clusters)
 
 
 def added(devices: Iterable[Devices]) -> Devices:
     """Return the sum of devices."""
     found = tuple(devices)
-    return Devices("", sum(each.total for each in found), sum(each.used for each in found))
+    return Devices("", sum(device.total for device in found), sum(device.used for device in found))
 
 
 def readiness(item: Object) -> Readiness:
@@ -277,6 +277,6 @@ class _Labeled:
 def _service(item: Object, endpoints: _Labeled) -> Service:
     namespace, name = _key(item)
     wanted = [entry["selector"].get("matchLabels") or {} for entry in item["spec"].get("endpoints", ())]
-    selected = len(set().union(*(endpoints.names(namespace, each) for each in wanted)))
+    selected = len(set().union(*(endpoints.names(namespace, selector) for selector in wanted)))
     address = str((item.get("status") or {}).get("address") or "")
     return Service(namespace, name, readiness(item), address, selected)

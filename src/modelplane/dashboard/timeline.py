@@ -31,7 +31,7 @@ class Entry:
 def timeline(snapshot: Snapshot) -> tuple[Entry, ...]:
     """Return the events about Modelplane's objects, newest first."""
     found = (_of_event(item) for item in snapshot.of(EVENT))
-    return _newest_first(each for each in found if each.kind in _OURS)
+    return _newest_first(event for event in found if event.kind in _OURS)
 
 
 def of_object(snapshot: Snapshot, item: Object) -> tuple[Entry, ...]:
@@ -39,10 +39,12 @@ def of_object(snapshot: Snapshot, item: Object) -> tuple[Entry, ...]:
     metadata = item["metadata"]
     meant = (item["kind"], metadata.get("namespace", ""), metadata["name"])
     events = [
-        each for each in map(_of_event, snapshot.of(EVENT)) if (each.kind, each.namespace, each.name) == meant
+        event
+        for event in map(_of_event, snapshot.of(EVENT))
+        if (event.kind, event.namespace, event.name) == meant
     ]
-    told = {(each.reason, each.note) for each in events}
-    changes = (each for each in _of_conditions(item) if (each.reason, each.note) not in told)
+    told = {(event.reason, event.note) for event in events}
+    changes = (change for change in _of_conditions(item) if (change.reason, change.note) not in told)
     return _newest_first((*events, *changes))
 
 
@@ -67,15 +69,15 @@ def _of_event(item: Object) -> Entry:
 
 def _of_conditions(item: Object) -> Iterator[Entry]:
     metadata = item["metadata"]
-    for each in (item.get("status") or {}).get("conditions") or ():
-        if at := each.get("lastTransitionTime"):
-            said = str(each.get("message") or "")
+    for condition in (item.get("status") or {}).get("conditions") or ():
+        if at := condition.get("lastTransitionTime"):
+            said = str(condition.get("message") or "")
             yield Entry(
                 str(at),
                 False,
                 item["kind"],
                 metadata.get("namespace", ""),
                 metadata["name"],
-                str(each.get("reason") or each["type"]),
-                f"{each['type']} is {each['status']}{f': {said}' if said else ''}",
+                str(condition.get("reason") or condition["type"]),
+                f"{condition['type']} is {condition['status']}{f': {said}' if said else ''}",
             )

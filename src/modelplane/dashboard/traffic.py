@@ -100,16 +100,16 @@ class Traffic:
         """Return the traffic of each service, by ``NAMESPACE/NAME``; a service without requests is absent."""
         while self._records and self._records[0].time < now - WINDOW:
             self._records.popleft()
-        kept = tuple(each for each in self._records if each.service and each.time >= now - WINDOW)
+        kept = tuple(record for record in self._records if record.service and record.time >= now - WINDOW)
         if not kept:
             return {}
         full = len(self._records) == MOST_RECORDS
         seconds = max(now - kept[0].time if full else WINDOW, _SHORTEST).total_seconds()
         sums = Usage(By.SERVICE, cost=cost)
         last: dict[str, datetime] = {}
-        for each in kept:
-            sums.add(each)
-            last[each.service] = max(last.get(each.service, each.time), each.time)
+        for record in kept:
+            sums.add(record)
+            last[record.service] = max(last.get(record.service, record.time), record.time)
         return {
             name: Rates(
                 name,

@@ -54,11 +54,13 @@ class Watched:
     @contextlib.asynccontextmanager
     async def running(self, patience_s: float) -> AsyncIterator[None]:
         """Keep the copies up to date inside the block, which begins when they are there, or after a while."""
-        tasks = [asyncio.create_task(each.run()) for each in self._informers.values()]
+        tasks = [asyncio.create_task(informer.run()) for informer in self._informers.values()]
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience_s):
-                    await asyncio.gather(*(each.wait_until_synced() for each in self._informers.values()))
+                    await asyncio.gather(
+                        *(informer.wait_until_synced() for informer in self._informers.values())
+                    )
             yield
         finally:
             for task in tasks:

@@ -90,7 +90,7 @@ def children(options: Options) -> dict[str, Object]:
         deployment_pods.disruption_budget(PUBLISHER, COMPONENT),
         _publisher(options),
     ]
-    return {_key(each): _of_crossplane(each) for each in written}
+    return {_key(manifest): _of_crossplane(manifest) for manifest in written}
 
 
 def _key(manifest: Object) -> str:
@@ -121,11 +121,11 @@ def permissions() -> list[Object]:
         *private.bound_to(publisher, GATEWAY_NAMESPACE),
         *gateway_permissions.of_the_gateway(),
     ]
-    return [_of_crossplane(each) for each in written]
+    return [_of_crossplane(manifest) for manifest in written]
 
 
 def _of_crossplane(value: Any) -> Any:
     """Return a manifest, or a part of one, with the label ``part-of`` of Crossplane's objects."""
     if isinstance(value, dict):
         return {key: PART if key == PART_OF else _of_crossplane(part) for key, part in value.items()}
-    return [_of_crossplane(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_of_crossplane(item) for item in value] if isinstance(value, list | tuple) else value

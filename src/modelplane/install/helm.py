@@ -71,7 +71,7 @@ SERVICE_TYPE = Value(
     "gateway.serviceType",
     str(_DEFAULTS.gateway_service_type),
     "Type of the gateway's Service.",
-    {"enum": [str(each) for each in ServiceType]},
+    {"enum": [str(service_type) for service_type in ServiceType]},
 )
 ANNOTATIONS = Value(
     "gateway.serviceAnnotations",
@@ -201,9 +201,15 @@ _CHECKS = """\
 def _permissions() -> str:
     """Return the roles: objects that models name are read in all namespaces, or in the listed ones."""
     everywhere = identity_permissions.installed(())
-    there = [each for each in identity_permissions.installed(("<<. | quote>>",)) if each not in everywhere]
-    elsewhere = [each for each in everywhere if each not in identity_permissions.installed(("any",))]
-    always = [each for each in everywhere if each not in elsewhere]
+    there = [
+        manifest
+        for manifest in identity_permissions.installed(("<<. | quote>>",))
+        if manifest not in everywhere
+    ]
+    elsewhere = [
+        manifest for manifest in everywhere if manifest not in identity_permissions.installed(("any",))
+    ]
+    always = [manifest for manifest in everywhere if manifest not in elsewhere]
     return "".join(
         (
             _documents(always),
@@ -221,7 +227,7 @@ def _only_if(value: Value, text: str) -> str:
 
 
 def _documents(manifests: Iterable[Object]) -> str:
-    return "".join(f"---\n{_actions(_yaml(each))}" for each in manifests)
+    return "".join(f"---\n{_actions(_yaml(manifest))}" for manifest in manifests)
 
 
 _BLOCK = re.compile(r"^( *(?:- )?)([\w.]+): <<block (.+)>>$", re.MULTILINE)
@@ -253,15 +259,17 @@ def _yaml(content: object) -> str:
 
 def _values() -> str:
     """Return ``values.yaml``: each value under its path, after a line about it."""
-    return "\n".join(_section(name) for name in dict.fromkeys(each.path.partition(".")[0] for each in VALUES))
+    return "\n".join(
+        _section(name) for name in dict.fromkeys(value.path.partition(".")[0] for value in VALUES)
+    )
 
 
 def _section(name: str) -> str:
-    inner = [each for each in VALUES if each.path.startswith(f"{name}.")]
+    inner = [candidate for candidate in VALUES if candidate.path.startswith(f"{name}.")]
     if not inner:
-        [value] = [each for each in VALUES if each.path == name]
+        [value] = [candidate for candidate in VALUES if candidate.path == name]
         return _entry(value, name, "")
-    return f"{name}:\n" + "".join(_entry(each, each.path.partition(".")[2], "  ") for each in inner)
+    return f"{name}:\n" + "".join(_entry(entry, entry.path.partition(".")[2], "  ") for entry in inner)
 
 
 def _entry(value: Value, key: str, indent: str) -> str:
@@ -277,7 +285,7 @@ def _schema() -> Object:
 def _object(values: Iterable[Value], prefix: str) -> Object:
     properties: Object = {}
     for name, inner in _grouped(values, prefix):
-        whole = [each for each in inner if each.path == prefix + name]
+        whole = [candidate for candidate in inner if candidate.path == prefix + name]
         properties[name] = (
             {"description": whole[0].about, **whole[0].schema}
             if whole

@@ -44,4 +44,4 @@ class Machine:
     def closed(self) -> frozenset[Path]:
         """The directories over which no pod mounts a volume, besides those of the system."""
         own = (*self.hidden, Path("~").expanduser())
-        return self.programs.union(own, (each.resolve() for each in own))
+        return self.programs.union(own, (directory.resolve() for directory in own))

@@ -141,7 +141,9 @@ def says_so(node: Mapping[str, Any], settings: NodeSettings) -> bool:
     """Return True if a Node has the labels, the port and the readiness that ``register`` sets."""
     wanted, found = manifest(settings)["metadata"]["labels"], node["metadata"].get("labels", {})
     status = node.get("status", {})
-    ready = {each["type"]: each["status"] for each in status.get("conditions", ())}.get("Ready")
+    ready = {condition["type"]: condition["status"] for condition in status.get("conditions", ())}.get(
+        "Ready"
+    )
     endpoint = status.get("daemonEndpoints", {}).get("kubeletEndpoint", {})
     return ready == "True" and endpoint.get("Port") == settings.port and wanted.items() <= found.items()
 

@@ -52,15 +52,15 @@ def root() -> Path:
 def examples() -> tuple[Example, ...]:
     """Return every example, in the order of their paths."""
     pages = sorted(root().rglob(_README))
-    return tuple(each for page in pages if (each := Example(page.parent)).manifests)
+    return tuple(example for page in pages if (example := Example(page.parent)).manifests)
 
 
 def find(name: str) -> Example:
     """Return the example of a name."""
     known = examples()
-    for each in known:
-        if each.answers_to(name):
-            return each
-    near = get_close_matches(name, [each.name for each in known], n=1)
+    for example in known:
+        if example.answers_to(name):
+            return example
+    near = get_close_matches(name, [example.name for example in known], n=1)
     meant = f'did you mean "{near[0]}"? ' if near else ""
     raise LocalError(f'there is no example "{name}": {meant}`modelplane example` lists them')

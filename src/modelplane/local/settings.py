@@ -43,7 +43,7 @@ class Settings:
     def numbers(self) -> tuple[int, ...]:
         """Return every port that is used."""
         every = (self.ports, *self.clusters.values())
-        return tuple(port for each in every for port in dataclasses.astuple(each) if port)
+        return tuple(port for plane in every for port in dataclasses.astuple(plane) if port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def load(home: Home) -> Settings:
 
 
 def _decode(document: dict[str, Any]) -> Settings:
-    clusters = {name: _ports(each) for name, each in document.pop("clusters", {}).items()}
+    clusters = {name: _ports(entry) for name, entry in document.pop("clusters", {}).items()}
     return Settings(_ports(document.pop("ports")), clusters, **document)
 
 
@@ -126,12 +126,12 @@ def stranger(
 
     ``running`` names the fleet's own processes that run, and may hold theirs.
     """
-    for name, each in ({"": settings.ports} | dict(settings.clusters)).items():
+    for name, plane in ({"": settings.ports} | dict(settings.clusters)).items():
         before = f"{name}-" if name else ""
         # Envoy serves them all.
         ours = (process for process in running if process.startswith(before) or process == "envoy")
         own = {process.removeprefix(before) for process in ours}
-        if found := ports.taken(each, own, is_free):
+        if found := ports.taken(plane, own, is_free):
             port, owner = found
             uses = f"which {before}{owner} uses"
             return f"port {port} of 127.0.0.1, {uses}, is taken by another program: stop that program"

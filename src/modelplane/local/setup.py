@@ -58,10 +58,10 @@ def set_up(home: Home, choice: Choice = AS_BEFORE) -> Settings:
     # The user is an administrator of every cluster, with a context for each in one file.
     for path, reachable in (
         (home.kubeconfig, planes),
-        *((each.home.kubeconfig, [each]) for each in planes[1:]),
+        *((further.home.kubeconfig, [further]) for further in planes[1:]),
     ):
         identity_kubeconfigs.ensure(
-            path, identity_kubeconfigs.kubeconfig(*(_access(each, "admin") for each in reachable))
+            path, identity_kubeconfigs.kubeconfig(*(_access(cluster, "admin") for cluster in reachable))
         )
     return chosen
 

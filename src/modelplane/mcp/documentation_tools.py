@@ -107,17 +107,17 @@ def _section(page: Page, anchor: str) -> str:
     """Return a section with those below it. Raises ``Refused``."""
     for start, section in enumerate(page.sections):
         if section.anchor == anchor:
-            return "\n\n".join(_markdown(each) for each in _with_those_below(page, start)) + "\n"
+            return "\n\n".join(_markdown(section) for section in _with_those_below(page, start)) + "\n"
     raise Refused(f'{page.path} has no section "{anchor[:100]}": name one of {_anchors(page)}')
 
 
 def _with_those_below(page: Page, start: int) -> list[Section]:
     depth = len(page.sections[start].trail)
     found = [page.sections[start]]
-    for each in page.sections[start + 1 :]:
-        if len(each.trail) <= depth:
+    for section in page.sections[start + 1 :]:
+        if len(section.trail) <= depth:
             break
-        found.append(each)
+        found.append(section)
     return found
 
 
@@ -126,7 +126,7 @@ def _markdown(section: Section) -> str:
 
 
 def _anchors(page: Page) -> str:
-    return ", ".join(each.anchor for each in page.sections[1:])
+    return ", ".join(section.anchor for section in page.sections[1:])
 
 
 def load_pages() -> dict[str, str]:

@@ -85,7 +85,7 @@ class FleetTools:
         item = await self._find(meant, name, namespace) if meant and name else None
         snapshot = await self._fleet.snapshot([EVENTS], namespace)
         if item is None:
-            found = tuple(each for each in timeline(snapshot) if kind in ("", each.kind))
+            found = tuple(event for event in timeline(snapshot) if kind in ("", event.kind))
         else:
             found = of_object(snapshot, item)
         if not found:
@@ -111,9 +111,9 @@ class FleetTools:
             return ("", f"The devices of pools are not counted: {refused}")
         snapshot = Snapshot({**clusters.objects, **replicas.objects})
         rows = [
-            (each.name, each.region or "-", pool.name, str(pool.nodes), *_counted(devices))
-            for each in snapshot.clusters
-            for pool in each.pools
+            (cluster.name, cluster.region or "-", pool.name, str(pool.nodes), *_counted(devices))
+            for cluster in snapshot.clusters
+            for pool in cluster.pools
             for devices in pool.devices or (None,)
         ]
         columns = ("CLUSTER", "REGION", "POOL", "NODES", "DEVICE", "TOTAL", "USED", "FREE")
@@ -150,7 +150,7 @@ def _find(snapshot: Snapshot, kind: str, name: str, namespace: str) -> Object:
     if found:
         where = ", ".join(sorted(item["metadata"]["namespace"] for item in found))
         raise Refused(f'there is a {kind} "{clean(name)}" in several namespaces: name one of {clean(where)}')
-    known = [f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in everything]
+    known = [f"{item['metadata']['namespace']}/{item['metadata']['name']}" for item in everything]
     there = f"there are {clean(listing(known, _MOST_LISTED))}" if known else "the fleet has none"
     where = f" in namespace {clean(namespace)}" if namespace else ""
     raise Refused(f'the fleet has no {kind} "{clean(name)}"{where}: {there}')
@@ -158,10 +158,10 @@ def _find(snapshot: Snapshot, kind: str, name: str, namespace: str) -> Object:
 
 def _lines(told: Explained) -> Iterator[str]:
     yield clean(told.verdict, _MOST_OF_A_SENTENCE)
-    for each in told.tables:
-        yield from table(each.title, each.columns, each.rows)
-        if each.left_out:
-            yield f"and {each.left_out:,} more rows, none of them closer to a fit"
+    for titled in told.tables:
+        yield from table(titled.title, titled.columns, titled.rows)
+        if titled.left_out:
+            yield f"and {titled.left_out:,} more rows, none of them closer to a fit"
     if told.notes:
         yield ""
     for note in told.notes:

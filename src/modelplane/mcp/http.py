@@ -61,10 +61,16 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self.peer = self.client[0] if self.client else ""
         self._wait()
-        waiting = [each for each in self.connections if isinstance(each, Connection) and each.is_waiting]
+        waiting = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, Connection) and connection.is_waiting
+        ]
         if len(waiting) > _WAITING:
-            [(most, _)] = Counter(each.peer for each in waiting).most_common(1)
-            min((each for each in waiting if each.peer == most), key=Connection._since).end()
+            [(most, _)] = Counter(connection.peer for connection in waiting).most_common(1)
+            min(
+                (connection for connection in waiting if connection.peer == most), key=Connection._since
+            ).end()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
@@ -165,7 +171,7 @@ def application(made: MCPServer, port: int, hosts: Iterable[str], token: str | N
     with_port = [f"{name}:{port}" for name in names]
     security = TransportSecuritySettings(
         allowed_hosts=[*with_port, *hosts],
-        allowed_origins=[f"http://{each}" for each in with_port] + [f"https://{name}" for name in hosts],
+        allowed_origins=[f"http://{host}" for host in with_port] + [f"https://{name}" for name in hosts],
     )
     plain: Application = made.streamable_http_app(
         streamable_http_path=PATH,

@@ -19,7 +19,7 @@ MOST_CHARACTERS: Final = 24_000
 
 def clean(text: str, most: int = MOST_OF_A_CELL) -> str:
     """Return a text as one line of printable characters, at most so many."""
-    line = "".join(each if each.isprintable() else " " for each in text[: 2 * most])
+    line = "".join(character if character.isprintable() else " " for character in text[: 2 * most])
     return line if len(text) <= most else f"{line[:most]} ... ({len(text) - most:,} more characters)"
 
 

@@ -51,7 +51,7 @@ class SizeTool:
         if in_fleet:
             wanted = (fleet_resources.INFERENCE_CLASSES, fleet_resources.INFERENCE_CLUSTERS)
             snapshot = await self._fleet.snapshot(wanted)
-            pools = [item for each in wanted for item in snapshot.of(each.kind)]
+            pools = [item for kind in wanted for item in snapshot.of(kind.kind)]
 
         def compute() -> Size:
             read = checkpoint.read(Hub(model))
@@ -83,7 +83,7 @@ def _hardware(model: Model, load: Load, pools: Sequence[Object] | None) -> Itera
     if pools is not None:
         return size_report.of_pools(model, load, pools)
     known = catalogue()
-    classes = [inference_class(known, each) for each in known.machines.values()]
+    classes = [inference_class(known, machine) for machine in known.machines.values()]
     return size_report.of_classes(model, load, classes)
 
 
@@ -94,7 +94,7 @@ def _lines(size: Size) -> Iterator[str]:
     yield f"KV cache: {size_rows.cache_of_sequences(size)}"
     title = "Each GPU, in GiB (other: runtime, communication and activations)"
     yield from table(title, size_rows.SPLIT_COLUMNS, size_rows.split_rows(size))
-    found = [each for each in size.hardware if not each.reason]
+    found = [node for node in size.hardware if not node.reason]
     told = found[:_MOST]
     columns = size_rows.hardware_columns(size.hardware, told)
     yield from table("Hardware that can serve it", columns, size_rows.served_rows(size.hardware, told))

@@ -62,7 +62,7 @@ def stats(directory: Path, pattern: str) -> dict[str, int]:
         found = json.loads(_ask(directory, f"/stats?format=json&filter={quote(pattern)}"))["stats"]
     except (ValueError, KeyError) as error:
         raise LocalError(f"cannot ask envoy about itself: {error}: see its log") from error
-    return {each["name"]: each["value"] for each in found if "name" in each}
+    return {counter["name"]: counter["value"] for counter in found if "name" in counter}
 
 
 def reopen_logs(directory: Path) -> None:

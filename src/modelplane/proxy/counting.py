@@ -60,7 +60,9 @@ class Counting:
             return True
         if ledger is not None and ledger.changes != self._changes:
             changes = ledger.changes
-            problems = [await self._publish(*each) for each in await asyncio.to_thread(self._changed, ledger)]
+            problems = [
+                await self._publish(*changed) for changed in await asyncio.to_thread(self._changed, ledger)
+            ]
             if any(problems):
                 self._say(f"{_CANNOT}: {next(filter(None, problems))}")
                 return True

@@ -84,8 +84,8 @@ class GatewayDeployment:
         """Return the number of pods that are ready; a pod with two addresses is in two EndpointSlices."""
         ready = {
             endpoint.get("targetRef", {}).get("uid", endpoint["addresses"][0])
-            for each in self._slices
-            for endpoint in each.get("endpoints") or ()
+            for endpoint_slice in self._slices
+            for endpoint in endpoint_slice.get("endpoints") or ()
             if endpoint.get("conditions", {}).get("ready", True)
         }
         # Without any, they are about to be ready again.

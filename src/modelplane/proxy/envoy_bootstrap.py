@@ -74,7 +74,7 @@ def prepare(
     bundle = ca_bundle or system_ca_bundle()
     if bundle:
         _bring(directory / CA_BUNDLE, bundle.read_bytes())
-    has_log = any(each.usage_log == usage_files.USAGE_LOG for each in listeners)
+    has_log = any(listener.usage_log == usage_files.USAGE_LOG for listener in listeners)
     if has_log or (directory / usage_files.USAGE_LOG).exists():
         # Envoy must be able to start on a full disk; without the file it refuses only a listener that logs.
         with suppress(OSError):
@@ -136,9 +136,9 @@ def watches_missing(directory: Path) -> str:
     needed = len((CLUSTERS, module.listeners_of(directory), *directory.glob("*/*.json")))
     libc = ctypes.CDLL(None, use_errno=True)
     descriptors = [libc.inotify_init() for _ in range(needed)]
-    free = [each for each in descriptors if each >= 0]
-    for each in free:
-        os.close(each)
+    free = [descriptor for descriptor in descriptors if descriptor >= 0]
+    for descriptor in free:
+        os.close(descriptor)
     if len(free) == needed:
         return ""
     return (

@@ -42,7 +42,7 @@ def _order(path: str) -> tuple[int, str]:
 
 def _current(directory: Path) -> dict[str, str]:
     """Return the current files, by their path from the directory, also those of earlier versions."""
-    paths = (*(directory / each for each in _ORDER), *directory.glob("*/*.json"))
+    paths = (*(directory / path for path in _ORDER), *directory.glob("*/*.json"))
     return {
         path.relative_to(directory).as_posix(): path.read_text(errors="replace")
         for path in paths

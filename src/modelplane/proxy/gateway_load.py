@@ -83,8 +83,8 @@ def of_directory(directory: Path) -> Load:
 def ready_pods(slices: Iterable[Object]) -> tuple[str, ...]:
     """Return an address of each pod that is ready, by the EndpointSlices of its Service."""
     found: dict[str, str] = {}
-    for each in slices:
-        for endpoint in each.get("endpoints") or ():
+    for endpoint_slice in slices:
+        for endpoint in endpoint_slice.get("endpoints") or ():
             if endpoint.get("conditions", {}).get("ready", True):
                 address = endpoint["addresses"][0]
                 found.setdefault(endpoint.get("targetRef", {}).get("uid", address), address)
@@ -97,8 +97,10 @@ async def of_pods(addresses: Iterable[str], port: int = METRICS_PORT) -> Load:
     if not names:
         return Load(problem="the gateway has no pod that is ready")
     found = await asyncio.gather(*(asyncio.to_thread(_of_pod, name, port) for name in names))
-    problems = [each for each in found if isinstance(each, str)]
-    readings = {name: each for name, each in zip(names, found, strict=True) if isinstance(each, Reading)}
+    problems = [reading for reading in found if isinstance(reading, str)]
+    readings = {
+        name: reading for name, reading in zip(names, found, strict=True) if isinstance(reading, Reading)
+    }
     return Load(readings, problems[0] if problems else "")
 
 

@@ -96,7 +96,10 @@ class Published:
                 _log.warning("%s", problem)
                 known[name] = _Known(item, former.ledger if former else Ledger())
         if known != self._known:
-            self._known, self._joined = known, joined(each.ledger for each in known.values())
+            self._known, self._joined = (
+                known,
+                joined(published_sums.ledger for published_sums in known.values()),
+            )
         if unknown:
             raise OSError(f"{min(unknown)}; delete it if its sums need not count")
         self._was_complete = True

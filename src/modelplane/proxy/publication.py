@@ -127,14 +127,16 @@ def published(
     """Return the objects of files; the same for the same files. ``private`` names those that are Secrets."""
     content = msgspec.json.encode(files, order="sorted")
     pieces = tuple(_pieces(content)) if channel is Channel.PRIVATE else (content,)
-    digests = [_digest(each) for each in pieces]
+    digests = [_digest(piece) for piece in pieces]
     known = former.compressed if former else {}
     compressed = {
         digest: known[digest] if digest in known else gzip.compress(piece, mtime=0)
         for digest, piece in zip(digests, pieces, strict=True)
     }
-    whole = [compressed[each] for each in digests]
-    parts = [each[at : at + CHUNK_BYTES] for each in whole for at in range(0, len(each), CHUNK_BYTES)]
+    whole = [compressed[digest] for digest in digests]
+    parts = [
+        archive[at : at + CHUNK_BYTES] for archive in whole for at in range(0, len(archive), CHUNK_BYTES)
+    ]
     chunks = tuple(channel.chunk(f"{INDEX}-{_digest(part)[:16]}", namespace, part) for part in parts)
     texts = {
         "format": _FORMAT,

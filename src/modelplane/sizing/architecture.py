@@ -242,9 +242,9 @@ def _architecture(config: _Config, quantization: Quantization | None) -> Archite
 
 def _ropes(config: _Config) -> Iterator[Rope]:
     written = config.rope_parameters or config.rope_scaling or {}
-    nested = [each for each in written.values() if isinstance(each, dict)]
-    for each in nested or ([written] if written else []):
-        read = convert({key: value for key, value in each.items() if value is not None}, _Rope)
+    nested = [rope for rope in written.values() if isinstance(rope, dict)]
+    for rope in nested or ([written] if written else []):
+        read = convert({key: value for key, value in rope.items() if value is not None}, _Rope)
         yield Rope(read.rope_type or read.type, read.factor, read.original_max_position_embeddings)
 
 
@@ -270,9 +270,9 @@ def _layers(config: _Config) -> tuple[LayerKind, ...]:
     elif config.layer_types:
         found = [_TYPES.get(type_, LayerKind.FULL) for type_ in config.layer_types]
     elif every := config.full_attention_interval:
-        found = [LayerKind.STATE if (each + 1) % every else LayerKind.FULL for each in range(count)]
+        found = [LayerKind.STATE if (layer + 1) % every else LayerKind.FULL for layer in range(count)]
     elif config.sliding_window and config.use_sliding_window:
-        found = [_windowed(config, each) for each in range(count)]
+        found = [_windowed(config, layer) for layer in range(count)]
     else:
         found = [LayerKind.FULL] * count
     if len(found) != count:

@@ -51,7 +51,9 @@ def overridden(content: bytes, changes: str) -> bytes:
         wanted: dict[str, Any] = msgspec.json.decode(changes, type=dict)
         whole = _merged(msgspec.json.decode(content, type=dict), wanted)
         if isinstance(nested := whole.get(_NESTED), dict):
-            whole[_NESTED] = _merged(nested, {key: each for key, each in wanted.items() if key != _NESTED})
+            whole[_NESTED] = _merged(
+                nested, {key: change for key, change in wanted.items() if key != _NESTED}
+            )
         return msgspec.json.encode(whole)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise Unsizable(f'cannot read the changes of "config.json": {error}: write a JSON object') from error

@@ -170,5 +170,5 @@ def _too_old(node: Node, quantization: Quantization | None) -> str:
     if not node.capability or node.capability >= least:
         return ""
     what = quantization.method if quantization else "BF16"
-    needed, has = (".".join(map(str, each)) for each in (least, node.capability))
+    needed, has = (".".join(map(str, capability)) for capability in (least, node.capability))
     return f"{what} needs compute capability {needed}, and the device has {has}"

@@ -47,7 +47,7 @@ BATCHES: Final = (Batch(160, 16384, 1024), Batch(70, 8192, 1024), Batch(0, 2048,
 
 def batch(gpu_bytes: int) -> Batch:
     """Return the defaults for a GPU."""
-    return next(each for each in BATCHES if gpu_bytes >= each.gpu_gib * GIB)
+    return next(default for default in BATCHES if gpu_bytes >= default.gpu_gib * GIB)
 
 
 class Load(NamedTuple):
@@ -103,7 +103,7 @@ def memory(model: Model, split: Split, load: Load, step: Batch) -> Memory:
     for number, layers in enumerate(stages(len(architecture.layers), split.pipeline)):
         one = sequence_bytes(
             architecture,
-            [architecture.layers[each] for each in layers],
+            [architecture.layers[layer] for layer in layers],
             load.context,
             step_tokens=step.tokens,
             tensor=split.tensor,

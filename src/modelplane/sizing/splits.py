@@ -119,7 +119,7 @@ def _int4(what: str, width: int, tensor: int, group: int) -> Iterator[str]:
 def stages(layers: int, pipeline: int) -> tuple[range, ...]:
     """Return the layers of each stage, as vLLM divides them: the last stage gets no remainder."""
     sizes = [layers // pipeline] * pipeline
-    for each in range(layers % pipeline):
-        sizes[-2 - each] += 1
-    ends = [sum(sizes[: each + 1]) for each in range(pipeline)]
+    for stage in range(layers % pipeline):
+        sizes[-2 - stage] += 1
+    ends = [sum(sizes[: stage + 1]) for stage in range(pipeline)]
     return tuple(range(end - size, end) for end, size in zip(ends, sizes, strict=True))

@@ -87,14 +87,16 @@ class _Observed(Collector):
         self._observe = observe
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
-        wanted = [each for each in METRICS if each.observed and self._program in each.programs]
+        wanted = [
+            declared for declared in METRICS if declared.observed and self._program in declared.programs
+        ]
         families = {
-            each: _FAMILIES[each.type](each.name, each.help, labels=each.labels)
-            for each in wanted
-            if each.type is not Type.HISTOGRAM
+            declared: _FAMILIES[declared.type](declared.name, declared.help, labels=declared.labels)
+            for declared in wanted
+            if declared.type is not Type.HISTOGRAM
         }
         buckets: dict[Metric, dict[tuple[str, ...], dict[str, float]]] = {
-            each: {} for each in wanted if each.type is Type.HISTOGRAM
+            declared: {} for declared in wanted if declared.type is Type.HISTOGRAM
         }
         for sample in self._observe():
             if sample.metric in buckets:

@@ -102,7 +102,9 @@ def _exporter(service: str) -> Exporter | None:
 def _asked_for(environment: Mapping[str, str]) -> bool:
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
-    exporters = [each.strip() for each in (environment.get("OTEL_TRACES_EXPORTER") or "otlp").split(",")]
+    exporters = [
+        exporter.strip() for exporter in (environment.get("OTEL_TRACES_EXPORTER") or "otlp").split(",")
+    ]
     if "otlp" not in exporters:
         return False
     return any(environment.get(name) for name in _ENDPOINTS)

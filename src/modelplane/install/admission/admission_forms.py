@@ -90,13 +90,13 @@ def literal(values: tuple[str | int | bool, ...]) -> str:
 def fields_of(type_: type[msgspec.Struct]) -> dict[str, Form]:
     """Return the fields of a type of the API, with the forms of the types in it."""
     hints = typing.get_type_hints(type_)
-    return {each.encode_name: _form_of(hints[each.name]) for each in msgspec.structs.fields(type_)}
+    return {field.encode_name: _form_of(hints[field.name]) for field in msgspec.structs.fields(type_)}
 
 
 def _form_of(hint: Any) -> Form:
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        [only] = [each for each in typing.get_args(hint) if each is not type(None)]
+        [only] = [argument for argument in typing.get_args(hint) if argument is not type(None)]
         return _form_of(only)
     if origin is tuple:
         item = _form_of(typing.get_args(hint)[0])

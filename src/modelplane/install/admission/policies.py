@@ -276,9 +276,9 @@ def policies(*, dry_runs: bool = False) -> list[Object]:
     which writes nothing, and so no policy refuses one.
     """
     documents = [*_limits(), *(_limits_of_provider() if dry_runs else ())]
-    for each in documents if dry_runs else ():
-        if "matchConditions" in each["spec"]:
-            each["spec"]["matchConditions"].append(
+    for document in documents if dry_runs else ():
+        if "matchConditions" in document["spec"]:
+            document["spec"]["matchConditions"].append(
                 {"name": "writes", "expression": "!request.?dryRun.orValue(false)"}
             )
     return documents
@@ -351,7 +351,7 @@ def _policy(
             ]
         },
         "matchConditions": [{"name": "identity", "expression": f"request.userInfo.username == '{SUBJECT}'"}],
-        "validations": [each.manifest() for each in validations],
+        "validations": [validation.manifest() for validation in validations],
     }
     if variables:
         spec["variables"] = [

@@ -312,7 +312,9 @@ def on_cluster() -> tuple[Rule, ...]:
 
 def _scoped(verbs: tuple[str, ...], why: str) -> tuple[Rule, ...]:
     rows = [row for row in workload_kinds.rows(Place.CLUSTERS) if row.scoped]
-    groups = {row.group: sorted(each.plural for each in rows if each.group == row.group) for row in rows}
+    groups = {
+        row.group: sorted(member.plural for member in rows if member.group == row.group) for row in rows
+    }
     return tuple(Rule(group, tuple(plurals), verbs, why) for group, plurals in groups.items())
 
 
@@ -385,7 +387,10 @@ def installed(team_namespaces: Iterable[str]) -> list[Object]:
         *Role("ClusterRole", CONTROLLER, on_control_plane(), controller).bound_to(account(CONTROLLER)),
         *Role("Role", CONTROLLER, SYSTEM, controller).bound_to(account(CONTROLLER), SYSTEM_NAMESPACE),
         teams.manifest(),
-        *(teams.binding(account(CONTROLLER), each) for each in tuple(team_namespaces) or ("",)),
+        *(
+            teams.binding(account(CONTROLLER), team_namespace)
+            for team_namespace in tuple(team_namespaces) or ("",)
+        ),
         *gateway_permissions.installed(),
         *people_permissions.installed(),
     ]

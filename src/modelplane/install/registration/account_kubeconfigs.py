@@ -50,8 +50,8 @@ class Address:
         try:
             content = yaml.load(path.read_bytes(), kubeconfig_secret.LOADER)  # noqa: S506  a safe loader
             chosen = context or content["current-context"]
-            [used] = [each["context"] for each in content["contexts"] if each["name"] == chosen]
-            [found] = [each["cluster"] for each in content["clusters"] if each["name"] == used["cluster"]]
+            [used] = [entry["context"] for entry in content["contexts"] if entry["name"] == chosen]
+            [found] = [entry["cluster"] for entry in content["clusters"] if entry["name"] == used["cluster"]]
             fields = {key: found[key] for key in _INHERITED if found.get(key)}
             if named := found.get(_FIELD):
                 authority = (path.parent / named).read_bytes()

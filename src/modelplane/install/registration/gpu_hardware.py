@@ -44,7 +44,7 @@ class Pool:
     def spec(self) -> NodePool:
         """Return the pool as an InferenceCluster lists it."""
         taints = {taint: None for node in self.nodes for taint in node.taints}
-        by_key = {(each.key, each.effect): each for each in taints}
+        by_key = {(declared.key, declared.effect): declared for declared in taints}
         return NodePool(
             name=self.name,
             class_name=self.class_name,
@@ -102,9 +102,10 @@ def hardware(cluster: str, observed: Observed, catalogue: Catalogue) -> Hardware
     if len(groups) > MOST_POOLS:
         left_out = groups[MOST_POOLS:]
         count = sum(len(group.members) for group in left_out)
+        left = listing(member.node.name for group in left_out for member in group.members)
         notes.append(
             f"the nodes are of {len(groups)} kinds, and a cluster has at most {MOST_POOLS} pools: {count} "
-            f"nodes are left out, {listing(each.node.name for group in left_out for each in group.members)}"
+            f"nodes are left out, {left}"
         )
     classes: dict[str, InferenceClass] = {}
     names: dict[object, str] = {}
@@ -113,14 +114,14 @@ def hardware(cluster: str, observed: Observed, catalogue: Catalogue) -> Hardware
     for group in groups[:MOST_POOLS]:
         likeness = group.members[0].likeness
         if likeness not in names:
-            alike = [each for other in groups for each in other.members if each.likeness == likeness]
+            alike = [member for other in groups for member in other.members if member.likeness == likeness]
             made = _class(cluster, alike, known_classes, set(classes))
             names[likeness] = made.metadata.name
             classes[made.metadata.name] = made
             notes += _doubts(made, alike)
         name = group.label or _free(_pool_name(names[likeness], cluster), taken, _LONGEST_POOL)
         taken.add(name)
-        pools.append(Pool(name, names[likeness], tuple(each.node for each in group.members)))
+        pools.append(Pool(name, names[likeness], tuple(member.node for member in group.members)))
     return Hardware(tuple(classes.values()), tuple(pools), tuple(notes), tuple(problems))
 
 
@@ -163,7 +164,7 @@ def _groups(members: Iterable[_Member]) -> tuple[list[_Group], list[str]]:
     problems = []
     for group in by_key.values():
         first = group.members[0]
-        others = [each.node.name for each in group.members if each.likeness != first.likeness]
+        others = [other.node.name for other in group.members if other.likeness != first.likeness]
         if others:
             problems.append(
                 f'nodes with label {labels.POOL}={group.label} have different devices: "{first.node.name}" '
@@ -193,7 +194,7 @@ def _class(
         entries: tuple[Device, ...] = (device,) if device else ()
         words, count, source = f"{gpus.product} {gpus.profile}", gpus.count, "the labels of nodes"
     else:
-        entries = device_kinds.entries(first.counted, (pair for each in alike for pair in each.devices))
+        entries = device_kinds.entries(first.counted, (pair for member in alike for pair in member.devices))
         kind, count = next(pair for pair in first.counted if device_kinds.is_accelerator(pair[0].driver))
         words, source = kind.words, "the ResourceSlices"
     name = _free(f"{slug(f'{cluster}-{words}', _LONGEST_CLASS - 8)}-{count}x", taken, _LONGEST_CLASS)
@@ -224,7 +225,7 @@ def _doubts(made: InferenceClass, alike: Sequence[_Member]) -> list[str]:
             f'InferenceClass "{name}" declares {device_kinds.MOST_OF_A_KIND} devices of a kind, the most '
             "that one may, and its nodes have more"
         )
-    if first.counted and any(each.node.extended for each in alike):
+    if first.counted and any(member.node.extended for member in alike):
         notes.append(
             "nodes offer their GPUs by a device plugin too, so two pods may get one GPU: remove the "
             "device plugin from these nodes, or run no pods there that request nvidia.com/gpu or "
@@ -244,7 +245,7 @@ def _no_gpus(observed: Observed) -> str:
 def _free(name: str, taken: set[str], longest: int) -> str:
     """Return a name that is not taken."""
     names = (name, *(f"{name[: longest - 4]}-{place}" for place in range(2, 1000)))
-    return next(each for each in (text[:longest].strip("-") for text in names) if each not in taken)
+    return next(name for name in (text[:longest].strip("-") for text in names) if name not in taken)
 
 
 def _pool_name(class_name: str, cluster: str) -> str:

@@ -41,7 +41,9 @@ class KnownClasses:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
-        self._classes = [(each, inference_class(catalogue, each)) for each in catalogue.machines.values()]
+        self._classes = [
+            (machine, inference_class(catalogue, machine)) for machine in catalogue.machines.values()
+        ]
 
     def of_devices(
         self, node: Node, counted: Signature, devices: Sequence[tuple[Kind, Published]]
@@ -59,8 +61,8 @@ class KnownClasses:
     def of_labels(self, node: Node, gpus: Labeled) -> InferenceClass | None:
         """Return the class that a node's labels tell; None if there is none."""
         fitting = (
-            (machine, each)
-            for machine, each in self._classes
+            (machine, described_class)
+            for machine, described_class in self._classes
             if self._is_labeled(machine, gpus)
             and not 0 < gpus.memory_mi < memory_mi(self._catalogue, machine)
         )
@@ -69,7 +71,7 @@ class KnownClasses:
     def card(self, gpus: Labeled) -> Card | None:
         """Return the card that labels name; None for one that is not in the catalogue."""
         cards = self._catalogue.cards.values()
-        return next((each for each in cards if _product(each) == gpus.product), None)
+        return next((card for card in cards if _product(card) == gpus.product), None)
 
     def _is_labeled(self, machine: Machine, gpus: Labeled) -> bool:
         card, partition = self._catalogue.card(machine), self._catalogue.partition(machine)
@@ -80,9 +82,13 @@ class KnownClasses:
     def _best(self, node: Node, fitting: Iterable[tuple[Machine, InferenceClass]]) -> InferenceClass | None:
         """Return the class of the node's own machine type, else that of nodes that exist already."""
         found = list(fitting)
-        of_type = [each for machine, each in found if machine.type and machine.type == node.machine_type]
+        of_type = [
+            candidate for machine, candidate in found if machine.type and machine.type == node.machine_type
+        ]
         # Nothing on a node tells its InfiniBand cards.
-        own = [each for machine, each in found if machine.cloud is None and machine.infiniband is None]
+        own = [
+            candidate for machine, candidate in found if machine.cloud is None and machine.infiniband is None
+        ]
         return next(iter((*of_type, *own)), None)
 
 
@@ -94,10 +100,10 @@ def _declares(
     declared: Iterable[Device], published: Sequence[tuple[Kind, int, Mapping[str, AttributeValue]]]
 ) -> bool:
     """Return True if devices are declared that a node publishes, each of them and no others."""
-    claimed = [each for each in declared if each.claim is Claim.DRA]
+    claimed = [device for device in declared if device.claim is Claim.DRA]
     return len(claimed) == len(published) and all(
-        any(_agree(each, kind, count, attributes) for kind, count, attributes in published)
-        for each in claimed
+        any(_agree(device, kind, count, attributes) for kind, count, attributes in published)
+        for device in claimed
     )
 
 
@@ -108,7 +114,7 @@ def _agree(declared: Device, kind: Kind, count: int, attributes: Mapping[str, At
         (declared.driver, declared.count) == (kind.driver, count)
         and kind.device_class in ("", declared.device_class_name)
         and all(known.get(key) == value for key, value in declared.attributes.items())
-        and all(_at_least(capacity.get(key, "0"), each.value) for key, each in declared.capacity.items())
+        and all(_at_least(capacity.get(key, "0"), amount.value) for key, amount in declared.capacity.items())
     )
 
 
@@ -131,7 +137,7 @@ def labeled(node: Node) -> Labeled | None:
     count = node.number(f"{_NVIDIA}/gpu.count") or node.extended.get(f"{_NVIDIA}/gpu", 0)
     if profile:
         return Labeled("NVIDIA", product, profile, node.extended.get(f"{_NVIDIA}/gpu", 0), memory)
-    divided = {key: each for key, each in node.extended.items() if key.startswith(f"{_NVIDIA}/mig-")}
+    divided = {key: count for key, count in node.extended.items() if key.startswith(f"{_NVIDIA}/mig-")}
     if not divided:
         return Labeled("NVIDIA", product, "", count, memory)
     if len(divided) > 1 or node.extended.get(f"{_NVIDIA}/gpu"):

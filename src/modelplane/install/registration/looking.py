@@ -47,7 +47,7 @@ async def look(client: Client) -> Observed:
     asked = {
         name: await _found(client, resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in definitions()
     }
-    found = frozenset(name for name, each in asked.items() if each and is_staying(each))
+    found = frozenset(name for name, definition in asked.items() if definition and is_staying(definition))
     seen = Observed(
         uid=uid_of(namespace),
         version=version_of(version.get("gitVersion")),
@@ -67,7 +67,9 @@ async def _with_gateways(client: Client, seen: Observed) -> Observed:
     return replace(
         seen,
         gateway=gateway_of(own) if own else None,
-        other_gateways=tuple(each for each in gateways if each != f"{SYSTEM_NAMESPACE}/{GATEWAY_NAME}"),
+        other_gateways=tuple(
+            gateway for gateway in gateways if gateway != f"{SYSTEM_NAMESPACE}/{GATEWAY_NAME}"
+        ),
         gateway_controllers=controllers_of(await _listed(client, resources.GATEWAY_CLASSES, MOST_CLASSES)),
     )
 
@@ -88,8 +90,10 @@ async def _versions(client: Client) -> tuple[str, ...]:
         group = await _answer(client, f"/apis/{_DRA}")
     except errors.NotFound:
         return ()
-    named = (value_at(each, "version") for each in as_list(group.get("versions")))
-    return tuple(each for each in named if isinstance(each, str) and each.isalnum() and len(each) < 20)
+    named = (value_at(version, "version") for version in as_list(group.get("versions")))
+    return tuple(
+        version for version in named if isinstance(version, str) and version.isalnum() and len(version) < 20
+    )
 
 
 async def _listed(client: Client, resource: Resource, most: int) -> tuple[Object, ...]:
@@ -101,7 +105,7 @@ async def _listed(client: Client, resource: Resource, most: int) -> tuple[Object
         body = await client.read(resource.path(), params, left)
         left -= len(body)
         answer = _object(body, resource.path())
-        items += [each for each in as_list(answer.get("items")) if isinstance(each, dict)]
+        items += [item for item in as_list(answer.get("items")) if isinstance(item, dict)]
         token = str(value_at(answer, "metadata", "continue") or "")
         if not token:
             break

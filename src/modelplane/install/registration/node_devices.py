@@ -133,7 +133,7 @@ def shared(devices: Sequence[Published]) -> dict[str, AttributeValue]:
         for key, value in sorted(first.attributes.items())
         if key.rpartition("/")[2] not in _OWN
         and not key.startswith(_STANDARD_DOMAIN)
-        and all(key in each.attributes and each.attributes[key] == value for each in others)
+        and all(key in other.attributes and other.attributes[key] == value for other in others)
     }
 
 
@@ -143,18 +143,20 @@ def _name(kind: Kind, taken: set[str]) -> str:
     text = f"mig-{profile}" if profile else kind.driver.partition(".")[0]
     name = slug(text, 50)
     places = (f"{name}-{place}" for place in range(1, MOST_KINDS + 1))
-    return name if name not in taken else next(each for each in places if each not in taken)
+    return name if name not in taken else next(candidate for candidate in places if candidate not in taken)
 
 
 def slug(text: str, longest: int) -> str:
     """Return a text as a DNS label: lower-case letters, digits and hyphens."""
-    plain = "".join(each if each.isascii() and each.isalnum() else "-" for each in text.lower())
+    plain = "".join(
+        character if character.isascii() and character.isalnum() else "-" for character in text.lower()
+    )
     return "-".join(filter(None, plain.split("-")))[:longest].strip("-") or "devices"
 
 
 def device_class_of(classes: Iterable[DeviceClass]) -> DeviceClassOf:
     """Return the choice of a DeviceClass among those of a cluster, which is made once for each kind."""
-    selectors = {each.name: _compiled(each.selectors) for each in classes}
+    selectors = {device_class.name: _compiled(device_class.selectors) for device_class in classes}
     known: dict[object, str] = {}
 
     def choose(device: Published) -> str:
@@ -163,7 +165,8 @@ def device_class_of(classes: Iterable[DeviceClass]) -> DeviceClassOf:
             fitting = {
                 name: chosen
                 for name, chosen in selectors.items()
-                if chosen is not None and all(isinstance(each.evaluate(device), cel.Match) for each in chosen)
+                if chosen is not None
+                and all(isinstance(selector.evaluate(device), cel.Match) for selector in chosen)
             }
             known[key] = _chosen(device, fitting)
         return known[key]

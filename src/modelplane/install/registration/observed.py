@@ -47,8 +47,8 @@ _TOLERATED = "nvidia.com/gpu"
 _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Prefixes of taints that Kubernetes sets and removes by itself."""
 
-_NAME, _DRIVER, _LABEL = (re.compile(each) for each in (DNS_SUBDOMAIN, DRIVER_NAME, LABEL_VALUE))
-_KEY, _QUANTITY, _SEMVER = (re.compile(each) for each in (QUALIFIED_NAME, QUANTITY, SEMVER))
+_NAME, _DRIVER, _LABEL = (re.compile(pattern) for pattern in (DNS_SUBDOMAIN, DRIVER_NAME, LABEL_VALUE))
+_KEY, _QUANTITY, _SEMVER = (re.compile(pattern) for pattern in (QUALIFIED_NAME, QUANTITY, SEMVER))
 
 
 def is_name(text: object) -> bool:
@@ -192,25 +192,26 @@ def device_classes_of(items: Sequence[Object]) -> tuple[DeviceClass, ...]:
     for item in items[:MOST_CLASSES]:
         name = value_at(item, "metadata", "name")
         selectors = [
-            value_at(each, "cel", "expression") for each in as_list(value_at(item, "spec", "selectors"))
+            value_at(selector, "cel", "expression")
+            for selector in as_list(value_at(item, "spec", "selectors"))
         ]
-        if is_name(name) and all(isinstance(each, str) for each in selectors):
+        if is_name(name) and all(isinstance(selector, str) for selector in selectors):
             found.append(DeviceClass(str(name), tuple(map(str, selectors))))
-    return tuple(sorted(found, key=lambda each: each.name))
+    return tuple(sorted(found, key=lambda device_class: device_class.name))
 
 
 def gateway_of(item: Object) -> Gateway:
     """Return a Gateway."""
-    addresses = (value_at(each, "value") for each in as_list(value_at(item, "status", "addresses")))
+    addresses = (value_at(address, "value") for address in as_list(value_at(item, "status", "addresses")))
     listeners = as_list(value_at(item, "spec", "listeners"))[:_MOST_LISTENERS]
-    return Gateway(any(isinstance(each, str) for each in addresses), tuple(map(_listener, listeners)))
+    return Gateway(any(isinstance(address, str) for address in addresses), tuple(map(_listener, listeners)))
 
 
 def _listener(item: object) -> Listener:
     namespaces = value_at(item, "allowedRoutes", "namespaces")
     selector = as_map(value_at(namespaces, "selector"))
     match_labels = as_map(selector.get("matchLabels")) if not selector.get("matchExpressions") else {}
-    kinds = (value_at(each, "kind") for each in as_list(value_at(item, "allowedRoutes", "kinds")))
+    kinds = (value_at(kind, "kind") for kind in as_list(value_at(item, "allowedRoutes", "kinds")))
     return Listener(
         str(value_at(item, "protocol")),
         str(value_at(namespaces, "from") or "Same"),
@@ -231,7 +232,11 @@ def gateways_of(items: Sequence[Object]) -> tuple[str, ...]:
 def controllers_of(items: Sequence[Object]) -> frozenset[str]:
     """Return the controllers that GatewayClasses name."""
     named = (value_at(item, "spec", "controllerName") for item in items[:MOST_CLASSES])
-    return frozenset(each for each in named if isinstance(each, str) and len(each) <= _LONGEST_VALUE)
+    return frozenset(
+        controller
+        for controller in named
+        if isinstance(controller, str) and len(controller) <= _LONGEST_VALUE
+    )
 
 
 def _node(name: str, item: Object, devices: tuple[Published, ...]) -> Node:
@@ -249,7 +254,10 @@ def _node(name: str, item: Object, devices: tuple[Published, ...]) -> Node:
             and int(value) > 0
         },
         tuple(_taints(as_list(value_at(item, "spec", "taints")))),
-        any(value_at(each, "type") == "Ready" and value_at(each, "status") == "True" for each in conditions),
+        any(
+            value_at(condition, "type") == "Ready" and value_at(condition, "status") == "True"
+            for condition in conditions
+        ),
         devices,
     )
 
@@ -280,8 +288,8 @@ def _by_node(slices: Iterable[Object]) -> tuple[dict[str, list[Published]], int]
             skipped += 1
             continue
         devices = found.setdefault(str(node), [])
-        for each in as_list(value_at(item, "spec", "devices")):
-            device = _device(driver, each)
+        for published in as_list(value_at(item, "spec", "devices")):
+            device = _device(driver, published)
             if device is None or len(devices) >= _MOST_DEVICES:
                 skipped += 1
             else:
@@ -301,11 +309,12 @@ def _generation(item: Object) -> int:
 def _device(driver: str, item: object) -> Published | None:
     """Return a device; None for a malformed one."""
     attributes = {
-        _bare(driver, key): _value(each) for key, each in as_map(value_at(item, "attributes")).items()
+        _bare(driver, key): _value(attribute_value)
+        for key, attribute_value in as_map(value_at(item, "attributes")).items()
     }
     capacity = {
-        _bare(driver, key): value_at(each, "value")
-        for key, each in as_map(value_at(item, "capacity")).items()
+        _bare(driver, key): value_at(quantity, "value")
+        for key, quantity in as_map(value_at(item, "capacity")).items()
     }
     if len(attributes) > _MOST_ATTRIBUTES or len(capacity) > _MOST_ATTRIBUTES:
         return None

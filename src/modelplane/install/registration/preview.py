@@ -51,15 +51,15 @@ def _found(proposal: Proposal, server: str) -> Iterator[str]:
         absent = [node.name for node in pool.nodes if not node.is_ready]
         doubt = f"; not ready: {listing(absent)}" if absent else ""
         yield f"Found {pool}{doubt}"
-    for each in proposal.stack.found:
-        yield f"There already: {each}"
+    for component in proposal.stack.found:
+        yield f"There already: {component}"
     yield f"Profile of the serving stack: {proposal.stack.settings.profile}"
-    for each in proposal.stack.installs:
-        yield f"Would be installed: {each}"
-    for each in proposal.notes:
-        yield f"Note: {each}"
-    for each in proposal.problems:
-        yield f"Problem: {each}"
+    for component in proposal.stack.installs:
+        yield f"Would be installed: {component}"
+    for note in proposal.notes:
+        yield f"Note: {note}"
+    for problem in proposal.problems:
+        yield f"Problem: {problem}"
 
 
 def _permissions(*, installer: bool) -> Iterator[str]:

@@ -67,7 +67,7 @@ class Proposal:
     @property
     def refusal(self) -> str:
         """The problems as a message; empty if there are none."""
-        lines = "".join(f"\n  {each}" for each in self.problems)
+        lines = "".join(f"\n  {problem}" for problem in self.problems)
         return f"the cluster cannot be registered:{lines}" if lines else ""
 
     @property
@@ -98,11 +98,11 @@ class Proposal:
 
     def classes(self) -> list[Object]:
         """Return the InferenceClasses."""
-        return [encode(each) for each in self.hardware.classes]
+        return [encode(inference_class) for inference_class in self.hardware.classes]
 
     def cluster(self) -> Object:
         """Return the InferenceCluster."""
-        own = {each.region for pool in self.hardware.pools for each in pool.nodes}
+        own = {node.region for pool in self.hardware.pools for node in pool.nodes}
         region = {labels.REGION: own.pop()} if len(own) == 1 and "" not in own else {}
         existing = Existing(
             secret_ref=KubeconfigSecret(name=self.kubeconfig_secret),
@@ -139,7 +139,7 @@ def secret(name: str, kubeconfig: str) -> Object:
 
 def kept(known: Mapping[str, Any], proposed: Object, choices: Choices) -> Iterator[str]:
     """Yield what of an InferenceCluster that exists already differs from a proposal, and stays."""
-    found = {each["name"]: each["className"] for each in proposed["spec"]["nodePools"]}
+    found = {pool["name"]: pool["className"] for pool in proposed["spec"]["nodePools"]}
     for pool in known["spec"].get("nodePools") or ():
         class_name = found.get(pool["name"], pool["className"])
         if class_name != pool["className"]:
@@ -170,7 +170,7 @@ def gained(known: Mapping[str, Any], proposed: Object) -> Object:
     uid = proposed["metadata"]["annotations"][labels.CLUSTER_UID]
     if (known["metadata"].get("annotations") or {}).get(labels.CLUSTER_UID) != uid:
         change["metadata"] = {"annotations": {labels.CLUSTER_UID: uid}}
-    found = {each["name"]: each for each in proposed["spec"]["nodePools"]}
+    found = {pool["name"]: pool for pool in proposed["spec"]["nodePools"]}
     before = known["spec"].get("nodePools") or []
     after = [
         {
@@ -179,7 +179,7 @@ def gained(known: Mapping[str, Any], proposed: Object) -> Object:
         }
         for pool in before
     ]
-    after += [each for name, each in found.items() if name not in {pool["name"] for pool in before}]
+    after += [added for name, added in found.items() if name not in {pool["name"] for pool in before}]
     if after != [{**pool, "nodeCount": pool.get("nodeCount", 1)} for pool in before]:
         change["spec"] = {"nodePools": after}
     return change

@@ -99,7 +99,7 @@ class Registration:
             await self._publish(known)
             await self._enter(known)
             await self._wait()
-        return any(each != "unchanged" for each in self.outcomes)
+        return any(outcome != "unchanged" for outcome in self.outcomes)
 
     async def _known(self) -> Object | None:
         """Return the InferenceCluster of the name. Raises ``Refused`` if it is of another cluster."""
@@ -170,18 +170,18 @@ class Registration:
     async def _identify(self, *, installer: bool) -> frozenset[str]:
         """Apply accounts, permissions and limits to the cluster; return the accounts that were not there."""
         wanted = self.proposal.identity(installer=installer)
-        done = [await apply(self.sides.cluster, each) for each in wanted]
+        done = [await apply(self.sides.cluster, manifest) for manifest in wanted]
         self._count("accounts, permissions and limits", done)
         return frozenset(
-            each["metadata"]["name"]
-            for each, outcome in zip(wanted, done, strict=True)
-            if (each["kind"], outcome) == ("ServiceAccount", "created")
+            manifest["metadata"]["name"]
+            for manifest, outcome in zip(wanted, done, strict=True)
+            if (manifest["kind"], outcome) == ("ServiceAccount", "created")
         )
 
     def _count(self, what: str, done: Iterable[str]) -> None:
         found = list(done)
         self.outcomes += found
-        counts = (f"{found.count(each)} {each}" for each in OUTCOMES if each in found)
+        counts = (f"{found.count(outcome)} {outcome}" for outcome in OUTCOMES if outcome in found)
         self.report(f"{what}: {', '.join(counts) or 'nothing to do'}")
 
     async def _label(self) -> None:
@@ -220,13 +220,13 @@ class Registration:
         named = {pool["name"]: pool["className"] for pool in pools}
         needed = {named.get(pool.name, pool.class_name) for pool in self.proposal.hardware.pools}
         done = []
-        for each in self.proposal.classes():
-            name = each["metadata"]["name"]
+        for manifest in self.proposal.classes():
+            name = manifest["metadata"]["name"]
             if name not in needed:
                 continue
             known = await self.sides.control_plane.get(_CLASSES, name)
-            done.append("unchanged" if known else await apply(self.sides.control_plane, each))
-            if known and known["spec"]["devices"] != each["spec"]["devices"]:
+            done.append("unchanged" if known else await apply(self.sides.control_plane, manifest))
+            if known and known["spec"]["devices"] != manifest["spec"]["devices"]:
                 self.report(f'InferenceClass "{name}" exists with other devices, and stays as it is')
         self._count("InferenceClasses", done)
 

@@ -57,7 +57,7 @@ class Stack:
 
 def stack(observed: Observed, profile: ServingProfile | None = None) -> Stack:
     """Return what is there and what to install; ``profile`` is the user's own choice."""
-    drivers = {each.driver for node in observed.nodes for each in node.devices}
+    drivers = {device.driver for node in observed.nodes for device in node.devices}
     has_devices = any(map(is_accelerator, drivers))
     needs_driver = _DRIVER not in drivers and _has_nvidia(observed)
     present = {key: name in observed.definitions for key, name in capabilities().items()}
@@ -141,7 +141,7 @@ def _of(profile: ServingProfile) -> frozenset[ComponentName]:
 
 def _installed(settings: ServingStack) -> Iterator[str]:
     """Yield each component that is installed, with its purpose."""
-    chosen = {each.name: each.enabled for each in settings.components}
+    chosen = {component.name: component.enabled for component in settings.components}
     for row in COMPONENTS:
         if chosen.get(row.name, row.name in _of(settings.profile)):
             yield f"{row.name}: {row.purpose}"

@@ -26,7 +26,7 @@ def connect(kubeconfig: Path | None, context: str, field_manager: str = _MANAGER
 
 
 def _default() -> Path:
-    named = [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+    named = [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     if len(named) > 1:
         raise NoCluster("KUBECONFIG names several files: name one of them with --kubeconfig")
     return Path(named[0]) if named else users_own()

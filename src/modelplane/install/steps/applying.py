@@ -55,7 +55,7 @@ class Installer:
         if why := refusals.of_objects(check(await self._stored(found))):
             raise Refused(why)
         wanted = manifests(options)
-        kinds = [each for each in wanted if each["kind"] == _DEFINITION]
+        kinds = [manifest for manifest in wanted if manifest["kind"] == _DEFINITION]
         await self._apply("kinds", kinds)
         if not self.dry_run:
             await self.deadline.until_nothing(partial(self._unserved, kinds))
@@ -63,10 +63,10 @@ class Installer:
         await self._remove(left_behind(found, wanted))
         if self.dry_run:
             return
-        for each in wanted:
-            if each["kind"] == "Deployment":
-                await self.deadline.until_nothing(partial(self._unavailable, each))
-                self.report(f"{each['metadata']['name']} is available")
+        for manifest in wanted:
+            if manifest["kind"] == "Deployment":
+                await self.deadline.until_nothing(partial(self._unavailable, manifest))
+                self.report(f"{manifest['metadata']['name']} is available")
 
     async def _stored(self, found: Found) -> list[Object]:
         """Return every object of the kinds that are there."""
@@ -76,16 +76,18 @@ class Installer:
         return [_own(item) for ask in asked for item in (await self.deadline.answered(ask)).items]
 
     async def _apply(self, what: str, wanted: Sequence[Object]) -> None:
-        outcomes = [await apply(self.client, each, dry_run=self.dry_run) for each in wanted]
-        counts = (f"{outcomes.count(each)} {each}" for each in OUTCOMES if each in outcomes)
+        outcomes = [await apply(self.client, manifest, dry_run=self.dry_run) for manifest in wanted]
+        counts = (f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOMES if outcome in outcomes)
         self.report(f"{what}: {', '.join(counts)}")
 
     async def _unserved(self, kinds: Sequence[Object]) -> str:
         """Return which kinds the API server does not serve yet."""
-        names = [each["metadata"]["name"] for each in kinds]
+        names = [kind["metadata"]["name"] for kind in kinds]
         found = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
         waiting = [
-            name for name, each in zip(names, found, strict=True) if not is_true(each or {}, "Established")
+            name
+            for name, definition in zip(names, found, strict=True)
+            if not is_true(definition or {}, "Established")
         ]
         return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
 
@@ -113,7 +115,7 @@ class Installer:
 
 def left_behind(found: Found, wanted: Sequence[Object]) -> tuple[Object, ...]:
     """Return the objects of another version that this one lacks, except definitions and the namespace."""
-    known = {identity(each) for each in wanted}
+    known = {identity(manifest) for manifest in wanted}
     return tuple(
         item
         for item in found.objects

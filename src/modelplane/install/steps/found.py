@@ -64,7 +64,9 @@ async def look(client: Client) -> Found:
     """Ask an API server for everything of an installation."""
     names = [definition["metadata"]["name"] for definition in build_definitions()]
     found = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
-    objects = [item for each in _resources() for item in await metadata_of(client, each, labels=PARTS)]
+    objects = [
+        item for resource in _resources() for item in await metadata_of(client, resource, labels=PARTS)
+    ]
     return Found(tuple(item for item in found if item is not None), tuple(objects))
 
 

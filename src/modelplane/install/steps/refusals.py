@@ -79,5 +79,5 @@ def of_objects(problems: Sequence[str]) -> str:
         return ""
     shown = problems[:_MOST_PROBLEMS]
     more = [f"and {len(problems) - len(shown)} more"] if len(problems) > len(shown) else []
-    lines = "".join(f"\n  {each}" for each in (*shown, *more))
+    lines = "".join(f"\n  {problem}" for problem in (*shown, *more))
     return f"objects do not fit the kinds of {__version__}: change these first{lines}"

@@ -74,7 +74,7 @@ class Uninstaller:
         Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
         found = await look(self.client)
-        native = [each for each in found.definitions if not crossplane_owns(each)]
+        native = [definition for definition in found.definitions if not crossplane_owns(definition)]
         if why := await self._refusal(found, native, delete_models=delete_models):
             raise Refused(why)
         if delete_models:
@@ -84,7 +84,7 @@ class Uninstaller:
         if len(native) < len(found.definitions):
             self.report("kinds and namespace: kept, because Crossplane uses them")
             return
-        await self._delete_definitions([each for each in native if _is_part(each)])
+        await self._delete_definitions([definition for definition in native if _is_part(definition)])
         await self._delete_namespace(found)
 
     async def _refusal(self, found: Found, native: Sequence[Object], *, delete_models: bool) -> str:
@@ -170,9 +170,9 @@ class Uninstaller:
         self._counted("kinds", len(ours))
 
     async def _defined(self, definitions: Sequence[Object]) -> str:
-        names = [each["metadata"]["name"] for each in definitions]
+        names = [definition["metadata"]["name"] for definition in definitions]
         found = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
-        there = [name for name, each in zip(names, found, strict=True) if each is not None]
+        there = [name for name, definition in zip(names, found, strict=True) if definition is not None]
         return f"{listing(there)} is not gone yet" if there else ""
 
     async def _delete_namespace(self, found: Found) -> None:

@@ -157,7 +157,7 @@ class AllowList:
 
     def passed(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that the process gets."""
-        return {each: value for each, value in variables.items() if self._check(each)}
+        return {variable: value for variable, value in variables.items() if self._check(variable)}
 
     def problem(
         self, arguments: Sequence[str], variables: Mapping[str, str], written: Sequence[str], place: Place
@@ -167,13 +167,13 @@ class AllowList:
         ``written`` are the arguments before their references to variables are replaced. A variable that is
         only referred to need not be listed, because the arguments are checked as they result.
         """
-        referred = {each for part in written for each in _REFERENCE.findall(part)}
-        for each, value in variables.items():
-            check = self._check(each)
-            if check is None and each not in referred:
-                return _unlisted("variable", each)
+        referred = {variable for part in written for variable in _REFERENCE.findall(part)}
+        for variable, value in variables.items():
+            check = self._check(variable)
+            if check is None and variable not in referred:
+                return _unlisted("variable", variable)
             if check is not None and (wanted := check(value, place)):
-                return _unfit("variable", each, wanted)
+                return _unfit("variable", variable, wanted)
         return self.arguments(arguments, self.passed(variables), place)
 
     def _check(self, variable: str) -> Check | None:

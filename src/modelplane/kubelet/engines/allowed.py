@@ -38,7 +38,7 @@ def _each(names: str, check: Check) -> dict[str, Check]:
 
 
 def _switches(*names: str) -> frozenset[str]:
-    return frozenset(name for each in names for name in each.split())
+    return frozenset(name for line in names for name in line.split())
 
 
 _HUB = {

@@ -58,7 +58,7 @@ async def is_composed(client: Client, pod: Mapping[str, Any], name: str, wanted:
     workload = await _workload(client, pod)
     if workload is None:
         return False
-    own, annotations = (workload["metadata"].get(each) or {} for each in ("labels", "annotations"))
+    own, annotations = (workload["metadata"].get(field) or {} for field in ("labels", "annotations"))
     is_wanted = (
         own.get(labels.MANAGED_BY) == "modelplane"
         and annotations.get(labels.OWNER_KIND) == wanted.owner
@@ -72,7 +72,7 @@ async def _workload(client: Client, pod: Mapping[str, Any]) -> Object | None:
     namespace, found = pod["metadata"]["namespace"], pod
     for _ in range(_LEVELS):
         owners = found["metadata"].get("ownerReferences") or ()
-        reference = next((each for each in owners if each.get("controller")), None)
+        reference = next((reference for reference in owners if reference.get("controller")), None)
         if reference is None:
             break
         resource = _KINDS.get((reference["apiVersion"], reference["kind"]))
@@ -85,7 +85,9 @@ async def _workload(client: Client, pod: Mapping[str, Any]) -> Object | None:
 
 def _content(spec: Mapping[str, Any], name: str) -> object:
     """Return what one container of a pod runs, and with what."""
-    container = next(each for each in narrowing.containers({"spec": spec}) if each["name"] == name)
+    container = next(
+        candidate for candidate in narrowing.containers({"spec": spec}) if candidate["name"] == name
+    )
     mounts = list(pod_refusals.volume_mounts(container))
     named = {mount["name"] for mount in mounts}
     return (

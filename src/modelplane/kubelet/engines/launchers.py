@@ -314,7 +314,9 @@ def _called(launcher: Launcher | None, words: Sequence[str]) -> Program:
 
 
 def _foreign(launcher: Launcher, image: str, words: Sequence[str]) -> CannotLaunch:
-    programs = "" if launcher.composed else " or ".join(f"`{' '.join(each)}`" for each in launcher.programs)
+    programs = (
+        "" if launcher.composed else " or ".join(f"`{' '.join(program)}`" for program in launcher.programs)
+    )
     instead = f"it does not start {launcher.engine}: begin it with {programs}, " if programs else ""
     what = f'the command "{words[0]}" of image' if words else "image"
     return CannotLaunch(

@@ -22,13 +22,13 @@ def narrowed(pod: Object, name: str) -> Object:
         return pod
     spec = {key: value for key, value in pod["spec"].items() if key != "initContainers"}
     shared = set(_shared(every))
-    volumes = [_on_disk(each) if each["name"] in shared else each for each in spec.get("volumes", ())]
-    chosen = [each for each in every if each["name"] == name]
+    volumes = [_on_disk(volume) if volume["name"] in shared else volume for volume in spec.get("volumes", ())]
+    chosen = [container for container in every if container["name"] == name]
     return {**pod, "spec": {**spec, "containers": chosen, "volumes": volumes}}
 
 
 def _shared(every: tuple[Mapping[str, Any], ...]) -> Iterator[str]:
-    mounted = [{mount["name"] for mount in each.get("volumeMounts", ())} for each in every]
+    mounted = [{mount["name"] for mount in container.get("volumeMounts", ())} for container in every]
     return (name for name in set().union(*mounted) if sum(name in names for names in mounted) > 1)
 
 

@@ -23,14 +23,14 @@ def may_start(view: PodView, name: str) -> bool:
     if view.initialized:
         return container.role is not Role.INIT
     before = view.containers[: view.containers.index(container)]
-    return container.role is not Role.MAIN and all(each.passed for each in before)
+    return container.role is not Role.MAIN and all(earlier.passed for earlier in before)
 
 
 def may_end(view: PodView, name: str) -> bool:
     """Return True if a container may get its stop signal when the pod ends: nothing runs that uses it."""
     container = view.container(name)
     after = view.containers[view.containers.index(container) + 1 :]
-    return container.role is not Role.SIDECAR or not any(each.runs for each in after)
+    return container.role is not Role.SIDECAR or not any(later.runs for later in after)
 
 
 def find_restart_policy(pod_policy: str, role: Role) -> str:

@@ -24,9 +24,11 @@ _USUAL = frozenset({CONTAINER_CREATING, POD_INITIALIZING})
 
 def status(pod: Mapping[str, Any], view: PodView, now: str) -> Object:
     """Return the part of a pod's status that the agent owns."""
-    specs = {each["name"]: each for each in narrowing.containers(pod)}
-    written = [(each, _container_status(specs[each.name], each)) for each in view.containers]
-    inits = [each for about, each in written if about.role is not Role.MAIN]
+    specs = {container["name"]: container for container in narrowing.containers(pod)}
+    written = [
+        (container, _container_status(specs[container.name], container)) for container in view.containers
+    ]
+    inits = [reported for about, reported in written if about.role is not Role.MAIN]
     return {
         "observedGeneration": pod["metadata"].get("generation", 0),
         "phase": view.phase,
@@ -37,7 +39,7 @@ def status(pod: Mapping[str, Any], view: PodView, now: str) -> Object:
         "podIPs": [{"ip": view.address}],
         "conditions": _conditions(pod, view, now),
         **({"initContainerStatuses": inits} if inits else {}),
-        "containerStatuses": [each for about, each in written if about.role is Role.MAIN],
+        "containerStatuses": [reported for about, reported in written if about.role is Role.MAIN],
     }
 
 
@@ -100,17 +102,19 @@ def _condition(
 
 def _obstacle(view: PodView) -> tuple[str, str]:
     """Return what keeps the first container of a pod from starting."""
-    states = [each.state for each in view.containers if each.last is None]
+    states = [container.state for container in view.containers if container.last is None]
     waiting = [state for state in states if isinstance(state, Waiting)]
     if len(waiting) < len(view.containers):
         return "", ""
-    return next(((each.reason, each.message) for each in waiting if each.reason not in _USUAL), ("", ""))
+    return next(((state.reason, state.message) for state in waiting if state.reason not in _USUAL), ("", ""))
 
 
 def _incomplete(view: PodView) -> tuple[str, str]:
     if view.initialized:
         return "", ""
-    names = _names(each for each in view.containers if each.role is not Role.MAIN and not each.passed)
+    names = _names(
+        container for container in view.containers if container.role is not Role.MAIN and not container.passed
+    )
     return "ContainersNotInitialized", f"containers with incomplete status: {names}"
 
 
@@ -118,12 +122,20 @@ def _unready(view: PodView) -> tuple[str, str] | None:
     if view.phase == "Succeeded":
         return "PodCompleted", "the container has ended"
     if view.phase == "Failed":
-        failed = next(each for each in view.containers if each.failed and each.role is not Role.SIDECAR)
+        failed = next(
+            container
+            for container in view.containers
+            if container.failed and container.role is not Role.SIDECAR
+        )
         return "PodFailed", _cause(failed)
-    unready = [each for each in view.containers if each.role is not Role.INIT and not each.ready]
+    unready = [
+        container for container in view.containers if container.role is not Role.INIT and not container.ready
+    ]
     if not unready:
         return None
-    cause = next((said for each in view.containers if not each.ready and (said := _cause(each))), "")
+    cause = next(
+        (said for container in view.containers if not container.ready and (said := _cause(container))), ""
+    )
     message = f"containers with unready status: {_names(unready)}{f': {cause}' if cause else ''}"
     return "ContainersNotReady", message
 
@@ -137,7 +149,7 @@ def _cause(view: ContainerView) -> str:
 
 
 def _names(views: Iterable[ContainerView]) -> str:
-    return f"[{' '.join(each.name for each in views)}]"
+    return f"[{' '.join(view.name for view in views)}]"
 
 
 def _unmet_gates(pod: Mapping[str, Any]) -> list[str]:

@@ -103,40 +103,44 @@ class PodView:
 
     def container(self, name: str) -> ContainerView:
         """Return the view of one container."""
-        return next(each for each in self.containers if each.name == name)
+        return next(container for container in self.containers if container.name == name)
 
     def having(self, changed: ContainerView) -> "PodView":
         """Return the view with one container's changed."""
-        known = tuple(changed if each.name == changed.name else each for each in self.containers)
+        known = tuple(
+            changed if container.name == changed.name else container for container in self.containers
+        )
         return replace(self, containers=known, was_initialized=self.initialized)
 
     @property
     def mains(self) -> tuple[ContainerView, ...]:
         """The main containers."""
-        return tuple(each for each in self.containers if each.role is Role.MAIN)
+        return tuple(container for container in self.containers if container.role is Role.MAIN)
 
     @property
     def initialized(self) -> bool:
         """True once every init container has passed: the main containers may start."""
         return (
             self.was_initialized
-            or all(each.passed for each in self.containers if each.role is not Role.MAIN)
-            or any(each.runs for each in self.mains)
+            or all(container.passed for container in self.containers if container.role is not Role.MAIN)
+            or any(main.runs for main in self.mains)
         )
 
     @property
     def over(self) -> bool:
         """True if nothing of the pod starts any more: an init container failed, or all main ones ended."""
-        init_failed = any(each.failed for each in self.containers if each.role is Role.INIT)
-        return init_failed or all(each.finished for each in self.mains)
+        init_failed = any(container.failed for container in self.containers if container.role is Role.INIT)
+        return init_failed or all(main.finished for main in self.mains)
 
     @property
     def phase(self) -> str:
         """The pod's phase (Kubernetes, "Pod Lifecycle"); the exit of a sidecar does not count."""
-        if self.over and not any(each.runs for each in self.containers):
-            failed = any(each.failed for each in self.containers if each.role is not Role.SIDECAR)
+        if self.over and not any(container.runs for container in self.containers):
+            failed = any(
+                container.failed for container in self.containers if container.role is not Role.SIDECAR
+            )
             return "Failed" if failed else "Succeeded"
-        waits = any(isinstance(each.state, Waiting) and each.last is None for each in self.mains)
+        waits = any(isinstance(main.state, Waiting) and main.last is None for main in self.mains)
         return "Running" if self.initialized and not waits else "Pending"
 
 
@@ -147,9 +151,11 @@ def of_pod(pod: Mapping[str, Any]) -> tuple[ContainerView, ...]:
     return (
         *(
             ContainerView(
-                each["name"], Role.SIDECAR if each.get("restartPolicy") == "Always" else Role.INIT, waiting
+                container["name"],
+                Role.SIDECAR if container.get("restartPolicy") == "Always" else Role.INIT,
+                waiting,
             )
-            for each in inits
+            for container in inits
         ),
-        *(ContainerView(each["name"], Role.MAIN, waiting) for each in pod["spec"]["containers"]),
+        *(ContainerView(container["name"], Role.MAIN, waiting) for container in pod["spec"]["containers"]),
     )

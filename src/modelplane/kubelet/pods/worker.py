@@ -51,10 +51,10 @@ class PodWorker:
         self._report = Report(machine.client, machine.events, pod, view)
         self._network = pod_network.of(machine, record, pod)
         self._containers = {
-            each.name: ContainerWorker(
-                machine, record, ContainerReport(self._report, each.name), self._network
+            container.name: ContainerWorker(
+                machine, record, ContainerReport(self._report, container.name), self._network
             )
-            for each in view.containers
+            for container in view.containers
         }
         self._deadline = Deadline(self._report)
         self._leaving = asyncio.Event()
@@ -92,7 +92,7 @@ class PodWorker:
         directory = self._machine.directory.pod(self.record.uid)
         directory.write(self.record)
         self._wake()
-        known = any(each.directory.latest() for each in self._containers.values())
+        known = any(worker.directory.latest() for worker in self._containers.values())
         ended = not known and self.pod.get("status", {}).get("phase") in _ENDED
         await self._take_in()
         async with asyncio.TaskGroup() as tasks:
@@ -118,7 +118,7 @@ class PodWorker:
 
     async def _live(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            living = [tasks.create_task(each.live()) for each in self._containers.values()]
+            living = [tasks.create_task(container.live()) for container in self._containers.values()]
             await self._report.until(lambda view: view.over)
             for task in living:
                 task.cancel()

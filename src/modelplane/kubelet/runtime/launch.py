@@ -94,7 +94,9 @@ def obstacles(machine: Machine, pod: Mapping[str, Any]) -> Iterator[Refusal]:
     if not machine.host_commands:
         # The controllers choose the mount paths of what they compose.
         of_tenants = [
-            each for each in narrowing.containers(pod) if launchers.composed_for(each["image"]) is None
+            container
+            for container in narrowing.containers(pod)
+            if launchers.composed_for(container["image"]) is None
         ]
         yield from mount_paths.refused(of_tenants, machine.closed)
 

@@ -318,28 +318,32 @@ def enter(scratch: Path, mounts: list[dict[str, Any]], hidden: Sequence[str] = (
     _do(CANNOT_ENTER, "enter a mount namespace", lambda: _enter_namespace(own_user=bool(hidden)))
     view = _View(scratch)
     # Parents before children.
-    ordered = sorted(({**each, "target": os.path.realpath(each["target"])} for each in mounts), key=_depth)
-    targets = [Path(each["target"]) for each in ordered]
+    ordered = sorted(({**spec, "target": os.path.realpath(spec["target"])} for spec in mounts), key=_depth)
+    targets = [Path(spec["target"]) for spec in ordered]
     if any(nearest_existing(target) == Path("/") for target in targets):
         _do(CANNOT_MOUNT, "replace the root directory", view.grow_root)
     # Open all sources first: a mount may cover the source of another.
     opened = open_unlinked if hidden else lambda path: os.open(path, os.O_PATH)
     sources = [
-        _do(CANNOT_MOUNT, f'open "{each["source"]}"', opened, Path(each["source"])) for each in ordered
+        _do(CANNOT_MOUNT, f'open "{spec["source"]}"', opened, Path(spec["source"])) for spec in ordered
     ]
     for directory in hidden:
         if Path(directory).is_dir():
             _do(CANNOT_MOUNT, f'hide "{directory}"', view.cover, Path(directory))
     # A directory is replaced before those below it.
     points = {target: _is_directory(source) for source, target in zip(sources, targets, strict=True)}
-    for target in sorted(points.keys(), key=lambda each: len(nearest_existing(each).parts)):
+    for target in sorted(points.keys(), key=lambda path: len(nearest_existing(path).parts)):
         if points.keys().isdisjoint(target.parents):
             _do(CANNOT_MOUNT, f'make "{target}"', view.make_point, target, points[target])
     if hidden:
         _do(CANNOT_MOUNT, "make the machine's files read-only", _seal_machine)
     for source, mount in zip(sources, ordered, strict=True):
         doing = f'mount "{mount["source"]}" at "{mount["target"]}"'
-        _do(CANNOT_MOUNT, doing, lambda each=source, at=mount: _mount_one(each, at, is_sealed=bool(hidden)))
+        _do(
+            CANNOT_MOUNT,
+            doing,
+            lambda opened_source=source, at=mount: _mount_one(opened_source, at, is_sealed=bool(hidden)),
+        )
     # The path may lead to another directory now.
     _do(CANNOT_MOUNT, f'change to "{work_directory}"', os.chdir, work_directory)
     if hidden:

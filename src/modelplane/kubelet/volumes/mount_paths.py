@@ -45,11 +45,13 @@ def programs(environment: Mapping[str, str]) -> frozenset[Path]:
     """Return the directories that the programs of this machine are in, as far as this process knows them."""
     searched = [*environment.get("PATH", "").split(":"), *environment.get("LD_LIBRARY_PATH", "").split(":")]
     named = [environment.get(name, "") for name in ("CUDA_HOME", "VIRTUAL_ENV")]
-    found = {Path(each) for each in (*searched, *named, *sys.path) if each.startswith("/")}
+    found = {Path(directory) for directory in (*searched, *named, *sys.path) if directory.startswith("/")}
     found |= {Path(sys.prefix), Path(sys.base_prefix), Path(modelplane.__file__).parents[1]}
     # The libraries of an environment are beside its programs. A home directory is none.
-    found |= {each.parent for each in found if each.name in ("bin", "sbin")} - {Path("~").expanduser()}
-    return frozenset({*found, *(each.resolve() for each in found)} - {Path("/")})
+    found |= {directory.parent for directory in found if directory.name in ("bin", "sbin")} - {
+        Path("~").expanduser()
+    }
+    return frozenset({*found, *(directory.resolve() for directory in found)} - {Path("/")})
 
 
 def refused(containers: Iterable[Mapping[str, Any]], private: Iterable[Path]) -> Iterator[Refusal]:
@@ -66,8 +68,8 @@ def problem(path: str, private: frozenset[Path]) -> str:
     """Return why a volume must not be mounted at a normalized path; empty if it may."""
     place = Path(path)
     # A directory for volumes may itself be a link, and so may what is above a new path.
-    for each in (place, Path(os.path.realpath(path))):
-        if each != Path("/dev/shm") and (why := _problem(each, private)):  # noqa: S108 - a mount path
+    for candidate in (place, Path(os.path.realpath(path))):
+        if candidate != Path("/dev/shm") and (why := _problem(candidate, private)):  # noqa: S108 - a mount path
             return why
     return ""
 
@@ -83,16 +85,16 @@ def host_path_problem(place: Path, private: frozenset[Path], *, read_only: bool)
         return "that reaches programs of this machine"
     if read_only:
         return ""
-    if any(place.is_relative_to(each) or each.is_relative_to(place) for each in private):
+    if any(place.is_relative_to(directory) or directory.is_relative_to(place) for directory in private):
         return "that is a place of the fleet, of its programs or of the user who started it"
     is_of_system = first in _OF_THE_MACHINE - {_TEMPORARY} or first.startswith("lib")
     return "that is a place of the system" if is_of_system else ""
 
 
 def _problem(place: Path, private: frozenset[Path]) -> str:
-    if any(place.is_relative_to(each) or each.is_relative_to(place) for each in private):
+    if any(place.is_relative_to(directory) or directory.is_relative_to(place) for directory in private):
         return "that is a place of the fleet, of its programs or of the user who started it"
-    if any(place.is_relative_to(each) for each in _FOR_VOLUMES):
+    if any(place.is_relative_to(directory) for directory in _FOR_VOLUMES):
         return ""
     first = place.parts[1].casefold()
     if first in _OF_THE_MACHINE or first.startswith("lib"):

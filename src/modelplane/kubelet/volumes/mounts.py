@@ -109,7 +109,7 @@ def _shown(paths: Iterable[Path], covered: Collection[Path]) -> tuple[Mount, ...
     own = (Path(sys.prefix), Path(sys.base_prefix), Path(modelplane.__file__).parents[1], *_packages())
     found = {path.resolve() for path in (*own, *paths)}
     above = (_TEMPORARY.resolve(), *covered)
-    below = sorted(path for path in found if any(path.is_relative_to(each) for each in above))
+    below = sorted(path for path in found if any(path.is_relative_to(covered) for covered in above))
     return tuple(Mount(path, str(path), read_only=bool(covered)) for path in below)
 
 

@@ -250,7 +250,9 @@ def _check_host_path(machine: Machine, path: Path, name: str, *, read_only: bool
 
 
 def _overlaps(place: Path, directories: Iterable[Path]) -> bool:
-    return any(place.is_relative_to(each) or each.is_relative_to(place) for each in directories)
+    return any(
+        place.is_relative_to(directory) or directory.is_relative_to(place) for directory in directories
+    )
 
 
 async def _claimed(

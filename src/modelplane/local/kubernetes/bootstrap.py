@@ -70,7 +70,7 @@ async def install(client: Client, home: Home, settings: Settings, report: Report
     names = [plane.node for plane in serving] if settings.register else []
     if names:
         await _create_missing(
-            client, [GATEWAY, *(each for name in names for each in hardware(name, devices[name]))]
+            client, [GATEWAY, *(manifest for name in names for manifest in hardware(name, devices[name]))]
         )
     report("Waiting for the fleet")
     await _until_ready(client, names, serving)
@@ -111,7 +111,7 @@ def hardware(cluster: str, devices: tuple[DiscoveredDevice, ...]) -> list[Object
 
     Pods share a node whose processors are several devices.
     """
-    shares = {"accounting": "Devices"} if sum(each.driver == CPU_DRIVER for each in devices) > 1 else {}
+    shares = {"accounting": "Devices"} if sum(device.driver == CPU_DRIVER for device in devices) > 1 else {}
     return [
         {
             "apiVersion": "modelplane.ai/v1alpha1",

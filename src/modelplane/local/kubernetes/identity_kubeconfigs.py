@@ -27,13 +27,13 @@ class Access:
 
 def kubeconfig(*accesses: Access) -> str:
     """Return a kubeconfig with a context for each access; the first one is current."""
-    contexts = [{"cluster": each.context, "user": each.context} for each in accesses]
+    contexts = [{"cluster": access.context, "user": access.context} for access in accesses]
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": each.context, "cluster": _cluster(each)} for each in accesses],
-            "users": [{"name": each.context, "user": _user(each)} for each in accesses],
+            "clusters": [{"name": access.context, "cluster": _cluster(access)} for access in accesses],
+            "users": [{"name": access.context, "user": _user(access)} for access in accesses],
             "contexts": [{"name": context["user"], "context": context} for context in contexts],
             "current-context": accesses[0].context,
         },

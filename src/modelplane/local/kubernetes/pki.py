@@ -139,7 +139,9 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _subject(common_name: str, organisations: Sequence[str]) -> x509.Name:
-    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organisations]
+    attributes = [
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation) for organisation in organisations
+    ]
     return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 

@@ -79,7 +79,7 @@ def runs_as(home: Home, binary: Path) -> bool:
         actual = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-    return actual == b"".join(os.fsencode(each) + b"\0" for each in supervisor_argv(home, binary))
+    return actual == b"".join(os.fsencode(argument) + b"\0" for argument in supervisor_argv(home, binary))
 
 
 async def until_running(
@@ -148,7 +148,7 @@ def hold(home: Home, cluster: str, timeout_s: float = 90.0) -> tuple[str, ...]:
     if cluster not in chosen.clusters:
         known = ", ".join(chosen.clusters) or "none that could be stopped alone"
         raise LocalError(f'the fleet in {home.root} has no cluster "{cluster}": it has {known}')
-    own = [each.name for each in table(home, chosen, Path()) if each.cluster == cluster]
+    own = [process.name for process in table(home, chosen, Path()) if process.cluster == cluster]
     with turn(home):
         ran = tuple(name for name in own if locks.holder(home.lock(name)) is not None)
         home.held(cluster).touch()

@@ -75,7 +75,7 @@ def table(home: Home, settings: Settings, binary: Path, only: Collection[str] = 
 
 def api_servers(processes: Iterable[Process]) -> tuple[str, ...]:
     """Return the names of the processes that the API servers of a fleet need."""
-    return tuple(each.name for each in processes if each.name.endswith(CONTROL_PLANE))
+    return tuple(process.name for process in processes if process.name.endswith(CONTROL_PLANE))
 
 
 def _etcd(plane: ControlPlane) -> Process:

@@ -72,18 +72,18 @@ class Supervisor:
         """Start or adopt everything and keep it running until a signal says stop; then stop it."""
         self._listen_for_signals()
         self._stopping = self._home.down.exists()
-        for each in self._all.values():
-            if not self._adopt(each):
-                self._enter(each, State.WAITING)
+        for child in self._all.values():
+            if not self._adopt(child):
+                self._enter(child, State.WAITING)
         while not self._stopping:
             if self._asked:
                 self._look_again()
             now = time.monotonic()
-            for each in self._all.values():
-                if each.process.cluster in self._held:
-                    self._advance_hold(each, now)
+            for child in self._all.values():
+                if child.process.cluster in self._held:
+                    self._advance_hold(child, now)
                 else:
-                    self._advance(each, now)
+                    self._advance(child, now)
             self._wait(self._next_deadline(now))
         self.stop()
 
@@ -93,14 +93,14 @@ class Supervisor:
         # A supervisor that takes over now continues to stop.
         with suppress(OSError):
             self._home.down.touch()
-        for each in self._all.values():
-            if not each.alive and not self._adopt(each):
-                self._stopped(each)
-        while any(each.alive for each in self._all.values()):
+        for child in self._all.values():
+            if not child.alive and not self._adopt(child):
+                self._stopped(child)
+        while any(child.alive for child in self._all.values()):
             now = time.monotonic()
-            for each in self._all.values():
-                self._advance_stop(each, now)
-            deadlines = [each.act_at for each in self._all.values() if each.state is State.STOPPING]
+            for child in self._all.values():
+                self._advance_stop(child, now)
+            deadlines = [child.act_at for child in self._all.values() if child.state is State.STOPPING]
             self._wait(max(0.0, min(deadlines, default=now) - now))
 
     # -- running
@@ -112,123 +112,125 @@ class Supervisor:
         for port in self._claimed:
             with suppress(OSError):
                 ports.claim(port)
-        clusters = {each.process.cluster for each in self._all.values()} - {""}
+        clusters = {child.process.cluster for child in self._all.values()} - {""}
         self._held = frozenset(name for name in clusters if self._home.held(name).exists())
 
-    def _advance_hold(self, each: _Supervised, now: float) -> None:
-        if each.alive:
-            self._advance_stop(each, now)
-        elif each.state is not State.STOPPED:
-            self._stopped(each)
+    def _advance_hold(self, child: _Supervised, now: float) -> None:
+        if child.alive:
+            self._advance_stop(child, now)
+        elif child.state is not State.STOPPED:
+            self._stopped(child)
 
-    def _advance(self, each: _Supervised, now: float) -> None:
-        if each.state is State.STOPPED:  # its cluster was held
-            self._enter(each, State.WAITING)
-        if each.state is State.BACK_OFF and now >= each.act_at:
-            self._enter(each, State.WAITING)
-        if each.state is State.WAITING and self._dependencies_run(each.process):
-            self._start(each)
-        if each.state is State.STARTING and each.process.ready.passes(now - each.started):
-            self._enter(each, State.RUNNING)
+    def _advance(self, child: _Supervised, now: float) -> None:
+        if child.state is State.STOPPED:  # its cluster was held
+            self._enter(child, State.WAITING)
+        if child.state is State.BACK_OFF and now >= child.act_at:
+            self._enter(child, State.WAITING)
+        if child.state is State.WAITING and self._dependencies_run(child.process):
+            self._start(child)
+        if child.state is State.STARTING and child.process.ready.passes(now - child.started):
+            self._enter(child, State.RUNNING)
 
     def _dependencies_run(self, process: Process) -> bool:
         needed = (self._all[name] for name in process.after if name in self._all)
-        return all(each.state is State.RUNNING for each in needed)
+        return all(child.state is State.RUNNING for child in needed)
 
     def _next_deadline(self, now: float) -> float | None:
         """Return the seconds until something is due without an event; None for never."""
         timed = {State.BACK_OFF, State.STOPPING}
-        waits = [each.act_at - now for each in self._all.values() if each.state in timed]
-        waits += [_PROBE_EVERY_S for each in self._all.values() if each.state is State.STARTING]
-        free = (each for each in self._all.values() if each.process.cluster not in self._held)
-        startable = (each for each in free if each.state is State.WAITING)
-        waits += [0.0 for each in startable if self._dependencies_run(each.process)]
+        waits = [child.act_at - now for child in self._all.values() if child.state in timed]
+        waits += [_PROBE_EVERY_S for child in self._all.values() if child.state is State.STARTING]
+        free = (child for child in self._all.values() if child.process.cluster not in self._held)
+        startable = (child for child in free if child.state is State.WAITING)
+        waits += [0.0 for child in startable if self._dependencies_run(child.process)]
         return max(0.0, min(waits)) if waits else None
 
-    def _start(self, each: _Supervised) -> None:
+    def _start(self, child: _Supervised) -> None:
         try:
-            if not self._adopt(each):
-                self._watch(each, spawn.start(self._home, each.process))
-                self._enter(each, State.STARTING)
+            if not self._adopt(child):
+                self._watch(child, spawn.start(self._home, child.process))
+                self._enter(child, State.STARTING)
         except Exception as error:  # noqa: BLE001 - whatever it is, the others go on and this one is tried again
-            self._failed(each, 0.0, f"cannot be started: {error!r}")
+            self._failed(child, 0.0, f"cannot be started: {error!r}")
 
-    def _adopt(self, each: _Supervised) -> bool:
+    def _adopt(self, child: _Supervised) -> bool:
         """Take over a process that runs already, if it does."""
-        lock = self._home.lock(each.process.name)
+        lock = self._home.lock(child.process.name)
         pid = locks.holder(lock)
         if pid is None:
             return False
         try:
-            self._watch(each, pid)
+            self._watch(child, pid)
         except ProcessLookupError:
             return False
         if locks.holder(lock) != pid:  # it died, and the pid may be another's by now
-            self._forget(each)
+            self._forget(child)
             return False
-        _say(f"{each.process.name}: adopted, pid {pid}")
-        known = process_records.read(self._home.record(each.process.name))
+        _say(f"{child.process.name}: adopted, pid {pid}")
+        known = process_records.read(self._home.record(child.process.name))
         if known is not None:
-            each.restarts, each.last_exit = known.restarts, known.last_exit
+            child.restarts, child.last_exit = known.restarts, known.last_exit
         if known is not None and (known.pid, known.state) == (pid, State.RUNNING):
-            each.state = State.RUNNING
+            child.state = State.RUNNING
         else:
-            self._enter(each, State.STARTING)
+            self._enter(child, State.STARTING)
         return True
 
-    def _watch(self, each: _Supervised, pid: int) -> None:
-        each.pidfd = os.pidfd_open(pid)
-        each.pid = pid
-        each.started = time.monotonic()
-        self._by_pidfd[each.pidfd] = each
-        self._poll.register(each.pidfd, select.POLLIN)
+    def _watch(self, child: _Supervised, pid: int) -> None:
+        child.pidfd = os.pidfd_open(pid)
+        child.pid = pid
+        child.started = time.monotonic()
+        self._by_pidfd[child.pidfd] = child
+        self._poll.register(child.pidfd, select.POLLIN)
 
-    def _forget(self, each: _Supervised) -> None:
-        self._poll.unregister(each.pidfd)
-        del self._by_pidfd[each.pidfd]
-        os.close(each.pidfd)
-        each.pid, each.pidfd = 0, -1
+    def _forget(self, child: _Supervised) -> None:
+        self._poll.unregister(child.pidfd)
+        del self._by_pidfd[child.pidfd]
+        os.close(child.pidfd)
+        child.pid, child.pidfd = 0, -1
 
-    def _ended(self, each: _Supervised) -> None:
+    def _ended(self, child: _Supervised) -> None:
         """Record the exit of a process, and the time of its restart."""
-        how = _how_it_ended(each.pidfd)
-        self._forget(each)
-        if each.state is State.STOPPING or self._stopping:
-            each.last_exit = how
-            self._stopped(each)
+        how = _how_it_ended(child.pidfd)
+        self._forget(child)
+        if child.state is State.STOPPING or self._stopping:
+            child.last_exit = how
+            self._stopped(child)
         else:
-            self._failed(each, time.monotonic() - each.started, how)
+            self._failed(child, time.monotonic() - child.started, how)
 
-    def _failed(self, each: _Supervised, lived_s: float, how: str) -> None:
-        each.last_exit = how
-        each.failures = count_failures(each.failures, lived_s)
-        each.restarts += 1
-        pause_s = compute_pause_s(each.failures)
-        each.act_at = time.monotonic() + pause_s
-        _say(f"{each.process.name}: {how}; starting it again in {pause_s:g} s")
-        self._enter(each, State.BACK_OFF)
+    def _failed(self, child: _Supervised, lived_s: float, how: str) -> None:
+        child.last_exit = how
+        child.failures = count_failures(child.failures, lived_s)
+        child.restarts += 1
+        pause_s = compute_pause_s(child.failures)
+        child.act_at = time.monotonic() + pause_s
+        _say(f"{child.process.name}: {how}; starting it again in {pause_s:g} s")
+        self._enter(child, State.BACK_OFF)
 
     # -- stopping
 
-    def _advance_stop(self, each: _Supervised, now: float) -> None:
-        if each.state is State.STOPPING and now >= each.act_at:
-            _say(f"{each.process.name}: still there after {each.process.grace_s:g} s; killing it")
-            _send(each.pidfd, signal.SIGKILL)
-            each.act_at = now + each.process.grace_s
-        elif each.state in {State.STARTING, State.RUNNING} and not self._dependants(each.process):
-            _send(each.pidfd, signal.SIGTERM)
-            each.act_at = now + each.process.grace_s
-            self._enter(each, State.STOPPING)
+    def _advance_stop(self, child: _Supervised, now: float) -> None:
+        if child.state is State.STOPPING and now >= child.act_at:
+            _say(f"{child.process.name}: still there after {child.process.grace_s:g} s; killing it")
+            _send(child.pidfd, signal.SIGKILL)
+            child.act_at = now + child.process.grace_s
+        elif child.state in {State.STARTING, State.RUNNING} and not self._dependants(child.process):
+            _send(child.pidfd, signal.SIGTERM)
+            child.act_at = now + child.process.grace_s
+            self._enter(child, State.STOPPING)
 
-    def _stopped(self, each: _Supervised) -> None:
+    def _stopped(self, child: _Supervised) -> None:
         try:
-            each.process.stopped()
+            child.process.stopped()
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are still to be stopped
-            _say(f"{each.process.name}: cannot clean up after it: {error!r}")
-        self._enter(each, State.STOPPED)
+            _say(f"{child.process.name}: cannot clean up after it: {error!r}")
+        self._enter(child, State.STOPPED)
 
     def _dependants(self, process: Process) -> list[str]:
-        return [name for name, each in self._all.items() if each.alive and process.name in each.process.after]
+        return [
+            name for name, child in self._all.items() if child.alive and process.name in child.process.after
+        ]
 
     # -- events
 
@@ -258,9 +260,9 @@ class Supervisor:
             else:
                 self._ended(self._by_pidfd[descriptor])
 
-    def _enter(self, each: _Supervised, state: State) -> None:
-        each.state = state
-        record = Record(each.process.name, state, each.pid, time.time(), each.restarts, each.last_exit)
+    def _enter(self, child: _Supervised, state: State) -> None:
+        child.state = state
+        record = Record(child.process.name, state, child.pid, time.time(), child.restarts, child.last_exit)
         # A full disk must not stop running processes.
         with suppress(OSError):
             process_records.write(self._home, record)

@@ -85,7 +85,7 @@ def _page(path: str, text: str, linked_as: tuple[str, ...]) -> Page:
     _, text = front_matter(text.replace("\r\n", "\n"))
     body = _COMMENT.sub("", text).strip()
     sections = tuple(_sections(path, body))
-    summary = next((said for each in sections if (said := _first_sentence(each.text))), "")
+    summary = next((said for section in sections if (said := _first_sentence(section.text))), "")
     return Page(path, sections[0].trail[0], summary, f"{body}\n", sections, linked_as)
 
 
@@ -101,7 +101,7 @@ def _sections(path: str, body: str) -> Iterator[Section]:
         if trail or any(lines):
             yield _section(trail, path, anchor, lines)
         level, heading = len(found[1]), plain(found[2])
-        trail = [*(each for each in trail if each[0] < level), (level, heading)]
+        trail = [*(above for above in trail if above[0] < level), (level, heading)]
         anchor, lines = _anchor(heading, anchors) if len(trail) > 1 else "", []
     yield _section(trail, path, anchor, lines)
 

@@ -79,7 +79,7 @@ class Index:
             total = (score + _WHOLE_PAGE * whole[page.path]) * self._weight(page.path)
             if total > best.get(page.path, (0.0,))[0]:
                 best[page.path] = (total, page, section)
-        found = sorted(best.values(), key=lambda each: (-each[0], each[1].path))
+        found = sorted(best.values(), key=lambda hit: (-hit[0], hit[1].path))
         return tuple(
             Hit(page, section, _snippet(section, wanted), score) for score, page, section in found[:limit]
         )
@@ -93,10 +93,10 @@ class _Bm25:
 
     def __init__(self, documents: Sequence[_Scored]) -> None:
         self._documents = documents
-        self._average = sum(each.length for each in documents) / len(documents) if documents else 1.0
+        self._average = sum(document.length for document in documents) / len(documents) if documents else 1.0
         having: Counter[str] = Counter()
-        for each in documents:
-            having.update(each.terms.keys())
+        for document in documents:
+            having.update(document.terms.keys())
         self._rarity = {
             term: math.log(1 + (len(documents) - count + 0.5) / (count + 0.5))
             for term, count in having.items()
@@ -105,7 +105,7 @@ class _Bm25:
     def scores(self, wanted: Iterable[str]) -> list[float]:
         """Return the score of each document."""
         known = [(term, self._rarity[term]) for term in wanted if term in self._rarity]
-        return [self._score(each, known) for each in self._documents]
+        return [self._score(document, known) for document in self._documents]
 
     def _score(self, document: _Scored, known: Iterable[tuple[str, float]]) -> float:
         norm = _K1 * (1 - _B + _B * document.length / self._average)
@@ -118,7 +118,7 @@ def terms(text: str) -> Iterator[str]:
     for word in re.findall(r"[A-Za-z0-9]+", text):
         parts = _HUMPS.sub(" ", word).lower().split()
         whole = [word.lower()] if len(parts) > 1 else []
-        yield from (_stem(each) for each in (*whole, *parts) if each not in _STOP)
+        yield from (_stem(word) for word in (*whole, *parts) if word not in _STOP)
 
 
 @cache

@@ -58,7 +58,7 @@ class Choice:
 
 def is_divided(configuration: Mapping[str, Any]) -> bool:
     """Return True if a configuration has prompts computed by other pods than their answers."""
-    return any(each.get("type") == DIVIDING_PLUGIN for each in configuration.get("plugins") or ())
+    return any(plugin.get("type") == DIVIDING_PLUGIN for plugin in configuration.get("plugins") or ())
 
 
 class Turns:
@@ -175,8 +175,8 @@ def _server(picker: Picker, address: str, port: int) -> grpc.aio.Server:
             grpc.method_handlers_generic_handler(_HEALTH, {"Check": check}),
         )
     )
-    for each in (port, _HEALTH_PORT):
-        server.add_insecure_port(f"{address}:{each}")
+    for served in (port, _HEALTH_PORT):
+        server.add_insecure_port(f"{address}:{served}")
     return server
 
 
@@ -188,7 +188,7 @@ async def serve(arguments: argparse.Namespace, client: Client, address: str, tur
     server = _server(Picker(pools, pods, turns), address, arguments.grpc_port)
     ending = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
-    watches = [asyncio.create_task(each.run()) for each in (pools, pods)]
+    watches = [asyncio.create_task(informer.run()) for informer in (pools, pods)]
     await server.start()
     _say(f'picking among the pods of InferencePool "{namespace}/{name}"')
     await ending.wait()

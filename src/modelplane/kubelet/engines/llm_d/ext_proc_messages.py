@@ -78,10 +78,10 @@ def _file() -> FileDescriptorProto:
     file.dependency.append(STRUCT.name)
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
-        if any(each.in_oneof for each in fields.values()):
+        if any(field.in_oneof for field in fields.values()):
             message.oneof_decl.add(name="kind")
-        for field_name, each in fields.items():
-            message.field.append(_descriptor(field_name, each))
+        for field_name, field in fields.items():
+            message.field.append(_descriptor(field_name, field))
     return file
 
 

@@ -229,7 +229,7 @@ class PodContainers:
     async def _wait_for_change(self, attempt: Attempt, *, lost: bool) -> None:
         """Wait until a container has ended, or what holds its network, or for some minutes."""
         watched = [self._id(attempt), *([self.network.name] if self.network and not lost else [])]
-        waits = {asyncio.create_task(self.runtime.wait(each)) for each in watched}
+        waits = {asyncio.create_task(self.runtime.wait(name)) for name in watched}
         try:
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -123,6 +123,6 @@ async def sweep(runtime: ContainerRuntime, agent: str, is_known: Callable[[str],
             labels = (await runtime.inspect(found))["Config"]["Labels"]
             if not is_known(labels[container_arguments.UID_LABEL]):
                 unknown[found] = labels[container_arguments.CONTAINER_LABEL] == NETWORK
-    for found in sorted(unknown, key=lambda each: unknown[each]):
+    for found in sorted(unknown, key=lambda name: unknown[name]):
         with contextlib.suppress(NoSuchObject):
             await runtime.do("rm", "--force", "--volumes", found)
