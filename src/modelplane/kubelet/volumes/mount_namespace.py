@@ -339,11 +339,7 @@ def enter(scratch: Path, mounts: list[dict[str, Any]], hidden: Sequence[str] = (
         _do(CANNOT_MOUNT, "make the machine's files read-only", _seal_machine)
     for source, mount in zip(sources, ordered, strict=True):
         doing = f'mount "{mount["source"]}" at "{mount["target"]}"'
-        _do(
-            CANNOT_MOUNT,
-            doing,
-            lambda opened_source=source, at=mount: _mount_one(opened_source, at, is_sealed=bool(hidden)),
-        )
+        _do(CANNOT_MOUNT, doing, lambda it=source, at=mount: _mount_one(it, at, is_sealed=bool(hidden)))
     # The path may lead to another directory now.
     _do(CANNOT_MOUNT, f'change to "{work_directory}"', os.chdir, work_directory)
     if hidden:
