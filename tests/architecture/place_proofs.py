@@ -15,10 +15,11 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.cli.main import main
 from modelplane.compose import guards
 from modelplane.compose.clouds.flow import DEFINITION_KEY
-from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.composition import Blocked, Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.compose.readiness import is_ready
 from modelplane.controllers.clusters.watches import child_kinds
+from modelplane.controllers.facts.fact_source import FactSources
 from modelplane.controllers.manager import Manager
 from modelplane.crossplane.package.clouds import CLOUDS
 from modelplane.install import cluster_requirements
@@ -125,6 +126,20 @@ def cloud() -> None:
     assert guards.is_guarded(name)
 
 
+def fact() -> None:
+    """Prove that the source tells its kind the fact, and no other kind, and that it decides."""
+    client: Any = None  # nothing is sent
+    facts = FactSources(Manager(client, proxy=None, dial=str)._sources(is_local=False))
+    cache = {"metadata": {"name": "c", "namespace": "ml"}, "spec": {"source": "HuggingFace"}}
+    owner = decode_as(COMPOSERS["ModelCache"].type, cache)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("MODELPLANE_STAGING_PAUSED", "the link is full")
+        request = Request(owner, {}, {}, facts.of("ModelCache", owner))
+        other = facts.of("ModelReplica", replica())
+    assert COMPOSERS["ModelCache"].compose(request) == Blocked("nothing is downloaded now: the link is full")
+    assert other == COMPOSERS["ModelReplica"].facts()
+
+
 def _made(
     composer: Composer,
     manifest: dict[str, Any],
@@ -138,7 +153,8 @@ def _made(
 
 
 PROOFS = {
-    proof.__name__: proof for proof in (kind, backend, runnable, command, rule, launcher, machine, cloud)
+    proof.__name__: proof
+    for proof in (kind, backend, runnable, command, rule, launcher, machine, cloud, fact)
 }
 
 if __name__ == "__main__":

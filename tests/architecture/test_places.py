@@ -15,7 +15,7 @@ from architecture.place_proofs import PROOFS
 
 ROOT = Path(__file__).parents[2]
 DIFFS = sorted((ROOT / "tests" / "architecture" / "places").glob("*.diff"))
-CLOUD = next(diff for diff in DIFFS if diff.stem == "cloud")
+CLOUD, FACT = (next(diff for diff in DIFFS if diff.stem == name) for name in ("cloud", "fact"))
 _IMPORT = re.compile(r"(from \S+ )?import ")
 
 
@@ -47,7 +47,9 @@ def test_every_diff_has_a_proof_and_is_shown() -> None:
     assert [diff.name for diff in DIFFS if f"](tests/architecture/places/{diff.name})" not in page] == []
 
 
-@pytest.mark.parametrize("diff", [each for each in DIFFS if each != CLOUD], ids=lambda diff: diff.stem)
+@pytest.mark.parametrize(
+    "diff", [each for each in DIFFS if each not in {CLOUD, FACT}], ids=lambda diff: diff.stem
+)
 def test_an_addition_is_one_module_at_most_and_one_row(diff: Path) -> None:
     changes = [each for each in _changes(diff) if each.path.startswith("src/")]
     assert len([each for each in changes if each.is_new]) <= 1
@@ -69,6 +71,18 @@ def test_a_cloud_is_a_folder_its_types_and_rows() -> None:
         f"{api}kinds.py": 1,
         f"{clouds}kinds.py": 1,
         f"{clouds}table.py": 1,
+    }
+    assert [line for each in changes for hunk in each.hunks for line in hunk if line[0] == "-"] == []
+
+
+def test_a_fact_is_a_field_its_source_a_row_and_what_reads_it() -> None:
+    changes = list(_changes(FACT))
+    cache, controllers = "src/modelplane/compose/cache/", "src/modelplane/controllers/"
+    assert [each.path for each in changes if each.is_new] == [f"{controllers}facts/cache_sources.py"]
+    assert {each.path: each.rows for each in changes if not each.is_new} == {
+        f"{cache}cache_facts.py": 1,
+        f"{cache}model_cache.py": 1,
+        f"{controllers}manager.py": 1,
     }
     assert [line for each in changes for hunk in each.hunks for line in hunk if line[0] == "-"] == []
 
