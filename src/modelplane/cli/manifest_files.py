@@ -63,7 +63,7 @@ def load(*groups: tuple[str, ...]) -> "list[tuple[Object, ...]]":
         from modelplane.offline.files import output
 
         accepted = sum(len(group.objects) for group in loaded)
-        click.echo(output.as_json(validation.refused(problems, files=files, accepted=accepted)))
+        click.echo(output.to_json(validation.report_refused(problems, files=files, accepted=accepted)))
     else:
         for problem in problems:
             click.echo(str(problem), err=True)

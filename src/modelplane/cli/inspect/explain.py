@@ -58,14 +58,14 @@ def explain(
     kind, called = _parse_target(name)
     try:
         files = _files(fleet, live, kind)
-        objects = files.store.of_kind(kind.api_version, kind.name)
+        objects = files.store.list_kind(kind.api_version, kind.name)
         report, well, tell = _EXPLAIN[kind.name](
             files, object_names.find_one(objects, kind.name, called, namespace)
         )
     except Unplannable as error:
         raise UserError(str(error)) from error
     if output == "json":
-        click.echo(documents.as_json(report))
+        click.echo(documents.to_json(report))
     else:
         tell(everything)
     if not well:
@@ -84,16 +84,16 @@ def _deployment(files: "Files", wanted: "Object") -> _Explained:
 
     def tell(everything: bool) -> None:
         deployment = result.deployment
-        said = deployment.diagnosis or placement_tables.verdict([deployment])
+        said = deployment.diagnosis or placement_tables.describe_placed([deployment])
         click.echo(f"{deployment.name}: {said}")
         tables.show(
-            "Replicas:", placement_tables.WHERE_COLUMNS, placement_tables.where_rows(deployment.replicas)
+            "Replicas:", placement_tables.WHERE_COLUMNS, placement_tables.list_where_rows(deployment.replicas)
         )
         placing.tell_refusals("Refused by:", deployment.refusals, everything=everything)
         tables.show(
             "To place one more, one of:",
             placement_tables.REMEDY_COLUMNS,
-            placement_tables.remedy_rows(deployment),
+            placement_tables.list_remedy_rows(deployment),
         )
         placing.tell_rollout([deployment])
         placing.tell_standby([deployment])
@@ -112,14 +112,14 @@ def _service(files: "Files", wanted: "Object") -> _Explained:
     result = explain_service(files, wanted)
 
     def tell(everything: bool) -> None:
-        click.echo(rows.of_service(result))
-        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.condition_rows(result.conditions))
-        told = rows.chosen(result.endpoints, everything=everything)
-        tables.show("Endpoints:", rows.ENDPOINT_COLUMNS, rows.endpoint_rows(told))
+        click.echo(rows.describe_service(result))
+        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.list_condition_rows(result.conditions))
+        told = rows.select_endpoints(result.endpoints, everything=everything)
+        tables.show("Endpoints:", rows.ENDPOINT_COLUMNS, rows.list_endpoint_rows(told))
         if others := len(result.endpoints) - len(told):
             noun = "endpoint" if others == 1 else "endpoints"
             click.echo(f"\nNot selected: {others:,} other {noun} of the namespace; --all shows them")
-        absent = rows.absent_rows(result.without_endpoint)
+        absent = rows.list_absent_rows(result.without_endpoint)
         tables.show("Selected, but without an endpoint:", rows.ABSENT_COLUMNS, absent)
         _tell_notes(result.notes)
 
@@ -135,13 +135,13 @@ def _replica(files: "Files", wanted: "Object") -> _Explained:
     result = explain_replica(files, wanted)
 
     def tell(_everything: bool) -> None:
-        click.echo(rows.of_replica(result))
-        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.condition_rows(result.conditions))
+        click.echo(rows.describe_replica(result))
+        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.list_condition_rows(result.conditions))
         placed = () if result.placement is None else (result.placement,)
-        where = placement_tables.where_rows(placed)
+        where = placement_tables.list_where_rows(placed)
         tables.show("Where it is:", placement_tables.WHERE_COLUMNS, where)
         click.echo(f"\nEndpoint: {result.endpoint or 'none'}")
-        tables.show("Services that select it:", rows.ROUTING_COLUMNS, rows.routing_rows(result.services))
+        tables.show("Services that select it:", rows.ROUTING_COLUMNS, rows.list_routing_rows(result.services))
         _tell_notes(result.notes)
 
     return result, result.ready, tell

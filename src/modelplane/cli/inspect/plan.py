@@ -93,7 +93,7 @@ def _tell(result: "Plan", output: str, *, everything: bool) -> None:
     from modelplane.offline.files import output as documents
 
     if output == "json":
-        click.echo(documents.as_json(result))
+        click.echo(documents.to_json(result))
         return
     placing.tell_replicas(result.deployments)
     for deployment in result.deployments:
@@ -113,12 +113,12 @@ def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
 
     found = comparison.compare(before, after)
     if output == "json":
-        click.echo(documents.as_json(found))
+        click.echo(documents.to_json(found))
         return
-    click.echo(comparison.summary(found))
-    tables.show("Deployments:", comparison.DEPLOYMENT_COLUMNS, comparison.deployment_rows(found))
-    tables.show("Replicas:", comparison.REPLICA_COLUMNS, comparison.replica_rows(found))
-    for line in comparison.refused(found):
+    click.echo(comparison.describe(found))
+    tables.show("Deployments:", comparison.DEPLOYMENT_COLUMNS, comparison.list_deployment_rows(found))
+    tables.show("Replicas:", comparison.REPLICA_COLUMNS, comparison.list_replica_rows(found))
+    for line in comparison.list_refused(found):
         click.echo(f"\n{line}")
 
 

@@ -41,8 +41,8 @@ def render(
     except rendering.NotRendered as error:
         raise UserError(str(error)) from error
     if output == "json":
-        click.echo(documents.as_json(rendered))
+        click.echo(documents.to_json(rendered))
     else:
-        click.echo("".join(rendering.as_documents(rendered, with_status)), nl=False)
+        click.echo("".join(rendering.format_documents(rendered, with_status)), nl=False)
     if rendered.doubt:
         raise click.exceptions.Exit(1)

@@ -65,15 +65,15 @@ def validate(
 
         return AtHand(checkpoints).config(repo, revision)
 
-    found = validation.validate(sources.related(given) if skip_unrelated else given, config)
+    found = validation.validate(sources.select_related(given) if skip_unrelated else given, config)
     if on_live:
         found = _with_stored(found, live)
     if output == "json":
-        click.echo(documents.as_json(found))
+        click.echo(documents.to_json(found))
     else:
         for problem in found.problems:
             click.echo("\n".join((str(problem), *(f"    {line}" for line in problem.excerpt))))
-        click.echo(validation.summary(found))
+        click.echo(validation.describe(found))
     if not found.valid or (strict and found.summary.warnings):
         raise click.exceptions.Exit(1)
 
@@ -84,4 +84,4 @@ def _with_stored(found: "Validation", live: Live) -> "Validation":
     from modelplane.offline.check import stored_selectors, validation
 
     items = read_fleet(live, (INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS))
-    return validation.with_stored(found, stored_selectors.problems(items), len(items))
+    return validation.add_stored(found, stored_selectors.find_problems(items), len(items))

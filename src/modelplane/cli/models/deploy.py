@@ -70,7 +70,7 @@ def _wanted(asked: Asked) -> "Wanted":
     from modelplane.checkpoints.checkpoint import model_of
     from modelplane.cli.models.model_argument import context_of, read_checkpoint
     from modelplane.offline.models.engine_containers import Engine
-    from modelplane.offline.models.model_manifests import Wanted, name_of
+    from modelplane.offline.models.model_manifests import Wanted, make_name
     from modelplane.sizing.unsizable import Unsizable
 
     try:
@@ -78,7 +78,7 @@ def _wanted(asked: Asked) -> "Wanted":
         found = model_of(checkpoint, asked.quantization)
     except Unsizable as error:
         raise UserError(str(error)) from error
-    called = asked.name or name_of(asked.models_name)
+    called = asked.name or make_name(asked.models_name)
     return Wanted(
         model=found,
         name=called,
@@ -178,22 +178,22 @@ def _finish(
 
 def _as_documents(manifests: "Sequence[Object]") -> str:
     """Return manifests as one YAML text."""
-    from modelplane.offline.files.yaml_output import as_yaml
+    from modelplane.offline.files.yaml_output import to_yaml
 
-    return "---\n".join(as_yaml(manifest) for manifest in manifests)
+    return "---\n".join(to_yaml(manifest) for manifest in manifests)
 
 
 def _show_proposal(proposal: "Proposal", wanted: "Wanted", *, everything: bool) -> None:
     """Print the summary of a proposal, and its plan as ``plan`` prints it."""
-    from modelplane.offline.models.size_rows import gib
+    from modelplane.offline.models.size_rows import format_gib
 
     served, result = proposal.served, proposal.plan
     node = served.node
     devices = f"{served.split.gpus} {node.device}"
     nodes = f" on {served.nodes} nodes" if served.nodes > 1 else ""
     click.echo(
-        f"{wanted.engine} with {served.split} on {devices}{nodes}, {gib(served.memory.gpu)} of "
-        f"{gib(node.memory)} GiB of each, {wanted.context:,} tokens of context"
+        f"{wanted.engine} with {served.split} on {devices}{nodes}, {format_gib(served.memory.gpu)} of "
+        f"{format_gib(node.memory)} GiB of each, {wanted.context:,} tokens of context"
     )
     show("Objects:", ("KIND", "NAMESPACE", "NAME", "WHAT"), _rows(proposal, wanted))
     click.echo()

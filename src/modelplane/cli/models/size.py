@@ -88,7 +88,7 @@ def size(  # noqa: PLR0913  an argument for each option
     except Unsizable as error:
         raise UserError(str(error)) from error
     if output == "json":
-        click.echo(documents.as_json(result))
+        click.echo(documents.to_json(result))
     else:
         size_tables.show_size(result, everything=everything)
     if not result.servable:
@@ -99,15 +99,15 @@ def _hardware(model: "Model", wanted: "Load", fleet: tuple[str, ...]) -> "Iterat
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.catalogue.catalogue_files import catalogue
     from modelplane.catalogue.inference_classes import inference_class
-    from modelplane.offline.models.size_report import of_classes, of_pools
+    from modelplane.offline.models.size_report import size_classes, size_pools
 
     if not fleet:
         known = catalogue()
         classes = [inference_class(known, machine) for machine in known.machines.values()]
-        yield from of_classes(model, wanted, classes)
+        yield from size_classes(model, wanted, classes)
         return
     [objects] = load(fleet)
     try:
-        yield from of_pools(model, wanted, objects)
+        yield from size_pools(model, wanted, objects)
     except InvalidObject as error:
         raise UserError(f"{error}: correct it") from error

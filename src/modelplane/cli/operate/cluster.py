@@ -139,11 +139,11 @@ async def _proposed(client: "Client", choices: "Choices") -> "Proposal":
 def _show(proposal: "Proposal", address: "Address", lifetime: str) -> None:
     """Print the proposal: comments, and the manifests of both sides."""
     from modelplane.install.registration.preview import preview
-    from modelplane.offline.files.yaml_output import as_yaml
+    from modelplane.offline.files.yaml_output import to_yaml
 
     for section in preview(proposal, str(address.fields.get("server", "")), lifetime):
         click.echo("".join(f"# {line}".rstrip() + "\n" for line in section.lines), nl=False)
-        click.echo("".join(f"---\n{as_yaml(item)}" for item in section.objects), nl=False)
+        click.echo("".join(f"---\n{to_yaml(item)}" for item in section.objects), nl=False)
     if proposal.refusal:
         raise UserError(proposal.refusal)
 

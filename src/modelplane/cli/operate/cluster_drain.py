@@ -184,7 +184,7 @@ def _tell(result: "Plan", *, everything: bool, output: str) -> None:
     from modelplane.offline.files import output as documents
 
     if output == "json":
-        click.echo(documents.as_json(result))
+        click.echo(documents.to_json(result))
     elif not result.deployments:
         click.echo("No replica would move")
     else:
