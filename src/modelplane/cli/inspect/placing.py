@@ -21,12 +21,12 @@ _MOST: Final = 20
 """Number of pools, and of a deployment's refusals, up to which all are printed."""
 
 
-def all_option(command: F) -> F:
+def add_all_option(command: F) -> F:
     """Give a command ``--all``."""
     return click.option("--all", "everything", is_flag=True, help="Show every row, however many.")(command)
 
 
-def tell_replicas(deployments: "Sequence[Deployment]") -> None:
+def print_replicas(deployments: "Sequence[Deployment]") -> None:
     """Print how many replicas are placed, and where."""
     from modelplane.cli import tables
     from modelplane.offline.plan import placement_tables
@@ -36,21 +36,21 @@ def tell_replicas(deployments: "Sequence[Deployment]") -> None:
     tables.show("Replicas:", placement_tables.REPLICA_COLUMNS, rows)
 
 
-def tell_rollout(deployments: "Sequence[Deployment]") -> None:
+def print_rollout(deployments: "Sequence[Deployment]") -> None:
     """Print the progress of rollouts."""
     for deployment in deployments:
         if deployment.rollout:
             click.echo(f"\n{deployment.name}: rollout: {deployment.rollout}")
 
 
-def tell_standby(deployments: "Sequence[Deployment]") -> None:
+def print_standby(deployments: "Sequence[Deployment]") -> None:
     """Print why the replicas of standbys run or do not."""
     for deployment in deployments:
         if deployment.standby:
             click.echo(f"\n{deployment.name}: standby: {deployment.standby}")
 
 
-def tell_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything: bool) -> None:
+def print_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything: bool) -> None:
     """Print the refusals of a deployment; of many, those closest to a fit."""
     from modelplane.cli import tables
     from modelplane.offline.plan import placement_tables
@@ -62,7 +62,7 @@ def tell_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything
         click.echo(f"and {rest:,} other refusals, none of them closer to a fit: --all shows them")
 
 
-def tell_cost(deployments: "Sequence[Deployment]") -> None:
+def print_cost(deployments: "Sequence[Deployment]") -> None:
     """Print the cost of deployments, if a pool of the fleet has a price."""
     from modelplane.offline.plan import placement_tables
 
@@ -70,7 +70,7 @@ def tell_cost(deployments: "Sequence[Deployment]") -> None:
         click.echo("\nCost:\n" + "\n".join(said))
 
 
-def tell_alternatives(result: "Explanation", *, everything: bool) -> None:
+def print_alternatives(result: "Explanation", *, everything: bool) -> None:
     """Print where one more replica would fit, if costs make a difference."""
     from modelplane.cli import tables
     from modelplane.offline.plan import placement_tables
@@ -87,7 +87,7 @@ def tell_alternatives(result: "Explanation", *, everything: bool) -> None:
         click.echo(f"and on {rest:,} other clusters: --all shows them")
 
 
-def tell_fleet(
+def print_fleet(
     result: "Plan | Explanation", deployments: "Sequence[Deployment]", *, everything: bool
 ) -> None:
     """Print the free capacity of the pools, those that do not exist yet, and the clusters assumed ready."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, change, live_options
+from modelplane.cli.live import Live, add_live_options, write_changes
 
 if TYPE_CHECKING:
     from modelplane.catalogue.descriptions import Listed
@@ -113,7 +113,7 @@ def show_classes(names: tuple[str, ...]) -> None:
 @_names_argument
 @click.option("--dry-run", is_flag=True, help="Have the API server check the classes, and change nothing.")
 @click.option("--force-conflicts", is_flag=True, help="Overwrite fields that others have changed.")
-@live_options
+@add_live_options
 def apply_classes(names: tuple[str, ...], *, dry_run: bool, force_conflicts: bool, live: Live) -> None:
     """Apply classes to a control plane.
 
@@ -137,7 +137,7 @@ def apply_classes(names: tuple[str, ...], *, dry_run: bool, force_conflicts: boo
             suffix = " (dry run)" if dry_run else ""
             click.echo(f"{_RESOURCE}/{name} {_SAID.get(outcome, outcome)}{suffix}")
 
-    change(live, "InferenceClasses", do)
+    write_changes(live, "InferenceClasses", do)
 
 
 def _find(names: tuple[str, ...]) -> "list[Machine]":

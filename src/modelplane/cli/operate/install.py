@@ -9,8 +9,8 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.manifest_files import read
-from modelplane.cli.operate.api_server import Server, api_server_options, work
-from modelplane.cli.operate.credential_lifetime import credential_lifetime_option
+from modelplane.cli.operate.api_server import Server, add_api_server_options, run_steps
+from modelplane.cli.operate.credential_lifetime import add_credential_lifetime_option
 
 if TYPE_CHECKING:
     from modelplane.install.installation_options import Options
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Leave out the ResourceQuota of each --team-namespace, for example because yours has other numbers.",
 )
-@credential_lifetime_option
+@add_credential_lifetime_option
 @click.option("--no-network-policy", is_flag=True, help="Leave out the network policies.")
 @click.option(
     "--monitoring-namespace",
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     type=click.Choice(["client", "server"]),
     help="With --apply: client prints the manifests; server only has the API server check them.",
 )
-@api_server_options
+@add_api_server_options
 def install(
     *,
     inference_cluster: bool,
@@ -147,7 +147,7 @@ def install(
             installer = Installer(client, report, deadline, dry_run=dry_run == "server")
             await installer.install(options, upgrade=upgrade, check=_problems)
 
-        work(server, do)
+        run_steps(server, do)
         if not (upgrade or dry_run):
             click.echo(_NEXT)
 
