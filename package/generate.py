@@ -22,7 +22,7 @@ from modelplane.api.schema.crd import crd
 from modelplane.crossplane.package import installation, prerequisites
 from modelplane.crossplane.package.package_folders import project
 from modelplane.install.helm import chart
-from modelplane.offline.files.yaml_output import as_yaml
+from modelplane.offline.files.yaml_output import to_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 # The shapes of released checkpoints are with the tests, which compare them with what is published.
@@ -77,7 +77,7 @@ def generated() -> dict[Path, str]:
         files[CROSSPLANE / path] = f"# {CROSSPLANE_ORIGIN}\n{content}"
     for name, content in _getting_started().items():
         files[GETTING_STARTED / name] = f"# {EXAMPLE_ORIGIN}\n{content}"
-    files[ARGOCD_HEALTH] = f"# {ORIGIN}\n{as_yaml(config_map())}"
+    files[ARGOCD_HEALTH] = f"# {ORIGIN}\n{to_yaml(config_map())}"
     for path, content in chart().items():
         # JSON has no comments.
         files[CHART / path] = content if path.endswith(".json") else f"# {CHART_ORIGIN}\n{content}"

@@ -22,7 +22,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.cel import AttributeValue, Version
 from modelplane.compose.replica.engine_flags import source
 from modelplane.offline.lint.engines.engine_commands import EngineCommand, Flags, parse_commands
-from modelplane.offline.models.nominal_memory import matches
+from modelplane.offline.models.nominal_memory import is_selected
 from modelplane.sizing.architecture import LayerKind, architecture
 from modelplane.sizing.hardware import Node, node
 from modelplane.sizing.loaded_weights import PRECISIONS, weights
@@ -143,7 +143,7 @@ def _fits(engine: Engine, class_: InferenceClass) -> bool:
     return all(
         any(
             device.count >= request.count
-            and matches(_Published.of(device), [each.cel for each in request.selectors])
+            and is_selected(_Published.of(device), [each.cel for each in request.selectors])
             for device in class_.spec.devices
         )
         for request in (selector.devices if selector else ())

@@ -12,7 +12,7 @@ from modelplane.api.meta import API_VERSION, Object
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.offline.files.identities import identified
+from modelplane.offline.files.identities import add_uids
 from modelplane.offline.files.originals import assumed_original
 from modelplane.offline.plan import fleet_of_files
 from modelplane.offline.plan.fleet_of_files import Files
@@ -64,7 +64,7 @@ class Applied:
     objects: tuple[Object, ...]
     placements: dict[str, scheduler.Placement]
 
-    def of_kind(self, kind: str) -> list[Object]:
+    def list_kind(self, kind: str) -> list[Object]:
         """Return the objects of a kind that were applied."""
         return [each for each in self.objects if each["kind"] == kind]
 
@@ -84,7 +84,7 @@ def applied(steps: Iterable[Iterable[str]]) -> Applied:
         names = [(each["kind"], each["metadata"]["name"]) for each in ours]
         assert len(set(names)) == len(names), f"an object is there twice: {names}"
         # With what was there before, whose uids are made of names and so stay the same.
-        there = identified([*objects.values(), *ours])
+        there = add_uids([*objects.values(), *ours])
         for each in there[len(objects) :]:
             objects[each["kind"], each["metadata"]["name"]] = each
             state.store.add(each)
@@ -104,7 +104,7 @@ def composed(manifest: Object, state: Applied) -> Composition:
     """Compose an object where all that was applied is there, with its Secrets, and every cache is staged."""
     store = state.files.store
     staged = [
-        {"name": each["metadata"]["name"], "phase": "Ready"} for each in state.of_kind("InferenceCluster")
+        {"name": each["metadata"]["name"], "phase": "Ready"} for each in state.list_kind("InferenceCluster")
     ]
     composer = COMPOSERS[manifest["kind"]]
     owner = decode_as(composer.type, manifest)

@@ -236,7 +236,7 @@ def test_every_object_renders(row: Row) -> None:
 @pytest.mark.parametrize("row", [row for row in ROWS if row.planned], ids=lambda row: row.name)
 def test_every_replica_renders_what_runs_it(row: Row) -> None:
     state = applied(row.steps)
-    for manifest in state.of_kind("ModelDeployment"):
+    for manifest in state.list_kind("ModelDeployment"):
         replicas = [each for each in state.of_kind_now("ModelReplica") if _is_of(each, manifest)]
         assert len(replicas) == len(row.planned[manifest["metadata"]["name"]].places)
         engines = decode_as(ModelDeployment, manifest).replica_template().engines

@@ -12,8 +12,8 @@ import pytest
 
 from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.cli.models.new_keys import hashed as new_hash
-from modelplane.cli.models.new_keys import new_key, wire
+from modelplane.cli.models.new_keys import encode_hash, make_key
+from modelplane.cli.models.new_keys import hash_key as new_hash
 from modelplane.controllers.gateway.budget_enforcement import Budgets
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
 from modelplane.gateway.route_table import Backend
@@ -43,7 +43,7 @@ class Team:
 
     def __init__(self, gateway: Gateway, **budgets: dict[str, Any]) -> None:
         self._gateway = gateway
-        self.secrets = {name: new_key() for name in budgets}
+        self.secrets = {name: make_key() for name in budgets}
         self._objects = [self._object(name, budget) for name, budget in budgets.items()]
         self.now = utc_now()
         self._proxy = GatewayDirectory(gateway.directory, f"127.0.0.1:{gateway.port}", envoy_files.write)
@@ -60,7 +60,7 @@ class Team:
         )
 
     def _object(self, name: str, budget: dict[str, Any]) -> dict[str, Any]:
-        hashes = [wire(new_hash(self.secrets[name], None))]
+        hashes = [encode_hash(new_hash(self.secrets[name], None))]
         metadata = {"name": name, "namespace": "ml", "generation": 1}
         return {"metadata": metadata, "spec": {"hashes": hashes, "budget": budget}}
 

@@ -22,8 +22,8 @@ import psutil
 import pytest
 
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.cli.models.new_keys import hashed as new_hash
-from modelplane.cli.models.new_keys import new_key, wire
+from modelplane.cli.models.new_keys import encode_hash, make_key
+from modelplane.cli.models.new_keys import hash_key as new_hash
 from modelplane.gateway.envoy.envoy_files import files
 from modelplane.gateway.module_files.keys import KeyTable, key_table
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
@@ -122,7 +122,7 @@ async def test_a_change_of_keys_comes_into_force_and_no_stream_ends(closed: Gate
 
 
 async def test_keys_of_the_control_plane_are_in_force(closed: Gateway) -> None:
-    current, former, expired, blocked, foreign = (new_key() for _ in range(5))
+    current, former, expired, blocked, foreign = (make_key() for _ in range(5))
     ago = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
     specs: dict[str, dict[str, Any]] = {
         "rotated": {"hashes": [hash_of(former, None), hash_of(current, None), hash_of(expired, ago)]},
@@ -146,7 +146,7 @@ async def test_keys_of_the_control_plane_are_in_force(closed: Gateway) -> None:
 
 
 def hash_of(key: str, expires: dt.datetime | None) -> dict[str, str]:
-    return wire(new_hash(key, expires))
+    return encode_hash(new_hash(key, expires))
 
 
 async def test_limits_are_exact_with_two_workers_for_a_key_and_for_its_namespace(closed: Gateway) -> None:

@@ -4,8 +4,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modelplane.offline.models.engine_containers import Engine
-from modelplane.offline.models.size_report import pool_fits
-from modelplane.offline.plan.placements import used_pools
+from modelplane.offline.models.size_report import find_pool_fits
+from modelplane.offline.plan.placements import find_used_pools
 from modelplane.sizing.hardware import Served
 from modelplane.sizing.memory import Load
 from support.deployed_models import as_text, fleet, pool, proposed, wanted
@@ -52,8 +52,8 @@ def test_manifests_are_valid_and_replicas_are_on_pools_that_can_serve_them(
         return
     assert said(as_text(best.manifests)) == []
     load = Load(deployment.context, concurrency)
-    fits = {each.pool: each.result for each in pool_fits(deployment.model, load, objects)}
-    used = {name for _, name in used_pools(best.plan.deployments)}
+    fits = {each.pool: each.result for each in find_pool_fits(deployment.model, load, objects)}
+    used = {name for _, name in find_used_pools(best.plan.deployments)}
     assert all(isinstance(fits[each], Served) for each in used)
     assert bool(used) == best.plan.placed
 
@@ -73,4 +73,4 @@ def test_the_chosen_pool_alone_has_a_place_if_it_has_enough_nodes(
     ).best
     assert alone is not None
     assert alone.plan.placed
-    assert used_pools(alone.plan.deployments) == {("own", best.pool)}
+    assert find_used_pools(alone.plan.deployments) == {("own", best.pool)}

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.offline.files.scalars import NotFinite, resolve
-from modelplane.offline.files.tree import Document, documents
-from modelplane.offline.files.yaml_output import as_yaml
+from modelplane.offline.files.tree import Document, parse_documents
+from modelplane.offline.files.yaml_output import to_yaml
 from modelplane.offline.plan.fleet_of_files import Unplannable, assemble
 from modelplane.offline.plan.placements import plan
 from modelplane.offline.render.rendering import NotRendered, render
@@ -142,9 +142,9 @@ def test_what_is_accepted_can_be_planned_and_rendered(manifests, printed):
 @settings(deadline=None)
 @given(st.dictionaries(TEXTS.filter(bool), VALUES, max_size=4))
 def test_what_render_prints_is_read_back_as_it_was(value):
-    [document] = documents(as_yaml(value))
+    [document] = parse_documents(to_yaml(value))
     assert isinstance(document, Document)
-    assert document.node.plain() == _as_json_carries_it(value)
+    assert document.node.to_plain() == _as_json_carries_it(value)
 
 
 def _as_json_carries_it(value):

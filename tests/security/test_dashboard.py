@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from yarl import URL
 
-from modelplane.cli.inspect.top import screen
+from modelplane.cli.inspect.top import build_screen
 from modelplane.dashboard.pages import Pages
 from modelplane.dashboard.server import Server
 from support import shown_fleet
@@ -213,7 +213,7 @@ def test_texts_of_tenants_do_not_change_the_terminal() -> None:
     view = poisoned().view(problems=(EVIL,))
     console = Console(width=400, color_system=None)
     with console.capture() as printed:
-        console.print(screen(view, None))
+        console.print(build_screen(view, None))
 
     assert "\x1b" not in printed.get()
     assert "<script>" in printed.get()

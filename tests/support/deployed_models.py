@@ -8,9 +8,9 @@ from typing import Any
 from modelplane.api.schema.decode import encode
 from modelplane.catalogue.catalogue_files import catalogue
 from modelplane.catalogue.inference_classes import inference_class
-from modelplane.offline.files.yaml_output import as_yaml
+from modelplane.offline.files.yaml_output import to_yaml
 from modelplane.offline.models.engine_containers import Engine
-from modelplane.offline.models.model_manifests import Wanted, name_of
+from modelplane.offline.models.model_manifests import Wanted, make_name
 from modelplane.offline.models.proposals import Proposed, propose
 from modelplane.sizing.architecture import architecture
 from modelplane.sizing.loaded_weights import PRECISIONS, weights
@@ -37,7 +37,7 @@ def wanted(checkpoint: str, context: int, **fields: Any) -> Wanted:
     converted = fields.get("converted_to", "")
     defaults: dict[str, Any] = {
         "model": model(checkpoint, converted),
-        "name": name_of(checkpoint),
+        "name": make_name(checkpoint),
         "namespace": "ml-team",
         "replicas": 1,
         "context": context,
@@ -85,4 +85,4 @@ def proposed(
 
 def as_text(manifests: Iterable[Any]) -> str:
     """Return manifests as YAML."""
-    return "---\n".join(as_yaml(each) for each in manifests)
+    return "---\n".join(to_yaml(each) for each in manifests)

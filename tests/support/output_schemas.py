@@ -9,7 +9,7 @@ import jsonschema_rs
 from modelplane.offline.check.validation import Validation
 from modelplane.offline.explain.replica_explanation import ReplicaExplanation
 from modelplane.offline.explain.service_explanation import ServiceExplanation
-from modelplane.offline.files.output import Report, json_schema
+from modelplane.offline.files.output import Report, build_json_schema
 from modelplane.offline.models.size_report import Size
 from modelplane.offline.plan.placements import Explanation, Plan
 from modelplane.offline.plan.plan_comparison import PlanComparison
@@ -33,7 +33,7 @@ def published(command):
     """Return the schema of a command's output, written anew where that is asked for."""
     file = FOLDER / f"{command}.schema.json"
     if os.environ.get(UPDATE):
-        file.write_text(json.dumps(json_schema(REPORTS[command]), indent=2) + "\n")
+        file.write_text(json.dumps(build_json_schema(REPORTS[command]), indent=2) + "\n")
     return json.loads(file.read_text())
 
 

@@ -13,7 +13,7 @@ LONGEST_D = 36_500
 """The longest accepted duration, in days."""
 
 
-def seconds(text: str, remedy: str) -> int:
+def parse_seconds(text: str, remedy: str) -> int:
     """Return a duration in seconds, rounded up: API servers take whole seconds, and at least one.
 
     Raises ``click.BadParameter``; ``remedy`` is for a duration that is too long.

@@ -28,7 +28,7 @@ class InferenceClusters:
         self._clients: dict[str, Client] = {}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def client(self, name: str) -> Client:
+    async def get_client(self, name: str) -> Client:
         """Return the client of a cluster. Raises ``ClusterUnreachable``."""
         # Tasks that ask for one cluster at the same time share its client: only the last one would be closed.
         async with self._locks[name]:

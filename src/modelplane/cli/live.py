@@ -13,8 +13,8 @@ import click
 import msgspec
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.machine.running import require_running, runs
-from modelplane.cli.options import home_option
+from modelplane.cli.machine.running import is_running, require_running
+from modelplane.cli.options import add_home_option
 from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, home_directory
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _OPTIONS = (
         help="Kubeconfig of the control plane; by default KUBECONFIG, else the fleet of this machine.",
     ),
     click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig to use."),
-    home_option,
+    add_home_option,
 )
 
 
@@ -46,7 +46,7 @@ _CONTROL_PLANE_OPTIONS = (
     click.option(
         "--control-plane-context", default="", metavar="NAME", help="Context of that kubeconfig to use."
     ),
-    home_option,
+    add_home_option,
 )
 
 
@@ -55,7 +55,7 @@ _OPTIONS_BESIDE_CONTEXT = (
     click.option(
         "--kubeconfig-context", default="", metavar="NAME", help="Context of the kubeconfig to use."
     ),
-    home_option,
+    add_home_option,
 )
 
 
@@ -66,7 +66,7 @@ class Live(msgspec.Struct, frozen=True):
     context: str
     home: Path | None
 
-    def client(self, manager: str = _MANAGER) -> "Client":
+    def open_client(self, manager: str = _MANAGER) -> "Client":
         """Return a client of the control plane that is meant; nothing is sent yet."""
         from modelplane.install.steps.api_server_choice import NoCluster, connect
 
@@ -75,7 +75,7 @@ class Live(msgspec.Struct, frozen=True):
         except NoCluster as error:
             raise UserError(str(error)) from error
 
-    def local_home(self) -> Home | None:
+    def find_local_home(self) -> Home | None:
         """Return the home of the local fleet that is meant, whether or not it runs; None for another one."""
         from modelplane.install.steps.api_server_choice import users_own
 
@@ -88,7 +88,7 @@ class Live(msgspec.Struct, frozen=True):
             return place if is_its_own else None
         place = home_directory(self.home)
         chosen = self.home is not None or os.environ.get(ENVIRONMENT_VARIABLE)
-        return place if chosen or runs(place) or not users_own().exists() else None
+        return place if chosen or is_running(place) or not users_own().exists() else None
 
     def _of_this_machine(self) -> Path | None:
         """Return the kubeconfig of the local fleet; None where another one is meant."""
@@ -97,7 +97,7 @@ class Live(msgspec.Struct, frozen=True):
         place = home_directory(self.home)
         if self.home is not None or os.environ.get(ENVIRONMENT_VARIABLE):
             require_running(place)
-        elif not runs(place):
+        elif not is_running(place):
             from modelplane.install.steps.api_server_choice import users_own
 
             if users_own().exists():
@@ -109,50 +109,50 @@ class Live(msgspec.Struct, frozen=True):
         return place.kubeconfig
 
 
-def live_options(command: F) -> F:
+def add_live_options(command: F) -> F:
     """Give a command ``--kubeconfig``, ``--context`` and ``--home``, together as ``live``."""
 
     @wraps(command)
-    def with_live(*, kubeconfig: Path | None, context: str, home: Path | None, **others: Any) -> Any:
+    def call_with_live(*, kubeconfig: Path | None, context: str, home: Path | None, **others: Any) -> Any:
         return command(live=Live(kubeconfig, context, home), **others)
 
     for option in reversed(_OPTIONS):
-        with_live = option(with_live)
-    return cast("F", with_live)
+        call_with_live = option(call_with_live)
+    return cast("F", call_with_live)
 
 
-def live_options_beside_context(command: F) -> F:
+def add_live_options_beside_context(command: F) -> F:
     """Give a command ``--kubeconfig``, ``--kubeconfig-context`` and ``--home``, together as ``live``.
 
     For a command whose ``--context`` is the context of a model.
     """
 
     @wraps(command)
-    def with_live(
+    def call_with_live(
         *, kubeconfig: Path | None, kubeconfig_context: str, home: Path | None, **others: Any
     ) -> Any:
         return command(live=Live(kubeconfig, kubeconfig_context, home), **others)
 
     for option in reversed(_OPTIONS_BESIDE_CONTEXT):
-        with_live = option(with_live)
-    return cast("F", with_live)
+        call_with_live = option(call_with_live)
+    return cast("F", call_with_live)
 
 
-def control_plane_options(command: F) -> F:
+def add_control_plane_options(command: F) -> F:
     """Give a command ``--control-plane``, ``--control-plane-context`` and ``--home``, as ``live``.
 
     For a command whose ``--kubeconfig`` names another cluster.
     """
 
     @wraps(command)
-    def with_live(
+    def call_with_live(
         *, control_plane: Path | None, control_plane_context: str, home: Path | None, **others: Any
     ) -> Any:
         return command(live=Live(control_plane, control_plane_context, home), **others)
 
     for option in reversed(_CONTROL_PLANE_OPTIONS):
-        with_live = option(with_live)
-    return cast("F", with_live)
+        call_with_live = option(call_with_live)
+    return cast("F", call_with_live)
 
 
 def read(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:
@@ -160,7 +160,9 @@ def read(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:
     return _reach(live, f"read {what} from", do)
 
 
-def change(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]", manager: str = _MANAGER) -> T:
+def write_changes(
+    live: Live, what: str, do: "Callable[[Client], Awaitable[T]]", manager: str = _MANAGER
+) -> T:
     """Write something to a control plane; raise its errors as ``UserError``."""
     return _reach(live, f"write {what} to", do, manager)
 
@@ -171,16 +173,16 @@ def _reach(live: Live, purpose: str, do: "Callable[[Client], Awaitable[T]]", man
     from modelplane.kube.errors import KubernetesError
 
     async def run() -> T:
-        async with live.client(manager) as client:
+        async with live.open_client(manager) as client:
             return await do(client)
 
     try:
         return asyncio.run(run())
     except KubernetesError as error:
-        raise UserError(f"cannot {purpose} the control plane: {why(error)}") from error
+        raise UserError(f"cannot {purpose} the control plane: {explain_error(error)}") from error
 
 
-def why(error: "Exception") -> str:
+def explain_error(error: "Exception") -> str:
     """Return the cause of an API server's error, and the remedy."""
     from modelplane.kube.errors import Forbidden, NotFound, Unreachable
 

@@ -15,7 +15,7 @@ def read_fleet(live: Live, needed: "Iterable[Resource]") -> "list[Object]":
     from modelplane.controllers.fleet_resources import LATER_KINDS
     from modelplane.kube.errors import NotFound
 
-    async def listed(client: "Client") -> "list[Object]":
+    async def list_all(client: "Client") -> "list[Object]":
         found: list[Object] = []
         for resource in needed:
             try:
@@ -25,4 +25,4 @@ def read_fleet(live: Live, needed: "Iterable[Resource]") -> "list[Object]":
                     raise
         return found
 
-    return read(live, "the fleet", listed)
+    return read(live, "the fleet", list_all)

@@ -15,12 +15,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 MANIFESTS = click.Path(exists=True, allow_dash=True)
 
 
-def paths_argument(command: F) -> F:
+def add_paths_argument(command: F) -> F:
     """Give a command PATH..., at least one."""
     return click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=MANIFESTS)(command)
 
 
-def output_option(plain: str, help_text: str) -> Callable[[F], F]:
+def add_output_option(plain: str, help_text: str) -> Callable[[F], F]:
     """Give a command ``-o``: its plain form by default, or json."""
     return click.option(
         "-o",
@@ -48,13 +48,13 @@ def load(*groups: tuple[str, ...]) -> "list[tuple[Object, ...]]":
 
     files = 0
 
-    def counted(paths: tuple[str, ...]) -> "Iterator[Source | Unopened]":
+    def count_files(paths: tuple[str, ...]) -> "Iterator[Source | Unopened]":
         nonlocal files
         for source in read(paths):
             files += 1
             yield source
 
-    loaded = [store.load(counted(paths)) for paths in groups]
+    loaded = [store.load(count_files(paths)) for paths in groups]
     problems = tuple(problem for group in loaded for problem in group.problems)
     if not problems:
         return [group.objects for group in loaded]
@@ -63,7 +63,7 @@ def load(*groups: tuple[str, ...]) -> "list[tuple[Object, ...]]":
         from modelplane.offline.files import output
 
         accepted = sum(len(group.objects) for group in loaded)
-        click.echo(output.as_json(validation.refused(problems, files=files, accepted=accepted)))
+        click.echo(output.to_json(validation.report_refused(problems, files=files, accepted=accepted)))
     else:
         for problem in problems:
             click.echo(str(problem), err=True)

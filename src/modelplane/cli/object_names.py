@@ -26,7 +26,7 @@ def parse_object_name(text: str, kinds: "Sequence[Kind]") -> "tuple[Kind, str] |
     return (found[0], name) if found and name else None
 
 
-def forms(kinds: "Iterable[Kind]") -> list[str]:
+def list_forms(kinds: "Iterable[Kind]") -> list[str]:
     """Return the form of a name of each kind, such as ``md/NAME``."""
     return [f"{kind.short}/NAME" for kind in kinds]
 

@@ -25,7 +25,7 @@ class ListedArgument(click.Argument):
         return values if self.required else f"[{values}]"
 
 
-def home_option(command: F) -> F:
+def add_home_option(command: F) -> F:
     """Give a command ``--home``, a path or None, which ``home_directory`` resolves."""
     return click.option(
         "--home",
@@ -42,17 +42,17 @@ def _path(_context: click.Context, _parameter: click.Parameter, value: str | Non
     return None if value is None else Path(value)
 
 
-def gateway_address_option(help_text: str) -> Callable[[F], F]:
+def add_gateway_address_option(help_text: str) -> Callable[[F], F]:
     """Return a decorator that adds ``--gateway-address``, as ``gateway_address``, empty by default."""
     option = click.option("--gateway-address", default="", metavar="HOST:PORT", help=help_text)
 
     def give(command: F) -> F:
-        return option(renamed("--front-door", "--gateway-address")(command))
+        return option(allow_former_name("--front-door", "--gateway-address")(command))
 
     return give
 
 
-def renamed(former: str, current: str) -> Callable[[F], F]:
+def allow_former_name(former: str, current: str) -> Callable[[F], F]:
     """Return a decorator that accepts an option by its former name, for one release.
 
     The option of the current name must be empty by default.

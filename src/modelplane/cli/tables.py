@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 import click
 
 
-def printable(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return a text without what would change the terminal: tenants write some of them."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table below its title; nothing where it has no rows."""
-    found = [[printable(cell) for cell in row] for row in rows]
+    found = [[clean_text(cell) for cell in row] for row in rows]
     if not found:
         return
     # As rich sees it, whose import takes longer than a plain table needs.

@@ -18,7 +18,7 @@ from modelplane.offline.explain import explanation_tables
 from modelplane.offline.explain.replica_explanation import explain_replica
 from modelplane.offline.explain.service_explanation import explain_service
 from modelplane.offline.files import store
-from modelplane.offline.files.edits import identity
+from modelplane.offline.files.edits import get_identity
 from modelplane.offline.files.sources import Source
 from modelplane.offline.plan import placement_tables, placements
 from modelplane.offline.plan.fleet_of_files import Files, Unplannable, assemble
@@ -96,7 +96,7 @@ class Explained:
 def explain(snapshot: Snapshot, item: Object) -> Explained:
     """Explain a ModelDeployment, ModelService or ModelReplica."""
     known = _known(_ById(snapshot))
-    if (named := identity(item)) not in known:
+    if (named := get_identity(item)) not in known:
         try:
             known[named] = _EXPLAIN[item["kind"]](_files(snapshot), item)
         except Unplannable as error:
@@ -116,7 +116,9 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
         result = placements.plan_manifests(_objects(snapshot), given.objects, live=True)
     except Unplannable as error:
         return Explained(f"Cannot be planned: {error}", well=False)
-    rows = (row for deployment in result.deployments for row in placement_tables.replica_rows(deployment))
+    rows = (
+        row for deployment in result.deployments for row in placement_tables.list_replica_rows(deployment)
+    )
     tables = [_table("Replicas", placement_tables.REPLICA_COLUMNS, rows)]
     for deployment in result.deployments:
         tables += [_refusals(f"Refused by: {deployment.name.name}", deployment), _remedies(deployment)]
@@ -126,9 +128,11 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
             for deployment in result.deployments
             if deployment.diagnosis
         ),
-        *filter(None, map(placement_tables.cost, result.deployments)),
+        *filter(None, map(placement_tables.describe_cost, result.deployments)),
     )
-    return Explained(placement_tables.verdict(result.deployments), result.placed, _filled(tables), notes)
+    return Explained(
+        placement_tables.describe_placed(result.deployments), result.placed, _filled(tables), notes
+    )
 
 
 def _objects(snapshot: Snapshot) -> tuple[Object, ...]:
@@ -168,57 +172,61 @@ def _deployment(files: Files, item: Object) -> Explained:
     result = placements.explain_briefly(files, item, _MOST_ROWS)
     deployment = result.deployment
     tables = [
-        _table("Replicas", placement_tables.WHERE_COLUMNS, placement_tables.where_rows(deployment.replicas)),
+        _table(
+            "Replicas", placement_tables.WHERE_COLUMNS, placement_tables.list_where_rows(deployment.replicas)
+        ),
         _remedies(deployment),
         _refusals("Refused by", deployment),
     ]
-    rows = placement_tables.alternative_rows(result.alternatives)
+    rows = placement_tables.list_alternative_rows(result.alternatives)
     tables.append(_table("One more replica would fit on", placement_tables.ALTERNATIVE_COLUMNS, rows))
-    rows = placement_tables.pool_rows(result.pools)
+    rows = placement_tables.list_pool_rows(result.pools)
     tables.append(_table("What is left", placement_tables.POOL_COLUMNS, rows))
-    cost = placement_tables.cost(deployment)
-    verdict = deployment.diagnosis or placement_tables.verdict([deployment])
+    cost = placement_tables.describe_cost(deployment)
+    verdict = deployment.diagnosis or placement_tables.describe_placed([deployment])
     return Explained(verdict, result.placed, _filled(tables), (*deployment.notes, *([cost] if cost else [])))
 
 
 def _refusals(title: str, deployment: Deployment) -> Table:
-    told = placement_tables.closest(deployment.refusals, _MOST_ROWS)
-    rows = tuple(placement_tables.refusal_rows(told))
+    told = placement_tables.select_closest(deployment.refusals, _MOST_ROWS)
+    rows = tuple(placement_tables.list_refusal_rows(told))
     return Table(title, placement_tables.REFUSAL_COLUMNS, rows, len(deployment.refusals) - len(told))
 
 
 def _remedies(deployment: Deployment) -> Table:
-    rows = placement_tables.remedy_rows(deployment)
+    rows = placement_tables.list_remedy_rows(deployment)
     return _table("To place one more, one of", placement_tables.REMEDY_COLUMNS, rows)
 
 
 def _service(files: Files, item: Object) -> Explained:
     result = explain_service(files, item)
-    chosen = explanation_tables.chosen(result.endpoints, everything=False)
+    chosen = explanation_tables.select_endpoints(result.endpoints, everything=False)
     tables = [
-        _table("Endpoints", explanation_tables.ENDPOINT_COLUMNS, explanation_tables.endpoint_rows(chosen)),
+        _table(
+            "Endpoints", explanation_tables.ENDPOINT_COLUMNS, explanation_tables.list_endpoint_rows(chosen)
+        ),
         _table(
             "Selected, but without an endpoint",
             explanation_tables.ABSENT_COLUMNS,
-            explanation_tables.absent_rows(result.without_endpoint),
+            explanation_tables.list_absent_rows(result.without_endpoint),
         ),
     ]
-    return Explained(explanation_tables.of_service(result), result.ready, _filled(tables), result.notes)
+    return Explained(explanation_tables.describe_service(result), result.ready, _filled(tables), result.notes)
 
 
 def _replica(files: Files, item: Object) -> Explained:
     result = explain_replica(files, item)
     placed = () if result.placement is None else (result.placement,)
     tables = [
-        _table("Where it is", placement_tables.WHERE_COLUMNS, placement_tables.where_rows(placed)),
+        _table("Where it is", placement_tables.WHERE_COLUMNS, placement_tables.list_where_rows(placed)),
         _table(
             "Services that select it",
             explanation_tables.ROUTING_COLUMNS,
-            explanation_tables.routing_rows(result.services),
+            explanation_tables.list_routing_rows(result.services),
         ),
     ]
     notes = (f"Endpoint: {result.endpoint or 'none'}", *result.notes)
-    return Explained(explanation_tables.of_replica(result), result.ready, _filled(tables), notes)
+    return Explained(explanation_tables.describe_replica(result), result.ready, _filled(tables), notes)
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

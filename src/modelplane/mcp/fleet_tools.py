@@ -23,7 +23,7 @@ from modelplane.dashboard.timeline import Entry, of_object, timeline
 from modelplane.mcp.fleet import EVENTS, Fleet
 from modelplane.mcp.quoting import clean, quoted, table
 from modelplane.mcp.refusal import Refused
-from modelplane.offline.explain.explanation_tables import CONDITION_COLUMNS, condition_rows
+from modelplane.offline.explain.explanation_tables import CONDITION_COLUMNS, list_condition_rows
 from modelplane.offline.explain.statuses import conditions, why_not_ready
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class FleetTools:
         snapshot = await self._fleet.snapshot(fleet_resources.needed_to_explain(kind))
         item = _find(snapshot, kind, name, namespace)
         told = await self._compute(explanations.explain, snapshot, item)
-        said = table("Conditions", CONDITION_COLUMNS, condition_rows(conditions(item)))
+        said = table("Conditions", CONDITION_COLUMNS, list_condition_rows(conditions(item)))
         return quoted((*_lines(told), *said))
 
     async def plan(self, manifests: str) -> str:

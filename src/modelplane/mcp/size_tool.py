@@ -81,25 +81,25 @@ def _context(model: Model, context: int) -> int:
 
 def _hardware(model: Model, load: Load, pools: Sequence[Object] | None) -> Iterator[HardwareSize]:
     if pools is not None:
-        return size_report.of_pools(model, load, pools)
+        return size_report.size_pools(model, load, pools)
     known = catalogue()
     classes = [inference_class(known, machine) for machine in known.machines.values()]
-    return size_report.of_classes(model, load, classes)
+    return size_report.size_classes(model, load, classes)
 
 
 def _lines(size: Size) -> Iterator[str]:
-    yield clean(size_rows.headline(size))
-    yield from table("Weights", size_rows.WEIGHT_COLUMNS, size_rows.weight_rows(size))
+    yield clean(size_rows.describe_model(size))
+    yield from table("Weights", size_rows.WEIGHT_COLUMNS, size_rows.list_weight_rows(size))
     yield ""
-    yield f"KV cache: {size_rows.cache_of_sequences(size)}"
+    yield f"KV cache: {size_rows.describe_cache(size)}"
     title = "Each GPU, in GiB (other: runtime, communication and activations)"
-    yield from table(title, size_rows.SPLIT_COLUMNS, size_rows.split_rows(size))
+    yield from table(title, size_rows.SPLIT_COLUMNS, size_rows.list_split_rows(size))
     found = [node for node in size.hardware if not node.reason]
     told = found[:_MOST]
-    columns = size_rows.hardware_columns(size.hardware, told)
-    yield from table("Hardware that can serve it", columns, size_rows.served_rows(size.hardware, told))
+    columns = size_rows.list_hardware_columns(size.hardware, told)
+    yield from table("Hardware that can serve it", columns, size_rows.list_served_rows(size.hardware, told))
     if len(found) > len(told):
         yield f"and {len(found) - len(told)} more"
     if not found:
-        columns = (*size_rows.place_columns(size.hardware), "CLASS", "REASON")
-        yield from table("Hardware that cannot", columns, size_rows.refused_rows(size.hardware))
+        columns = (*size_rows.list_place_columns(size.hardware), "CLASS", "REASON")
+        yield from table("Hardware that cannot", columns, size_rows.list_refused_rows(size.hardware))

@@ -16,7 +16,7 @@ from modelplane.catalogue import descriptions
 from modelplane.catalogue.catalogue_files import catalogue, read
 from modelplane.catalogue.entries import UNVERIFIED, Cards, Figure, Machine, Machines
 from modelplane.catalogue.inference_classes import inference_class
-from modelplane.offline.files.yaml_output import as_yaml
+from modelplane.offline.files.yaml_output import to_yaml
 from support.manifests import joined, said
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -80,7 +80,7 @@ def test_every_cloud_and_every_taint_of_its_nodes_is_there() -> None:
 
 
 def test_every_class_is_valid_without_a_warning() -> None:
-    assert said(joined(*(as_yaml(manifest(name)) for name in KNOWN.machines))) == []
+    assert said(joined(*(to_yaml(manifest(name)) for name in KNOWN.machines))) == []
 
 
 def test_a_class_declares_what_its_recipe_attaches() -> None:

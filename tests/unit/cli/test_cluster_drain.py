@@ -223,7 +223,7 @@ def _replica(ready: dict[str, str]) -> dict[str, Any]:
 def test_fields_of_others_that_look_alike_are_not_ours() -> None:
     fields: dict[str, Any] = {"f:spec": {"f:taints": {'k:{"effect":"NoSchedule","key":"team"}': {}, ".": {}}}}
     found = {"metadata": {"managedFields": [{"manager": cordons.MANAGER, "fieldsV1": fields}]}}
-    assert list(cordons.owners(found)) == []
+    assert list(cordons.list_owners(found)) == []
 
 
 def test_what_is_closed_is_said_with_the_progress_of_a_drain() -> None:
@@ -239,8 +239,8 @@ def test_what_is_closed_is_said_with_the_progress_of_a_drain() -> None:
         "message": "1 replica is left",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
-    assert cordons.closed(found | {"status": {"conditions": [drained]}}) == [
+    assert cordons.describe_closed(found | {"status": {"conditions": [drained]}}) == [
         "cluster west is cordoned",
         "pool pool of cluster west is draining: 1 replica is left",
     ]
-    assert cordons.closed(yaml.safe_load(cluster("west"))) == []
+    assert cordons.describe_closed(yaml.safe_load(cluster("west"))) == []

@@ -50,10 +50,10 @@ def secret(content):
 async def test_a_cluster_is_reached_by_its_kubeconfig_and_asked_for_it_once():
     plane = ControlPlane(InferenceCluster=CLUSTER, Secret=secret(kubeconfig(token="t")))
     clusters = InferenceClusters(plane)
-    client, *others = await asyncio.gather(*(clusters.client("west") for _ in range(3)))
+    client, *others = await asyncio.gather(*(clusters.get_client("west") for _ in range(3)))
     assert [other is client for other in others] == [True, True]
     plane.objects.clear()
-    assert await clusters.client("west") is client
+    assert await clusters.get_client("west") is client
     await clusters.close()
 
 
@@ -84,5 +84,5 @@ async def test_a_cluster_is_reached_by_its_kubeconfig_and_asked_for_it_once():
 )
 async def test_why_a_cluster_cannot_be_asked_is_one_sentence(objects, why):
     with pytest.raises(ClusterUnreachable) as raised:
-        await InferenceClusters(ControlPlane(**objects)).client("west")
+        await InferenceClusters(ControlPlane(**objects)).get_client("west")
     assert str(raised.value) == f"{why}: use kubectl with a kubeconfig of that cluster"

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from modelplane.api.model_key import KeyHash
 from modelplane.api.rejected import Rejected
 from modelplane.cli.main import main
-from modelplane.cli.models.new_keys import hashed, is_valid, new_key, rotated
+from modelplane.cli.models.new_keys import hash_key, is_valid, make_key, rotate_hashes
 from modelplane.install.steps import api_server_choice
 from modelplane.kube.errors import Conflict
 from modelplane.kube.list_watch import ObjectList
@@ -78,7 +78,7 @@ def sha256(key: str) -> str:
 
 
 def test_a_key_has_192_random_bits_and_a_prefix() -> None:
-    keys = {new_key() for _ in range(100)}
+    keys = {make_key() for _ in range(100)}
     assert len(keys) == 100
     assert all(re.fullmatch("mpk_[0-9a-f]{48}", each) for each in keys)
 
@@ -213,22 +213,22 @@ def test_no_key_is_said_beside_the_output(server: Server) -> None:
 
 
 def _rotated(*hashes: KeyHash, overlap: dt.timedelta = DAY, expires: dt.datetime | None = None) -> Any:
-    return rotated(hashes, "new", NOW, overlap, expires)
+    return rotate_hashes(hashes, "new", NOW, overlap, expires)
 
 
 def test_a_rotation_never_lengthens_the_life_of_a_former_key() -> None:
-    soon, late = hashed("a", NOW + DAY / 2), hashed("b", NOW + 9 * DAY)
-    assert _rotated(soon, late) == (soon, hashed("b", NOW + DAY), hashed("new", NOW + 9 * DAY))
+    soon, late = hash_key("a", NOW + DAY / 2), hash_key("b", NOW + 9 * DAY)
+    assert _rotated(soon, late) == (soon, hash_key("b", NOW + DAY), hash_key("new", NOW + 9 * DAY))
 
 
 def test_a_rotation_without_overlap_leaves_the_new_key_only() -> None:
-    assert _rotated(hashed("a", None), overlap=dt.timedelta()) == (hashed("new", None),)
+    assert _rotated(hash_key("a", None), overlap=dt.timedelta()) == (hash_key("new", None),)
 
 
 def test_a_key_that_has_expired_is_dropped_and_not_renewed_without_a_time() -> None:
-    expired = hashed("a", NOW)
+    expired = hash_key("a", NOW)
     assert not is_valid(expired, NOW)
-    assert _rotated(expired, expires=NOW + DAY) == (hashed("new", NOW + DAY),)
+    assert _rotated(expired, expires=NOW + DAY) == (hash_key("new", NOW + DAY),)
     assert _rotated(expired) == Rejected(
         "the key has expired: say with --expires how long the new one is valid"
     )
@@ -237,5 +237,5 @@ def test_a_key_that_has_expired_is_dropped_and_not_renewed_without_a_time() -> N
 def test_five_keys_are_not_valid_at_a_time() -> None:
     remedy = "rotate it again later, or end them at once with --overlap 0s"
     message = f"4 keys that it replaced are still valid: {remedy}"
-    assert _rotated(*(hashed(each, None) for each in "abcd")) == Rejected(message)
-    assert len(_rotated(*(hashed(each, None) for each in "abc"))) == 4
+    assert _rotated(*(hash_key(each, None) for each in "abcd")) == Rejected(message)
+    assert len(_rotated(*(hash_key(each, None) for each in "abc"))) == 4

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, why
+from modelplane.cli.live import Live, explain_error
 from modelplane.install.steps import api_server_choice
 from modelplane.kube import errors
 
@@ -16,13 +16,13 @@ def connected(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setattr(api_server_choice, "connect", lambda path, _context, _manager: path)
-    return lambda **named: Live(**({"kubeconfig": None, "context": "", "home": None} | named)).client()
+    return lambda **named: Live(**({"kubeconfig": None, "context": "", "home": None} | named)).open_client()
 
 
 @pytest.fixture
 def running(monkeypatch, tmp_path):
     """Let the fleet of this machine run."""
-    monkeypatch.setattr("modelplane.cli.live.runs", lambda _home: True)
+    monkeypatch.setattr("modelplane.cli.live.is_running", lambda _home: True)
     monkeypatch.setattr("modelplane.cli.live.require_running", lambda _home: None)
     return tmp_path / "modelplane" / "kubeconfig"
 
@@ -81,4 +81,4 @@ def test_a_home_that_is_named_has_to_run(connected, tmp_path, monkeypatch):
     ],
 )
 def test_what_an_api_server_has_against_it_is_told_with_what_to_do(error, remedy):
-    assert why(error).startswith(f"no: {remedy}")
+    assert explain_error(error).startswith(f"no: {remedy}")

@@ -98,8 +98,8 @@ def test_a_container_is_told_by_its_pod_and_by_its_name_where_it_has_neighbours(
 
 
 def test_only_what_is_wanted_is_asked_for():
-    assert LogOptions().params("engine") == {"container": "engine", "timestamps": "true"}
-    assert LogOptions(5, 60, previous=True).params("engine") == {
+    assert LogOptions().to_params("engine") == {"container": "engine", "timestamps": "true"}
+    assert LogOptions(5, 60, previous=True).to_params("engine") == {
         "container": "engine",
         "timestamps": "true",
         "tailLines": "5",

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.cli.inspect.pods_behind import pods_of
+from modelplane.cli.inspect.pods_behind import find_pods
 from modelplane.kube.list_watch import ObjectList
 
 
@@ -78,10 +78,10 @@ OUTSIDE = {"modelplane.ai/external-provider": "one"}
     ],
 )
 async def test_an_object_stands_for_pods_on_clusters(item, clusters, nothing):
-    found = await pods_of(ControlPlane(WEST, EAST), item)
+    found = await find_pods(ControlPlane(WEST, EAST), item)
     assert ([each.cluster for each in found.pods], found.nothing) == (clusters, nothing)
 
 
 async def test_a_deployment_without_replicas_is_to_be_explained():
-    found = await pods_of(ControlPlane(), named("ModelDeployment", {}))
+    found = await find_pods(ControlPlane(), named("ModelDeployment", {}))
     assert found.nothing == "it has no replica: `modelplane explain md/qwen -n ml` says why"

@@ -149,22 +149,22 @@ def live(**options: Any) -> Live:
 def test_the_kubeconfig_of_a_fleet_of_this_machine_means_its_files(
     home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert live(home=home.root).local_home() == home
-    assert live(kubeconfig=home.kubeconfig).local_home() == home
-    assert live(kubeconfig=tmp_path / "kubeconfig").local_home() is None
-    assert live(context="other").local_home() is None
+    assert live(home=home.root).find_local_home() == home
+    assert live(kubeconfig=home.kubeconfig).find_local_home() == home
+    assert live(kubeconfig=tmp_path / "kubeconfig").find_local_home() is None
+    assert live(context="other").find_local_home() is None
     monkeypatch.setenv("KUBECONFIG", str(home.kubeconfig))
-    assert live().local_home() == home
+    assert live().find_local_home() == home
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "other"))
-    assert live().local_home() is None
-    assert live(home=home.root).local_home() == home
+    assert live().find_local_home() is None
+    assert live(home=home.root).find_local_home() == home
     monkeypatch.delenv("KUBECONFIG")
-    assert live().local_home() == Home(tmp_path / "user" / "modelplane")
+    assert live().find_local_home() == Home(tmp_path / "user" / "modelplane")
     (tmp_path / "user" / ".kube").mkdir(parents=True)
     (tmp_path / "user" / ".kube" / "config").touch()
-    assert live().local_home() is None
+    assert live().find_local_home() is None
     monkeypatch.setenv("MODELPLANE_HOME", str(home.root))
-    assert live().local_home() == home
+    assert live().find_local_home() == home
 
 
 class Server:

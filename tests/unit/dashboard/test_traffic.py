@@ -129,7 +129,7 @@ async def test_logs_that_cannot_be_read_stay_unknown_until_a_record_comes(monkey
     async def listed(*_arguments):
         return (container,)
 
-    monkeypatch.setattr("modelplane.cli.inspect.pod_logs.listed", listed)
+    monkeypatch.setattr("modelplane.cli.inspect.pod_logs.list_containers", listed)
     pods._note("cannot read the log of gateway-1: forbidden")
     await pods._look()
     assert pods.problem == "cannot read the log of gateway-1: forbidden"

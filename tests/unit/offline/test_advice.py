@@ -8,7 +8,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.compose.kinds import COMPOSED, COMPOSERS
 from modelplane.offline.files.diagnostics import Severity
 from modelplane.offline.lint import advice as advice_module
-from modelplane.offline.lint.advice import RULES, advise
+from modelplane.offline.lint.advice import RULES, find_advice
 from modelplane.offline.lint.engines.engine_commands import _parsed
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, said, validated
 
@@ -327,7 +327,7 @@ def test_a_pool_of_every_cloud_is_warned_of_more_nodes_than_its_maximum(kind, sp
 
 
 def test_the_kinds_that_are_warned_of_are_those_that_nothing_composes():
-    warned = {kind for kind in KINDS if any(each.path == ("kind",) for each in advise(kind, {}))}
+    warned = {kind for kind in KINDS if any(each.path == ("kind",) for each in find_advice(kind, {}))}
     assert warned == set(KINDS) - set(COMPOSED)
 
 

@@ -2,7 +2,13 @@
 
 import pytest
 
-from modelplane.offline.files.diagnostics import choice, field, nearest, shortened, shown
+from modelplane.offline.files.diagnostics import (
+    find_nearest,
+    format_path,
+    join_choices,
+    limit_text,
+    quote,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +23,7 @@ from modelplane.offline.files.diagnostics import choice, field, nearest, shorten
     ],
 )
 def test_a_path_is_written_as_kubernetes_writes_it(path, text):
-    assert field(path) == text
+    assert format_path(path) == text
 
 
 @pytest.mark.parametrize(
@@ -33,7 +39,7 @@ def test_a_path_is_written_as_kubernetes_writes_it(path, text):
     ],
 )
 def test_a_value_is_one_line(value, text):
-    assert shown(value) == text
+    assert quote(value) == text
 
 
 @pytest.mark.parametrize(
@@ -47,10 +53,10 @@ def test_a_value_is_one_line(value, text):
     ],
 )
 def test_the_name_that_was_meant_is_found(name, found):
-    assert nearest(name, ["replicas", "nodeSelector", "engines"]) == found
+    assert find_nearest(name, ["replicas", "nodeSelector", "engines"]) == found
 
 
 def test_many_choices_are_not_all_listed():
-    assert choice("abc") == "a, b and c"
-    assert choice("kjihgfedcba") == "k, j, i, h, g, f, e, d and 3 more"
-    assert shortened("short") == "short"
+    assert join_choices("abc") == "a, b and c"
+    assert join_choices("kjihgfedcba") == "k, j, i, h, g, f, e, d and 3 more"
+    assert limit_text("short") == "short"

@@ -6,7 +6,7 @@ from modelplane.compose.cluster import inference_cluster
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.compose.quota import device_quota, priorities
-from modelplane.offline.plan.fleet_of_files import Unplannable, assemble, place, snapshot
+from modelplane.offline.plan.fleet_of_files import Unplannable, assemble, place, take_snapshot
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
 
@@ -31,7 +31,7 @@ def placed(files, index=0):
 
 
 def replicas(files):
-    return [(each.name, each.cluster) for each in snapshot(files).replicas]
+    return [(each.name, each.cluster) for each in take_snapshot(files).replicas]
 
 
 STATUS = """\
@@ -50,7 +50,7 @@ status:
 
 def test_a_cluster_without_a_status_is_ready_and_offers_what_its_classes_declare():
     files = fleet(CLASS, cluster("west", nodes=3))
-    [west] = snapshot(files).clusters
+    [west] = take_snapshot(files).clusters
     assert (files.assumed, west.ready, [(pool.name, pool.nodes) for pool in west.pools]) == (
         ("west",),
         True,
@@ -62,7 +62,7 @@ def test_a_cluster_without_a_status_is_ready_and_offers_what_its_classes_declare
 
 
 def test_a_cluster_whose_class_is_not_there_is_not_ready_and_says_why():
-    [west] = snapshot(fleet(cluster("west"))).clusters
+    [west] = take_snapshot(fleet(cluster("west"))).clusters
     assert (west.ready, "there is no InferenceClass l4" in west.not_ready) == (False, True)
 
 

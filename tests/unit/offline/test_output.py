@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.offline.files.output import SCHEMA_VERSION, json_schema
+from modelplane.offline.files.output import SCHEMA_VERSION, build_json_schema
 from support.output_schemas import FOLDER, REPORTS, UPDATE, published
 
 PROMISED = Path(__file__).with_name("output_fields") / f"{SCHEMA_VERSION}.txt"
@@ -13,7 +13,7 @@ PROMISED = Path(__file__).with_name("output_fields") / f"{SCHEMA_VERSION}.txt"
 
 @pytest.mark.parametrize("command", REPORTS)
 def test_the_published_schema_is_that_of_the_type(command):
-    assert published(command) == json_schema(REPORTS[command])
+    assert published(command) == build_json_schema(REPORTS[command])
 
 
 def test_every_published_schema_is_that_of_a_command():
@@ -21,7 +21,7 @@ def test_every_published_schema_is_that_of_a_command():
 
 
 def test_a_schema_says_of_every_field_that_it_is_always_there():
-    schema = json_schema(REPORTS["plan"])
+    schema = build_json_schema(REPORTS["plan"])
     assert schema["$defs"]["Plan"]["required"] == [
         "schemaVersion",
         "kind",
@@ -33,7 +33,7 @@ def test_a_schema_says_of_every_field_that_it_is_always_there():
 
 
 def test_fields_stay_while_the_schema_version_is_the_same():
-    current = {line for command in REPORTS for line in _fields(command, json_schema(REPORTS[command]))}
+    current = {line for command in REPORTS for line in _fields(command, build_json_schema(REPORTS[command]))}
     promised = set(PROMISED.read_text().splitlines()) if PROMISED.exists() else set()
     assert promised - current == set(), "a field was removed or changed: raise SCHEMA_VERSION"
     if os.environ.get(UPDATE):

@@ -2,7 +2,7 @@
 
 import base64
 
-from modelplane.offline.files.redaction import hidden_values, redacted
+from modelplane.offline.files.redaction import collect_hidden_values, redact
 
 TOKEN = "hf_abcdefgh"
 SECRET = {
@@ -15,7 +15,7 @@ SECRET = {
 
 
 def test_every_value_that_is_long_enough_to_be_known_again_is_hidden():
-    assert hidden_values([SECRET, {"kind": "ConfigMap", "data": {"a": "visible-text"}}]) == {
+    assert collect_hidden_values([SECRET, {"kind": "ConfigMap", "data": {"a": "visible-text"}}]) == {
         TOKEN,
         SECRET["data"]["HF_TOKEN"],
         "swordfish",
@@ -23,7 +23,7 @@ def test_every_value_that_is_long_enough_to_be_known_again_is_hidden():
 
 
 def test_the_data_of_a_secret_is_never_printed():
-    assert redacted({"items": [SECRET]}) == {
+    assert redact({"items": [SECRET]}) == {
         "items": [
             {
                 **SECRET,
@@ -35,6 +35,4 @@ def test_the_data_of_a_secret_is_never_printed():
 
 
 def test_a_text_that_contains_a_hidden_value_is_not_printed_wherever_it_is():
-    assert redacted({"args": [f"--token={TOKEN}", "--x"]}, frozenset({TOKEN})) == {
-        "args": ["(hidden)", "--x"]
-    }
+    assert redact({"args": [f"--token={TOKEN}", "--x"]}, frozenset({TOKEN})) == {"args": ["(hidden)", "--x"]}

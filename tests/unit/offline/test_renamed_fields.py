@@ -70,7 +70,7 @@ def test_no_former_name_is_one_of_today():
     assert not {str(source) for source in Source} & set(renamed_fields.CLUSTER_SOURCES)
     assert set(renamed_fields.CLUSTER_SOURCES.values()) <= {str(source) for source in Source}
     for kind, place, old in FIELDS:
-        known = structural.at(schema(kind_named(API, kind)), _path(place))
+        known = structural.find_schema(schema(kind_named(API, kind)), _path(place))
         assert old not in known["properties"], (kind, place, old)
 
 
@@ -79,7 +79,7 @@ def test_the_path_of_a_replacement_is_one_of_todays_fields():
         whole = schema(kind_named(API, kind))
         for each in replacements.values():
             path = each.path[2:] if each.path[:1] == ("metadata",) else each.path
-            assert structural.at(whole, path), (kind, each)
+            assert structural.find_schema(whole, path), (kind, each)
 
 
 def test_a_replacement_without_a_path_is_in_another_object_or_removed():

@@ -7,7 +7,7 @@ import yaml
 
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline.render.gateway_routes import GatewayRoute, RoutedBackend
-from modelplane.offline.render.rendering import NotRendered, as_documents, render
+from modelplane.offline.render.rendering import NotRendered, format_documents, render
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded
 
 REPLICA = """\
@@ -109,7 +109,7 @@ def test_a_replica_too_many_is_deleted():
 
 def test_what_was_printed_is_what_observed_takes():
     first, owner = render(objects(DEPLOYMENT), (), objects(FLEET))
-    printed = "".join(as_documents(first, owner))
+    printed = "".join(format_documents(first, owner))
     children = [item for item in yaml.safe_load_all(printed) if item and item["kind"] == "ModelReplica"]
     again, _ = render(objects(DEPLOYMENT), tuple(children), objects(FLEET))
     assert [child.key for child in again.children] == [child.key for child in first.children]
@@ -119,7 +119,7 @@ def test_what_was_printed_is_what_observed_takes():
 
 
 def test_the_documents_are_the_children_and_the_owner_with_its_status():
-    documents = list(as_documents(*render(objects(DEPLOYMENT), (), objects(FLEET))))
+    documents = list(format_documents(*render(objects(DEPLOYMENT), (), objects(FLEET))))
     assert documents[0] == (
         '# ModelDeployment "ml-team/qwen": 1 child\n'
         "# taken to be ready, because their files have no status: west\n"
@@ -227,7 +227,7 @@ def test_what_envoy_is_told_is_shown():
             unavailable="",
         ),
     )
-    assert next(as_documents(found, owner)) == (
+    assert next(format_documents(found, owner)) == (
         '# ModelService "ml-team/qwen": 0 children\n'
         '# looked at: InferenceGateway "default" (1 found), ModelEndpoint (2 found), '
         'ModelDeployment (0 found), Secret "modelplane-gateway-keys" (0 found), ModelReplica (0 found)\n'
@@ -258,7 +258,7 @@ def test_what_envoy_is_told_is_shown():
     ],
 )
 def test_a_route_is_shown_as_text_before_there_is_a_gateway(required, told):
-    heading = next(as_documents(*render(objects(SERVICE), (), objects(required) if required else ())))
+    heading = next(format_documents(*render(objects(SERVICE), (), objects(required) if required else ())))
     assert "".join(heading.splitlines(keepends=True)[2:]) == told
 
 
@@ -269,7 +269,7 @@ def test_a_route_shows_no_secret():
     )
     found, owner = render(objects(SERVICE), (), objects(joined(ENDPOINT, secret)))
     assert [each.host for each in found.routes[0].backends] == ["(hidden)"]
-    assert "api.example.com" not in "".join(as_documents(found, owner))
+    assert "api.example.com" not in "".join(format_documents(found, owner))
 
 
 CACHE = f"""\
@@ -385,7 +385,7 @@ stringData: {token: swordfish}
 """
     leaky = DEPLOYMENT.replace("v0.23.0", "v0.23.0\n                  args: [--token, swordfish]")
     found, owner = render(objects(leaky), (), objects(joined(FLEET, secret)))
-    assert "swordfish" not in str(found) + "".join(as_documents(found, owner))
+    assert "swordfish" not in str(found) + "".join(format_documents(found, owner))
 
 
 @pytest.mark.parametrize("kind", sorted({*COMPOSERS} & {"InferenceClass", "InferenceCluster"}))

@@ -50,7 +50,7 @@ def explained(*documents, live=False):
     found = loaded(joined(*documents))
     assert found.problems == ()
     files = assemble(found.objects, live=live)
-    [wanted] = files.store.of_kind(API, "ModelReplica")
+    [wanted] = files.store.list_kind(API, "ModelReplica")
     return explain_replica(files, wanted)
 
 

@@ -27,7 +27,7 @@ KEYS = "self.all(key, !format.qualifiedName().validate(key).hasValue())"
     ],
 )
 def test_a_qualified_name_is_what_kubernetes_takes_for_one(key, fits):
-    assert rules.holds(KEYS, {key: "x"}) is fits
+    assert rules.is_met(KEYS, {key: "x"}) is fits
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_qualified_name_is_what_kubernetes_takes_for_one(key, fits):
     ],
 )
 def test_a_rule_holds_or_does_not(expression, value, holds):
-    assert rules.holds(expression, value) is holds
+    assert rules.is_met(expression, value) is holds
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_rule_holds_or_does_not(expression, value, holds):
     ],
 )
 def test_a_rule_is_known_by_the_fields_that_it_reads(expression, paths):
-    assert rules.reads(expression) == paths
+    assert rules.list_fields(expression) == paths
 
 
 def _expressions(part):

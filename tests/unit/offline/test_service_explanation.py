@@ -57,7 +57,7 @@ def explained(*documents):
     found = loaded(joined(*documents))
     assert found.problems == ()
     files = assemble(found.objects)
-    [wanted] = files.store.of_kind(API, "ModelService")
+    [wanted] = files.store.list_kind(API, "ModelService")
     return explain_service(files, wanted)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.offline.plan.standby_order import in_order_of_preference
+from modelplane.offline.plan.standby_order import sort_by_preference
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "topologies" / "standby"
 
@@ -41,5 +41,5 @@ def _deployment(name: str, preferred: str = "") -> dict[str, Any]:
 
 def test_each_comes_after_the_one_that_it_stands_by_for_and_a_cycle_comes_last() -> None:
     given = [_deployment(*each) for each in (("x", "y"), ("c", "b"), ("y", "x"), ("b", "a"), ("a",), ("d",))]
-    names = [each["metadata"]["name"] for each in in_order_of_preference(given)]
+    names = [each["metadata"]["name"] for each in sort_by_preference(given)]
     assert names == ["a", "d", "b", "c", "x", "y"]

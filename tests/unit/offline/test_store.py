@@ -7,7 +7,7 @@ import pytest
 from modelplane.compose.composition import Requirement
 from modelplane.offline.check.validation import validate
 from modelplane.offline.files.sources import read
-from modelplane.offline.files.store import Store, cluster_of, load
+from modelplane.offline.files.store import Store, get_cluster, load
 from support.manifests import API, CLASS, DEPLOYMENT, joined, loaded
 
 POD = {
@@ -41,8 +41,8 @@ def test_a_requirement_is_answered(requirement, found):
 
 
 def test_the_label_of_a_cluster_says_where_a_pod_is_and_not_where_a_replica_is():
-    assert cluster_of(POD) == "west"
-    assert cluster_of({**POD, "apiVersion": API, "kind": "ModelReplica"}) == ""
+    assert get_cluster(POD) == "west"
+    assert get_cluster({**POD, "apiVersion": API, "kind": "ModelReplica"}) == ""
 
 
 def test_an_object_takes_the_place_of_one_with_its_name():

@@ -4,15 +4,17 @@ import pytest
 
 from modelplane.offline.files import tree
 from modelplane.offline.files.diagnostics import Place, Unreadable
-from modelplane.offline.files.tree import Document, Duplicate, documents
+from modelplane.offline.files.tree import Document, Duplicate, parse_documents
 
 
 def read(text):
-    return [each.node.plain() if isinstance(each, Document) else each.message for each in documents(text)]
+    return [
+        each.node.to_plain() if isinstance(each, Document) else each.message for each in parse_documents(text)
+    ]
 
 
 def places(text, *path, key=False):
-    [document] = documents(text)
+    [document] = parse_documents(text)
     return document.node.place_of(path, key=key)
 
 
@@ -154,13 +156,13 @@ def test_a_document_that_cannot_be_read_does_not_hide_the_next():
 
 
 def test_the_place_of_a_fault_counts_from_the_beginning_of_the_file():
-    [_, broken] = documents("a: 1\n---\nb: 1\n\tc: 2\n")
+    [_, broken] = parse_documents("a: 1\n---\nb: 1\n\tc: 2\n")
     assert isinstance(broken, Unreadable)
     assert broken.place.line == 4
 
 
 def test_a_key_that_is_there_twice_is_told_with_both_places():
-    [document] = documents("a: 1\nb: {c: 1, c: 2}\na: 3\nd: [x, {e: 1, e: 2}]\n")
+    [document] = parse_documents("a: 1\nb: {c: 1, c: 2}\na: 3\nd: [x, {e: 1, e: 2}]\n")
     assert document.duplicates == (
         Duplicate(("b", "c"), Place(2, 11), Place(2, 5)),
         Duplicate(("a",), Place(3, 1), Place(1, 1)),

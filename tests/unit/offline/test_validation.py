@@ -8,7 +8,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import schema
 from modelplane.offline.check import validation
 from modelplane.offline.files import sources
-from modelplane.offline.files.diagnostics import ObjectName, Problem, Severity, shortened
+from modelplane.offline.files.diagnostics import ObjectName, Problem, Severity, limit_text
 from modelplane.offline.files.store import load
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, said, validated
 
@@ -444,7 +444,7 @@ def test_a_field_without_a_value_is_a_warning():
             message="has no value, which is as if it were not there: remove it, or indent what belongs to it",
         ),
     )
-    assert validation.summary(found) == "1 object valid with 1 warning, 1 file"
+    assert validation.describe(found) == "1 object valid with 1 warning, 1 file"
 
 
 def test_a_required_field_without_a_value_is_an_error():
@@ -566,7 +566,7 @@ def test_more_problems_than_anyone_reads_are_not_told(monkeypatch):
     ],
 )
 def test_the_last_line_says_what_came_of_it(text, summary):
-    assert validation.summary(validated(text)) == summary
+    assert validation.describe(validated(text)) == summary
 
 
 RESERVED = "is reserved for system components: use a namespace of your own"
@@ -625,7 +625,7 @@ def test_an_image_that_a_registry_takes_is_one(image):
 def test_an_image_that_no_registry_takes_is_an_error(image):
     assert said(changed(("vllm/vllm-openai:v0.23.0", f'"{image}"'))) == [
         (
-            f'stdin:20:26: {NAMED}: {CONTAINER}.image: "{shortened(image)}": not an image reference: write '
+            f'stdin:20:26: {NAMED}: {CONTAINER}.image: "{limit_text(image)}": not an image reference: write '
             "REGISTRY/REPOSITORY:TAG, the repository in lower case"
         )
     ]
@@ -691,7 +691,7 @@ def test_what_is_no_object_is_counted_in_a_folder(tmp_path):
     (tmp_path / "class.yaml").write_text(CLASS)
     found = validation.validate(sources.read([str(tmp_path)], BytesIO))
     assert (found.problems, found.summary.objects, found.summary.ignored) == ((), 1, 3)
-    assert validation.summary(found) == (
+    assert validation.describe(found) == (
         "1 object valid, 4 files; 3 documents without a Kubernetes object skipped"
     )
     assert load(sources.read([str(tmp_path)], BytesIO)).problems == ()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.live import Live, live_options
+from modelplane.cli.live import Live, add_live_options
 
 if TYPE_CHECKING:
     from modelplane.dashboard.fleet_view import FleetView
@@ -23,7 +23,7 @@ _PATIENCE_S = 10.0
     show_default=True,
     help="Port on loopback; 0 chooses a free one.",
 )
-@live_options
+@add_live_options
 def dashboard(*, port: int, live: Live) -> None:
     """Show a fleet as a web page on this machine: clusters, deployments, services, events, and plans.
 
@@ -34,7 +34,7 @@ def dashboard(*, port: int, live: Live) -> None:
     from modelplane.dashboard.server import Server
 
     async def serve() -> None:
-        async with viewing(live) as view:
+        async with watch_fleet(live) as view:
             server = Server(Pages(_origin(live)), view)
             async with server.serving(port) as address:
                 click.echo(f"Open {address}")
@@ -44,15 +44,15 @@ def dashboard(*, port: int, live: Live) -> None:
 
 
 @contextlib.asynccontextmanager
-async def viewing(live: Live) -> "AsyncIterator[FleetView]":
+async def watch_fleet(live: Live) -> "AsyncIterator[FleetView]":
     """Watch a fleet and its traffic inside the block."""
     from datetime import UTC, datetime
 
-    from modelplane.cli.inspect.traffic_feeds import feed
+    from modelplane.cli.inspect.traffic_feeds import open_feed
     from modelplane.dashboard.fleet_view import FleetView
     from modelplane.dashboard.watched import Watched
 
-    async with live.client() as client, feed(live, client) as (records, problem):
+    async with live.open_client() as client, open_feed(live, client) as (records, problem):
         watched = Watched(client, datetime.now(UTC))
         async with watched.running(_PATIENCE_S):
             view = FleetView(watched, records, problem)
@@ -61,6 +61,6 @@ async def viewing(live: Live) -> "AsyncIterator[FleetView]":
 
 
 def _origin(live: Live) -> str:
-    if live.local_home() is not None:
+    if live.find_local_home() is not None:
         return "this machine"
     return live.context or (live.kubeconfig.name if live.kubeconfig else "control plane")

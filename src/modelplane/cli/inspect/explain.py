@@ -11,9 +11,9 @@ import click
 from modelplane.cli import object_names
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
-from modelplane.cli.live import Live, live_options
+from modelplane.cli.live import Live, add_live_options
 from modelplane.cli.live_objects import read_fleet
-from modelplane.cli.manifest_files import MANIFESTS, load, output_option
+from modelplane.cli.manifest_files import MANIFESTS, add_output_option, load
 from modelplane.cli.options import ListedArgument
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _forms() -> list[str]:
-    return object_names.forms(_explained())
+    return object_names.list_forms(_explained())
 
 
 @click.command()
@@ -37,9 +37,9 @@ def _forms() -> list[str]:
     type=MANIFESTS,
     help="The fleet's objects, as `kubectl get -o yaml` prints them; by default from the API server.",
 )
-@live_options
-@placing.all_option
-@output_option("table", "Tables to read, or a JSON document.")
+@add_live_options
+@placing.add_all_option
+@add_output_option("table", "Tables to read, or a JSON document.")
 def explain(
     name: str, namespace: str, fleet: tuple[str, ...], live: Live, everything: bool, output: str
 ) -> None:
@@ -58,14 +58,14 @@ def explain(
     kind, called = _parse_target(name)
     try:
         files = _files(fleet, live, kind)
-        objects = files.store.of_kind(kind.api_version, kind.name)
+        objects = files.store.list_kind(kind.api_version, kind.name)
         report, well, tell = _EXPLAIN[kind.name](
             files, object_names.find_one(objects, kind.name, called, namespace)
         )
     except Unplannable as error:
         raise UserError(str(error)) from error
     if output == "json":
-        click.echo(documents.as_json(report))
+        click.echo(documents.to_json(report))
     else:
         tell(everything)
     if not well:
@@ -82,26 +82,26 @@ def _deployment(files: "Files", wanted: "Object") -> _Explained:
 
     result = placements.explain(files, wanted)
 
-    def tell(everything: bool) -> None:
+    def print_tables(everything: bool) -> None:
         deployment = result.deployment
-        said = deployment.diagnosis or placement_tables.verdict([deployment])
+        said = deployment.diagnosis or placement_tables.describe_placed([deployment])
         click.echo(f"{deployment.name}: {said}")
         tables.show(
-            "Replicas:", placement_tables.WHERE_COLUMNS, placement_tables.where_rows(deployment.replicas)
+            "Replicas:", placement_tables.WHERE_COLUMNS, placement_tables.list_where_rows(deployment.replicas)
         )
-        placing.tell_refusals("Refused by:", deployment.refusals, everything=everything)
+        placing.print_refusals("Refused by:", deployment.refusals, everything=everything)
         tables.show(
             "To place one more, one of:",
             placement_tables.REMEDY_COLUMNS,
-            placement_tables.remedy_rows(deployment),
+            placement_tables.list_remedy_rows(deployment),
         )
-        placing.tell_rollout([deployment])
-        placing.tell_standby([deployment])
-        placing.tell_cost([deployment])
-        placing.tell_alternatives(result, everything=everything)
-        placing.tell_fleet(result, [deployment], everything=everything)
+        placing.print_rollout([deployment])
+        placing.print_standby([deployment])
+        placing.print_cost([deployment])
+        placing.print_alternatives(result, everything=everything)
+        placing.print_fleet(result, [deployment], everything=everything)
 
-    return result, result.placed, tell
+    return result, result.placed, print_tables
 
 
 def _service(files: "Files", wanted: "Object") -> _Explained:
@@ -111,19 +111,19 @@ def _service(files: "Files", wanted: "Object") -> _Explained:
 
     result = explain_service(files, wanted)
 
-    def tell(everything: bool) -> None:
-        click.echo(rows.of_service(result))
-        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.condition_rows(result.conditions))
-        told = rows.chosen(result.endpoints, everything=everything)
-        tables.show("Endpoints:", rows.ENDPOINT_COLUMNS, rows.endpoint_rows(told))
+    def print_tables(everything: bool) -> None:
+        click.echo(rows.describe_service(result))
+        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.list_condition_rows(result.conditions))
+        told = rows.select_endpoints(result.endpoints, everything=everything)
+        tables.show("Endpoints:", rows.ENDPOINT_COLUMNS, rows.list_endpoint_rows(told))
         if others := len(result.endpoints) - len(told):
             noun = "endpoint" if others == 1 else "endpoints"
             click.echo(f"\nNot selected: {others:,} other {noun} of the namespace; --all shows them")
-        absent = rows.absent_rows(result.without_endpoint)
+        absent = rows.list_absent_rows(result.without_endpoint)
         tables.show("Selected, but without an endpoint:", rows.ABSENT_COLUMNS, absent)
         _tell_notes(result.notes)
 
-    return result, result.ready, tell
+    return result, result.ready, print_tables
 
 
 def _replica(files: "Files", wanted: "Object") -> _Explained:
@@ -134,17 +134,17 @@ def _replica(files: "Files", wanted: "Object") -> _Explained:
 
     result = explain_replica(files, wanted)
 
-    def tell(_everything: bool) -> None:
-        click.echo(rows.of_replica(result))
-        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.condition_rows(result.conditions))
+    def print_tables(_everything: bool) -> None:
+        click.echo(rows.describe_replica(result))
+        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.list_condition_rows(result.conditions))
         placed = () if result.placement is None else (result.placement,)
-        where = placement_tables.where_rows(placed)
+        where = placement_tables.list_where_rows(placed)
         tables.show("Where it is:", placement_tables.WHERE_COLUMNS, where)
         click.echo(f"\nEndpoint: {result.endpoint or 'none'}")
-        tables.show("Services that select it:", rows.ROUTING_COLUMNS, rows.routing_rows(result.services))
+        tables.show("Services that select it:", rows.ROUTING_COLUMNS, rows.list_routing_rows(result.services))
         _tell_notes(result.notes)
 
-    return result, result.ready, tell
+    return result, result.ready, print_tables
 
 
 def _tell_notes(notes: tuple[str, ...]) -> None:
@@ -173,7 +173,7 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
     from modelplane.api.kinds import KINDS
 
     explained = _explained()
-    shorts = ", ".join(object_names.forms(explained))
+    shorts = ", ".join(object_names.list_forms(explained))
     meant = object_names.parse_object_name(name, explained)
     if meant is not None:
         return meant

@@ -9,7 +9,7 @@ import click
 from modelplane.api.listing import in_order
 from modelplane.cli import durations, object_names
 from modelplane.cli.errors import FAILED, UserError
-from modelplane.cli.live import Live, live_options, read
+from modelplane.cli.live import Live, add_live_options, read
 from modelplane.cli.options import ListedArgument
 from modelplane.local.home import Home, home_directory
 
@@ -26,13 +26,13 @@ def _parse_duration(_context: click.Context, _parameter: click.Parameter, text: 
     """Return a duration in seconds, rounded up: API servers take whole seconds, and at least one."""
     if text is None:
         return None
-    return durations.seconds(text, "leave --since out for all lines")
+    return durations.parse_seconds(text, "leave --since out for all lines")
 
 
 def _targets() -> list[str]:
     from modelplane.cli.inspect.pods_behind import RESOURCES
 
-    return ["PROCESS", *object_names.forms(RESOURCES)]
+    return ["PROCESS", *object_names.list_forms(RESOURCES)]
 
 
 def _target(_context: click.Context, _parameter: click.Parameter, text: str) -> "str | tuple[Kind, str]":
@@ -62,7 +62,7 @@ def _target(_context: click.Context, _parameter: click.Parameter, text: str) -> 
 @click.option(
     "--previous", is_flag=True, help="The log of the previous container, or the rotated log of a process."
 )
-@live_options
+@add_live_options
 def logs(
     *,
     target: "str | tuple[Kind, str]",
@@ -145,7 +145,7 @@ def _list_targets(live: Live) -> None:
     if has_processes:
         click.echo(f"Processes of the fleet in {home.root}:\n  {', '.join(_process_names(home))}")
 
-    async def listed(client: "Client") -> list[str]:
+    async def list_names(client: "Client") -> list[str]:
         return [
             f"{kind.short}/{item['metadata']['name']} -n {item['metadata']['namespace']}"
             for kind, resource in RESOURCES.items()
@@ -153,7 +153,7 @@ def _list_targets(live: Live) -> None:
         ]
 
     try:
-        names = read(live, "the objects", listed)
+        names = read(live, "the objects", list_names)
     except UserError as error:
         if not has_processes:
             raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, live_options
+from modelplane.cli.live import Live, add_live_options
 from modelplane.host.errors import LocalError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _SHORTEST_TOKEN: Final = 20
     help="File with the token that HTTP clients send; by default a new one for each start.",
 )
 @click.option("--docs-only", is_flag=True, help="Serve the documentation only, without access to a fleet.")
-@live_options
+@add_live_options
 def mcp(
     *, address: str | None, hosts: tuple[str, ...], token_file: Path | None, docs_only: bool, live: Live
 ) -> None:
@@ -114,7 +114,7 @@ def _server(live: Live, *, docs_only: bool) -> "MCPServer":
 
     def connect() -> "Reader":
         try:
-            return live.client()
+            return live.open_client()
         except (UserError, LocalError) as error:
             raise Refused(str(error)) from error
 

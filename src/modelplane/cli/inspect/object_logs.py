@@ -7,7 +7,7 @@ from modelplane.cli import object_names
 from modelplane.cli.inference_clusters import InferenceClusters
 from modelplane.cli.inspect import pod_logs
 from modelplane.cli.inspect.pod_logs import Container, Found, LogOptions
-from modelplane.cli.inspect.pods_behind import pods_of
+from modelplane.cli.inspect.pods_behind import find_pods
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
 from modelplane.kube import errors
@@ -22,16 +22,16 @@ class _LogOutput:
         self.several = False
         self.problems: list[str] = []
 
-    def line(self, container: Container, line: bytes) -> None:
+    def print_line(self, container: Container, line: bytes) -> None:
         """Print a line, after the name of its container if there are several."""
         click.echo(f"{container}: ".encode() + line if self.several else line)
 
-    def note(self, problem: str) -> None:
+    def print_problem(self, problem: str) -> None:
         """Print a problem."""
         self.problems.append(problem)
         click.echo(problem, err=True)
 
-    def found(self, found: Found) -> Found:
+    def count_containers(self, found: Found) -> Found:
         """Note the number of containers: once there are several, the prefix stays."""
         self.several = self.several or len(found.containers) > 1
         return found
@@ -53,22 +53,26 @@ async def show(
     clusters = InferenceClusters(client)
     try:
         if not follow:
-            found = output.found(await _look(clusters, client, item))
+            found = output.count_containers(await _look(clusters, client, item))
             for problem in found.problems:
-                output.note(problem)
-            await pod_logs.show(found.containers, options, output.line, output.note)
+                output.print_problem(problem)
+            await pod_logs.show(found.containers, options, output.print_line, output.print_problem)
             return not output.problems
         metadata = item["metadata"]
 
         async def look() -> Found | None:
             try:
                 present = await client.get(resource, metadata["name"], metadata["namespace"])
-                return None if present is None else output.found(await _look(clusters, client, present))
+                return (
+                    None
+                    if present is None
+                    else output.count_containers(await _look(clusters, client, present))
+                )
             except errors.KubernetesError as error:
                 return Found((), (f"cannot read from the control plane, retrying: {error}",))
 
-        await pod_logs.Follower(options, output.line, output.note).follow(look)
-        output.note(f'{resource.kind} "{metadata["name"]}" is gone')
+        await pod_logs.Follower(options, output.print_line, output.print_problem).follow(look)
+        output.print_problem(f'{resource.kind} "{metadata["name"]}" is gone')
         return True
     finally:
         await clusters.close()
@@ -76,7 +80,7 @@ async def show(
 
 async def _look(clusters: InferenceClusters, client: Client, item: Object) -> Found:
     """Return the containers of an object, or the reason why there are none."""
-    there = await pods_of(client, item)
+    there = await find_pods(client, item)
     found = await pod_logs.find(clusters, there.pods)
     if found.containers or found.problems:
         return found

@@ -21,56 +21,56 @@ _MOST: Final = 20
 """Number of pools, and of a deployment's refusals, up to which all are printed."""
 
 
-def all_option(command: F) -> F:
+def add_all_option(command: F) -> F:
     """Give a command ``--all``."""
     return click.option("--all", "everything", is_flag=True, help="Show every row, however many.")(command)
 
 
-def tell_replicas(deployments: "Sequence[Deployment]") -> None:
+def print_replicas(deployments: "Sequence[Deployment]") -> None:
     """Print how many replicas are placed, and where."""
     from modelplane.cli import tables
     from modelplane.offline.plan import placement_tables
 
-    click.echo(placement_tables.verdict(deployments))
-    rows = (row for deployment in deployments for row in placement_tables.replica_rows(deployment))
+    click.echo(placement_tables.describe_placed(deployments))
+    rows = (row for deployment in deployments for row in placement_tables.list_replica_rows(deployment))
     tables.show("Replicas:", placement_tables.REPLICA_COLUMNS, rows)
 
 
-def tell_rollout(deployments: "Sequence[Deployment]") -> None:
+def print_rollout(deployments: "Sequence[Deployment]") -> None:
     """Print the progress of rollouts."""
     for deployment in deployments:
         if deployment.rollout:
             click.echo(f"\n{deployment.name}: rollout: {deployment.rollout}")
 
 
-def tell_standby(deployments: "Sequence[Deployment]") -> None:
+def print_standby(deployments: "Sequence[Deployment]") -> None:
     """Print why the replicas of standbys run or do not."""
     for deployment in deployments:
         if deployment.standby:
             click.echo(f"\n{deployment.name}: standby: {deployment.standby}")
 
 
-def tell_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything: bool) -> None:
+def print_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything: bool) -> None:
     """Print the refusals of a deployment; of many, those closest to a fit."""
     from modelplane.cli import tables
     from modelplane.offline.plan import placement_tables
 
-    told = refusals if everything else placement_tables.closest(refusals, _MOST)
-    tables.show(title, placement_tables.REFUSAL_COLUMNS, placement_tables.refusal_rows(told))
+    told = refusals if everything else placement_tables.select_closest(refusals, _MOST)
+    tables.show(title, placement_tables.REFUSAL_COLUMNS, placement_tables.list_refusal_rows(told))
     if len(told) < len(refusals):
         rest = len(refusals) - len(told)
         click.echo(f"and {rest:,} other refusals, none of them closer to a fit: --all shows them")
 
 
-def tell_cost(deployments: "Sequence[Deployment]") -> None:
+def print_cost(deployments: "Sequence[Deployment]") -> None:
     """Print the cost of deployments, if a pool of the fleet has a price."""
     from modelplane.offline.plan import placement_tables
 
-    if said := [cost for deployment in deployments if (cost := placement_tables.cost(deployment))]:
+    if said := [cost for deployment in deployments if (cost := placement_tables.describe_cost(deployment))]:
         click.echo("\nCost:\n" + "\n".join(said))
 
 
-def tell_alternatives(result: "Explanation", *, everything: bool) -> None:
+def print_alternatives(result: "Explanation", *, everything: bool) -> None:
     """Print where one more replica would fit, if costs make a difference."""
     from modelplane.cli import tables
     from modelplane.offline.plan import placement_tables
@@ -81,23 +81,23 @@ def tell_alternatives(result: "Explanation", *, everything: bool) -> None:
     tables.show(
         "One more replica would fit on:",
         placement_tables.ALTERNATIVE_COLUMNS,
-        placement_tables.alternative_rows(told),
+        placement_tables.list_alternative_rows(told),
     )
     if rest := len(result.alternatives) - len(told):
         click.echo(f"and on {rest:,} other clusters: --all shows them")
 
 
-def tell_fleet(
+def print_fleet(
     result: "Plan | Explanation", deployments: "Sequence[Deployment]", *, everything: bool
 ) -> None:
     """Print the free capacity of the pools, those that do not exist yet, and the clusters assumed ready."""
     from modelplane.cli import tables
-    from modelplane.offline.files.diagnostics import choice
+    from modelplane.offline.files.diagnostics import join_choices
     from modelplane.offline.plan import placement_tables
 
     pools = result.pools
-    told = pools if everything else placement_tables.touched(pools, deployments, _MOST)
-    tables.show("What is left:", placement_tables.POOL_COLUMNS, placement_tables.pool_rows(told))
+    told = pools if everything else placement_tables.select_pools(pools, deployments, _MOST)
+    tables.show("What is left:", placement_tables.POOL_COLUMNS, placement_tables.list_pool_rows(told))
     if len(told) < len(pools):
         rest = f"{len(pools) - len(told):,}"
         counted = f"and {rest} other pools" if told else f"\nWhat is left: {rest} pools"
@@ -106,6 +106,8 @@ def tell_fleet(
         if pool.why:
             click.echo(f"{pool.cluster}/{pool.pool}: {pool.why}")
     if absent := [f"{pool.cluster}/{pool.pool}" for pool in told if not pool.provisioned]:
-        click.echo(f"\nYet to be provisioned: {choice(absent)}")
+        click.echo(f"\nYet to be provisioned: {join_choices(absent)}")
     if result.assumed_ready:
-        click.echo(f"\nTaken to be ready, because their files have no status: {choice(result.assumed_ready)}")
+        click.echo(
+            f"\nTaken to be ready, because their files have no status: {join_choices(result.assumed_ready)}"
+        )

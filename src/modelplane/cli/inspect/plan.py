@@ -6,9 +6,9 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
-from modelplane.cli.live import Live, live_options
+from modelplane.cli.live import Live, add_live_options
 from modelplane.cli.live_objects import read_fleet
-from modelplane.cli.manifest_files import MANIFESTS, load, output_option, paths_argument
+from modelplane.cli.manifest_files import MANIFESTS, add_output_option, add_paths_argument, load
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@paths_argument
+@add_paths_argument
 @click.option(
     "--fleet",
     metavar="PATH",
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     help="Plan these files too, in place of PATH, and print only what differs; may be repeated.",
 )
 @click.option("--live", "on_live", is_flag=True, help="Plan on the fleet of the API server; write nothing.")
-@live_options
-@placing.all_option
-@output_option("table", "Tables to read, or a JSON document.")
+@add_live_options
+@placing.add_all_option
+@add_output_option("table", "Tables to read, or a JSON document.")
 def plan(
     paths: tuple[str, ...],
     *,
@@ -93,17 +93,17 @@ def _tell(result: "Plan", output: str, *, everything: bool) -> None:
     from modelplane.offline.files import output as documents
 
     if output == "json":
-        click.echo(documents.as_json(result))
+        click.echo(documents.to_json(result))
         return
-    placing.tell_replicas(result.deployments)
+    placing.print_replicas(result.deployments)
     for deployment in result.deployments:
         if deployment.diagnosis:
             click.echo(f"\n{deployment.name}: {deployment.diagnosis}")
-            placing.tell_refusals("", deployment.refusals, everything=everything)
-    placing.tell_rollout(result.deployments)
-    placing.tell_standby(result.deployments)
-    placing.tell_cost(result.deployments)
-    placing.tell_fleet(result, result.deployments, everything=everything)
+            placing.print_refusals("", deployment.refusals, everything=everything)
+    placing.print_rollout(result.deployments)
+    placing.print_standby(result.deployments)
+    placing.print_cost(result.deployments)
+    placing.print_fleet(result, result.deployments, everything=everything)
 
 
 def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
@@ -113,12 +113,12 @@ def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
 
     found = comparison.compare(before, after)
     if output == "json":
-        click.echo(documents.as_json(found))
+        click.echo(documents.to_json(found))
         return
-    click.echo(comparison.summary(found))
-    tables.show("Deployments:", comparison.DEPLOYMENT_COLUMNS, comparison.deployment_rows(found))
-    tables.show("Replicas:", comparison.REPLICA_COLUMNS, comparison.replica_rows(found))
-    for line in comparison.refused(found):
+    click.echo(comparison.describe(found))
+    tables.show("Deployments:", comparison.DEPLOYMENT_COLUMNS, comparison.list_deployment_rows(found))
+    tables.show("Replicas:", comparison.REPLICA_COLUMNS, comparison.list_replica_rows(found))
+    for line in comparison.list_refused(found):
         click.echo(f"\n{line}")
 
 

@@ -35,7 +35,7 @@ class LogOptions:
     since_s: int | None = None
     previous: bool = False
 
-    def params(self, container: str) -> dict[str, str]:
+    def to_params(self, container: str) -> dict[str, str]:
         """Return the query parameters (core/v1 ``PodLogOptions``)."""
         asked = {"container": container, "timestamps": "true", "tailLines": self.tail}
         asked |= {"sinceSeconds": self.since_s, "previous": "true" if self.previous else None}
@@ -125,13 +125,13 @@ async def find(clusters: InferenceClusters, pods: Iterable[Requirement]) -> Foun
 async def _list_containers(clusters: InferenceClusters, pods: Requirement) -> Found:
     """Return the containers of pods on one cluster."""
     try:
-        client = await clusters.client(pods.cluster)
-        return Found(await listed(pods.cluster, client, pods.namespace, pods.labels), ())
+        client = await clusters.get_client(pods.cluster)
+        return Found(await list_containers(pods.cluster, client, pods.namespace, pods.labels), ())
     except (ClusterUnreachable, errors.KubernetesError) as error:
         return Found((), (f'cannot read the pods on cluster "{pods.cluster}": {error}',))
 
 
-async def listed(
+async def list_containers(
     cluster: str, client: Client, namespace: str | None, labels: Mapping[str, str]
 ) -> tuple[Container, ...]:
     """Return the containers of the pods with certain labels."""
@@ -175,7 +175,7 @@ async def show(containers: Iterable[Container], options: LogOptions, say: Say, n
     """Report the lines of containers' logs, one container after the other."""
     for container in containers:
         try:
-            async for _, line in _lines(container, options.params(container.name)):
+            async for _, line in _lines(container, options.to_params(container.name)):
                 say(container, line)
         except errors.KubernetesError as error:
             note(f"cannot read the log of {container}: {_cause(error)}")
@@ -234,7 +234,7 @@ class _Followed:
     untimed: set[bytes] = field(default_factory=set)
     """Lines that the kubelet adds about the log; it repeats them for each request."""
 
-    def next_options(self, now: float) -> LogOptions:
+    def choose_options(self, now: float) -> LogOptions:
         """Return the part of its log to read next, apart from the time after which lines are new."""
         if not self.first_read:
             return LogOptions()
@@ -299,8 +299,8 @@ class Follower:
         before = followed.last = followed.resume_after(container)
         followed.restarts = container.restarts
         failed_before, followed.failed = followed.failed, False
-        options = followed.next_options(asyncio.get_running_loop().time())
-        params = options.params(container.name) | {"follow": "true"}
+        options = followed.choose_options(asyncio.get_running_loop().time())
+        params = options.to_params(container.name) | {"follow": "true"}
         if before is not None:
             params["sinceTime"] = before.text
         try:

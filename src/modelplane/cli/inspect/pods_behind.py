@@ -30,7 +30,7 @@ class ObjectPods:
     nothing: str = ""
 
 
-async def pods_of(client: Client, item: Object) -> ObjectPods:
+async def find_pods(client: Client, item: Object) -> ObjectPods:
     """Return the pods of an object of one of ``RESOURCES``."""
     return await _OF[item["kind"]](client, item)
 

@@ -3,8 +3,8 @@
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.manifest_files import MANIFESTS, load, output_option
-from modelplane.cli.options import gateway_address_option
+from modelplane.cli.manifest_files import MANIFESTS, add_output_option, load
+from modelplane.cli.options import add_gateway_address_option
 
 
 @click.command()
@@ -23,8 +23,8 @@ from modelplane.cli.options import gateway_address_option
     type=MANIFESTS,
     help="Other objects that it reads; may be repeated.",
 )
-@gateway_address_option("Address of the fleet's gateway.")
-@output_option("yaml", "YAML documents, or one JSON document.")
+@add_gateway_address_option("Address of the fleet's gateway.")
+@add_output_option("yaml", "YAML documents, or one JSON document.")
 def render(
     owner: str, observed: tuple[str, ...], required: tuple[str, ...], gateway_address: str, output: str
 ) -> None:
@@ -41,8 +41,8 @@ def render(
     except rendering.NotRendered as error:
         raise UserError(str(error)) from error
     if output == "json":
-        click.echo(documents.as_json(rendered))
+        click.echo(documents.to_json(rendered))
     else:
-        click.echo("".join(rendering.as_documents(rendered, with_status)), nl=False)
+        click.echo("".join(rendering.format_documents(rendered, with_status)), nl=False)
     if rendered.doubt:
         raise click.exceptions.Exit(1)

@@ -56,9 +56,9 @@ def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
     if output == "json":
         click.echo(json.dumps(content, indent=2))
     else:
-        from modelplane.offline.files.yaml_output import as_yaml
+        from modelplane.offline.files.yaml_output import to_yaml
 
-        click.echo(as_yaml(content), nl=False)
+        click.echo(to_yaml(content), nl=False)
 
 
 def _kinds(names: tuple[str, ...]) -> "list[Kind]":

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli.inspect.dashboard import viewing
-from modelplane.cli.live import Live, live_options
-from modelplane.cli.tables import printable
+from modelplane.cli.inspect.dashboard import watch_fleet
+from modelplane.cli.live import Live, add_live_options
+from modelplane.cli.tables import clean_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,7 +27,7 @@ _LINES_OF_A_TABLE: Final = 4
 
 @click.command()
 @click.option("--once", is_flag=True, help="Print every row once, and end.")
-@live_options
+@add_live_options
 def top(*, once: bool, live: Live) -> None:
     """Show the clusters, deployments and services of a fleet in the terminal, live.
 
@@ -39,28 +39,28 @@ def top(*, once: bool, live: Live) -> None:
     console = Console(highlight=False, markup=False)
 
     async def show() -> None:
-        async with viewing(live) as view:
+        async with watch_fleet(live) as view:
             if once:
                 if not console.is_terminal:
                     console.width = 100_000
-                console.print(screen(view(), None))
+                console.print(build_screen(view(), None))
                 return
             with Screen(console=console, screen=True, auto_refresh=False) as drawn:
                 while True:
                     most = (shutil.get_terminal_size().lines - 2) // _TABLES - _LINES_OF_A_TABLE
-                    drawn.update(screen(view(), max(most, 1)), refresh=True)
+                    drawn.update(build_screen(view(), max(most, 1)), refresh=True)
                     await asyncio.sleep(_EVERY_S)
 
     asyncio.run(show())
 
 
-def screen(view: "View", most: int | None) -> "RenderableType":
+def build_screen(view: "View", most: int | None) -> "RenderableType":
     """Return the tables of a view, each with at most so many rows, or all."""
     from rich.console import Group
     from rich.text import Text
 
     parts: list[RenderableType] = [Text(f"As of {view.now:%H:%M:%S} UTC", style="dim")]
-    parts += [Text(printable(problem), style="bold red") for problem in view.problems]
+    parts += [Text(clean_text(problem), style="bold red") for problem in view.problems]
     clusters = sorted(view.snapshot.clusters, key=lambda cluster: cluster.readiness.ready)
     parts += _table(
         "Clusters",
@@ -150,7 +150,7 @@ def _table(
         table.add_column(column, no_wrap=True, overflow="ellipsis" if most else "fold")
     for row in found[:most]:
         style = "red" if _NOT_READY in row else ""
-        table.add_row(*(Text(printable(cell), style=style) for cell in row))
+        table.add_row(*(Text(clean_text(cell), style=style) for cell in row))
     yield Text(f"\n{title}", style="bold")
     yield table if found else Text("none", style="dim")
     if most and len(found) > most:

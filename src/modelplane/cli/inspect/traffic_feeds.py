@@ -23,9 +23,9 @@ _RETRY_S: Final = 10.0
 
 
 @contextlib.asynccontextmanager
-async def feed(live: Live, client: Client) -> AsyncIterator[tuple[Records, Problem]]:
+async def open_feed(live: Live, client: Client) -> AsyncIterator[tuple[Records, Problem]]:
     """Give the records of the fleet that is meant, and the reason why there are none."""
-    home = live.local_home()
+    home = live.find_local_home()
     if home is not None:
         with contextlib.closing(UsageTail(home.envoy)) as tail:
             yield tail.read, str
@@ -69,7 +69,7 @@ class _GatewayPods:
 
     async def _look(self) -> Found | None:
         labels = installation_names.selector(gateway_deployment.COMPONENT)
-        pods = await pod_logs.listed("", self._client, SYSTEM_NAMESPACE, labels)
+        pods = await pod_logs.list_containers("", self._client, SYSTEM_NAMESPACE, labels)
         containers = tuple(container for container in pods if container.name == gateway_deployment.ENVOY)
         self._no_pods = "" if containers else f'there is no pod of the gateway in "{SYSTEM_NAMESPACE}"'
         return Found(containers, ())

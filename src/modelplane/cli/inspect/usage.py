@@ -8,7 +8,7 @@ import click
 
 from modelplane.cli import durations
 from modelplane.cli.errors import FAILED, UserError
-from modelplane.cli.live import Live, live_options, read
+from modelplane.cli.live import Live, add_live_options, read
 
 if TYPE_CHECKING:
     from modelplane.cli.inspect.usage_records import Read
@@ -21,7 +21,7 @@ _OTHERS = "(others)"
 
 
 def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    return None if text is None else durations.seconds(text, "leave --since out for all records")
+    return None if text is None else durations.parse_seconds(text, "leave --since out for all records")
 
 
 @click.command()
@@ -34,7 +34,7 @@ def _duration(_context: click.Context, _parameter: click.Parameter, text: str | 
     help="Only requests that began within this time, such as 1h or 7d; by default all that are kept.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@live_options
+@add_live_options
 def usage(*, by: str, since_s: int | None, as_json: bool, live: Live) -> None:
     """Sum the requests of the gateway, their tokens and their times.
 
@@ -47,11 +47,13 @@ def usage(*, by: str, since_s: int | None, as_json: bool, live: Live) -> None:
     since = None if since_s is None else dt.datetime.now(dt.UTC) - dt.timedelta(seconds=since_s)
     tariff, problem = _tariff(live)
     sums = Usage(By(by), since, tariff.of_record)
-    home = live.local_home()
+    home = live.find_local_home()
     if home is not None:
         found = _of_this_machine(home, sums)
     else:
-        found = read(live, "the gateway's pods", lambda client: usage_records.of_pods(client, sums, since_s))
+        found = read(
+            live, "the gateway's pods", lambda client: usage_records.read_pods(client, sums, since_s)
+        )
     if as_json:
         click.echo(json.dumps(_document(by, since, sums, found, tariff.currency), indent=2))
     else:
@@ -66,12 +68,12 @@ def _tariff(live: Live) -> "tuple[Tariff, str]":
     """Return the prices of the gateway; none, and why, where they cannot be read."""
     from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
     from modelplane.api.schema.decode import InvalidObject, decode_as
-    from modelplane.cli.machine.running import runs
+    from modelplane.cli.machine.running import is_running
     from modelplane.controllers.fleet_resources import resource_of_kind
     from modelplane.gateway.usage.costs import Tariff
 
-    home = live.local_home()
-    if home is not None and not runs(home):
+    home = live.find_local_home()
+    if home is not None and not is_running(home):
         return Tariff(None), ""
     try:
         gateway = read(
@@ -89,7 +91,7 @@ def _of_this_machine(home: "Home", sums: "Usage") -> "Read":
     from modelplane.cli.inspect import usage_records
 
     try:
-        return usage_records.of_files(home.envoy, sums)
+        return usage_records.read_files(home.envoy, sums)
     except FileNotFoundError:
         raise UserError(
             f"there are no usage records in {home.envoy}: run `modelplane up` and send a request, or name "
@@ -166,7 +168,7 @@ def _document(
 def _sums(group: "Group", currency: str) -> dict[str, object]:
     from modelplane.gateway.usage.costs import amount_of
 
-    def times(of: str) -> dict[str, int | None]:
+    def measure_times(of: str) -> dict[str, int | None]:
         found = getattr(group, of)
         return {"p50": found.percentile(0.5), "p95": found.percentile(0.95)}
 
@@ -178,6 +180,6 @@ def _sums(group: "Group", currency: str) -> dict[str, object]:
         "estimatedTokens": group.estimated_tokens,
         "cost": amount_of(group.cost) if currency else None,
         "tokensWithoutPrice": group.unpriced_tokens if currency else None,
-        "firstTokenMs": times("first_token"),
-        "durationMs": times("duration"),
+        "firstTokenMs": measure_times("first_token"),
+        "durationMs": measure_times("duration"),
     }

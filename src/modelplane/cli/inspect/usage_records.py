@@ -23,7 +23,7 @@ class Read:
     """Sentences about logs that cannot be read."""
 
 
-def of_files(directory: Path, sums: Usage) -> Read:
+def read_files(directory: Path, sums: Usage) -> Read:
     """Add the records of an Envoy on this machine. Raises ``FileNotFoundError`` if it has never had any."""
     found = Read()
     for line in usage_files.lines(directory):
@@ -35,7 +35,7 @@ def of_files(directory: Path, sums: Usage) -> Read:
     return found
 
 
-async def of_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
+async def read_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
     """Add the records in the logs of the gateway's pods, also of a container before its last restart.
 
     Envoy logs other lines too: they are skipped.
@@ -47,7 +47,7 @@ async def of_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
             sums.add(record)
 
     labels = installation_names.selector(gateway_deployment.COMPONENT)
-    pods = await pod_logs.listed("", client, SYSTEM_NAMESPACE, labels)
+    pods = await pod_logs.list_containers("", client, SYSTEM_NAMESPACE, labels)
     containers = [container for container in pods if container.name == gateway_deployment.ENVOY]
     if not containers:
         found.problems.append(

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.live import Live, live_options
+from modelplane.cli.live import Live, add_live_options
 from modelplane.cli.live_objects import read_fleet
-from modelplane.cli.manifest_files import MANIFESTS, output_option, read
+from modelplane.cli.manifest_files import MANIFESTS, add_output_option, read
 
 if TYPE_CHECKING:
     from modelplane.offline.check.validation import Validation
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also list the selectors of the API server that version 0.10 will refuse; PATH is then optional.",
 )
-@live_options
-@output_option("text", "One line for each problem, or a JSON document.")
+@add_live_options
+@add_output_option("text", "One line for each problem, or a JSON document.")
 def validate(
     paths: tuple[str, ...],
     *,
@@ -59,21 +59,21 @@ def validate(
         raise click.UsageError("--kubeconfig, --context and --home choose a live fleet: give --live too")
     given = read(paths)
 
-    def config(repo: str, revision: str) -> bytes | None:
+    def read_config(repo: str, revision: str) -> bytes | None:
         # Few files need a model's configuration.
         from modelplane.checkpoints.folder import AtHand
 
         return AtHand(checkpoints).config(repo, revision)
 
-    found = validation.validate(sources.related(given) if skip_unrelated else given, config)
+    found = validation.validate(sources.select_related(given) if skip_unrelated else given, read_config)
     if on_live:
         found = _with_stored(found, live)
     if output == "json":
-        click.echo(documents.as_json(found))
+        click.echo(documents.to_json(found))
     else:
         for problem in found.problems:
             click.echo("\n".join((str(problem), *(f"    {line}" for line in problem.excerpt))))
-        click.echo(validation.summary(found))
+        click.echo(validation.describe(found))
     if not found.valid or (strict and found.summary.warnings):
         raise click.exceptions.Exit(1)
 
@@ -84,4 +84,4 @@ def _with_stored(found: "Validation", live: Live) -> "Validation":
     from modelplane.offline.check import stored_selectors, validation
 
     items = read_fleet(live, (INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS))
-    return validation.with_stored(found, stored_selectors.problems(items), len(items))
+    return validation.add_stored(found, stored_selectors.find_problems(items), len(items))

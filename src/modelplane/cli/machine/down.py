@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
-from modelplane.cli.options import home_option
+from modelplane.cli.options import add_home_option
 from modelplane.local.home import home_directory
 from modelplane.local.supervision import lifecycle
 
 
 @click.command()
-@home_option
+@add_home_option
 @click.option(
     "--cluster",
     metavar="NAME",

@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from modelplane.cli.machine.running import require_fleet
-from modelplane.cli.options import home_option
+from modelplane.cli.options import add_home_option
 from modelplane.local.home import home_directory
 
 
 @click.command()
-@home_option
+@add_home_option
 def kubeconfig(home: Path | None) -> None:
     """Print the path of the kubeconfig, and nothing else."""
     place = home_directory(home)

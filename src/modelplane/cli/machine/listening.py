@@ -5,7 +5,7 @@ from modelplane.local import settings
 from modelplane.local.home import Home
 
 
-def listening(home: Home) -> dict[str, str]:
+def find_addresses(home: Home) -> dict[str, str]:
     """Return the addresses of the API server and of the gateway, by name."""
     chosen = settings.load(home).ports
     files = (path.relative_to(home.envoy).as_posix() for path in home.envoy.glob("*/*.json"))
@@ -16,11 +16,11 @@ def listening(home: Home) -> dict[str, str]:
     }
 
 
-def sentence(home: Home) -> str:
+def describe_addresses(home: Home) -> str:
     """Return the addresses as a sentence."""
     from modelplane.proxy import module
 
-    found = listening(home)
+    found = find_addresses(home)
     models = found["models"]
     by_model = "" if module.missing(home.envoy) else f", or {models}/v1 with model NAMESPACE/SERVICE"
     return f"Kubernetes at {found['kubernetes']}, models at {models}/NAMESPACE/SERVICE/v1{by_model}"

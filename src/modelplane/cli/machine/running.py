@@ -15,7 +15,7 @@ def require_fleet(home: Home) -> None:
         raise UserError(f"there is no fleet in {home.root}: run `modelplane up`")
 
 
-def runs(home: Home) -> bool:
+def is_running(home: Home) -> bool:
     """Return True if the API server of a home runs."""
     return locks.holder(home.lock("control-plane")) is not None
 
@@ -23,5 +23,5 @@ def runs(home: Home) -> bool:
 def require_running(home: Home) -> None:
     """Raise ``UserError`` if there is no fleet, or its API server does not run."""
     require_fleet(home)
-    if not runs(home):
+    if not is_running(home):
         raise UserError(f"the fleet in {home.root} does not run: run `modelplane up`")

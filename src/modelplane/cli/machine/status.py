@@ -9,16 +9,16 @@ from typing import Any
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.machine.listening import listening, sentence
+from modelplane.cli.machine.listening import describe_addresses, find_addresses
 from modelplane.cli.machine.running import require_fleet
-from modelplane.cli.options import home_option
+from modelplane.cli.options import add_home_option
 from modelplane.cli.tables import show
 from modelplane.local.home import Home, home_directory
 from modelplane.local.supervision.process_status import ProcessStatus
 
 
 @click.command()
-@home_option
+@add_home_option
 @click.option(
     "-o",
     "--output",
@@ -119,7 +119,7 @@ def _closed(item: dict[str, Any]) -> list[str]:
         return []
     from modelplane.cli.operate import cordons
 
-    return cordons.closed(item)
+    return cordons.describe_closed(item)
 
 
 def _document(
@@ -127,7 +127,7 @@ def _document(
 ) -> dict[str, object]:
     return {
         "home": str(place.root),
-        "addresses": listening(place),
+        "addresses": find_addresses(place),
         "processes": [
             {
                 "name": process.name,
@@ -167,7 +167,7 @@ def _print(place: Home, processes: tuple[ProcessStatus, ...], counts: Counts, pr
     show("", ("PROCESS", "STATE", "PID", "SINCE", "RESTARTS", "MEMORY", "LAST EXIT"), rows)
     total = sum(process.memory_bytes for process in processes)
     click.echo(f"home {place.root}, logs {place.logs}, memory {total / 1e6:.0f} MB without the engines")
-    click.echo(sentence(place))
+    click.echo(describe_addresses(place))
     if counts:
         ready = (f"{kind} {count['ready']}/{count['total']}" for kind, count in counts.items())
         click.echo(f"ready: {', '.join(ready)}")

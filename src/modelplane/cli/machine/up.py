@@ -14,8 +14,8 @@ from rich.console import Console
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.machine.build_progress import MODULE_ANNOUNCEMENT, WITHOUT_MODULE, BuildProgress
-from modelplane.cli.machine.listening import sentence
-from modelplane.cli.options import home_option
+from modelplane.cli.machine.listening import describe_addresses
+from modelplane.cli.options import add_home_option
 from modelplane.controllers.fleet_resources import known
 from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
@@ -36,7 +36,7 @@ _TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: http
 
 
 @click.command()
-@home_option
+@add_home_option
 @click.option(
     "--clusters",
     type=click.IntRange(1, settings.MOST_CLUSTERS),
@@ -101,7 +101,7 @@ def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> 
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         asyncio.run(_until_ready(place, console, timeout_s))
-        console.print(f"\nThe fleet is ready: {sentence(place)}")
+        console.print(f"\nThe fleet is ready: {describe_addresses(place)}")
         if is_new:
             console.print(f"\n{_TERMS}")
         console.print(f"\n{next_steps(place, settings.load(place), elsewhere=foreground)}", end="")
@@ -159,12 +159,12 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
     def step(text: str) -> None:
         console.print(f"  {text:<40}{time.monotonic() - begun:5.1f} s")
 
-    def running(record: Record) -> None:
+    def report_start(record: Record) -> None:
         step(record.name)
 
-    await lifecycle.until_running(place, first, timeout_s, running)
+    await lifecycle.until_running(place, first, timeout_s, report_start)
     async with Client.from_kubeconfig(str(place.kubeconfig), known=known) as client:
-        others = asyncio.create_task(lifecycle.until_running(place, later, timeout_s, running))
+        others = asyncio.create_task(lifecycle.until_running(place, later, timeout_s, report_start))
         fleet = asyncio.create_task(_install(client, place, chosen, step, timeout_s))
         # A process that keeps dying explains a fleet that never becomes ready, so its error comes first.
         _, pending = await asyncio.wait({others, fleet}, return_when=asyncio.FIRST_EXCEPTION)

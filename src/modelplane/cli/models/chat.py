@@ -14,7 +14,7 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.machine.running import require_running
-from modelplane.cli.options import home_option
+from modelplane.cli.options import add_home_option
 
 _KEY = "MODELPLANE_API_KEY"
 
@@ -31,7 +31,7 @@ _KEY = "MODELPLANE_API_KEY"
     show_default=True,
     help="Largest number of tokens in an answer.",
 )
-@home_option
+@add_home_option
 def chat(
     service: str, prompt: tuple[str, ...], namespace: str, model: str, max_tokens: int, home: Path | None
 ) -> None:

@@ -8,10 +8,10 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
-from modelplane.cli.live import Live, change, live_options_beside_context
+from modelplane.cli.live import Live, add_live_options_beside_context, write_changes
 from modelplane.cli.live_objects import read_fleet
 from modelplane.cli.manifest_files import MANIFESTS, load
-from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, deploy_options
+from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, add_deploy_options
 from modelplane.cli.tables import show
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _MOST: Final = 20
 
 
 @click.command()
-@deploy_options
+@add_deploy_options
 @click.option(
     "--fleet",
     metavar="PATH",
@@ -37,8 +37,8 @@ _MOST: Final = 20
     type=MANIFESTS,
     help="Plan on these classes and clusters, and apply nothing; may be repeated.",
 )
-@live_options_beside_context
-@placing.all_option
+@add_live_options_beside_context
+@placing.add_all_option
 @click.option("-o", "--output", type=click.Choice(["yaml"]), help="Print the manifests only.")
 @click.option("--yes", is_flag=True, help="Apply the objects without a question.")
 def deploy(
@@ -68,9 +68,9 @@ def deploy(
 def _wanted(asked: Asked) -> "Wanted":
     """Read the model, and return its deployment apart from the hardware."""
     from modelplane.checkpoints.checkpoint import model_of
-    from modelplane.cli.models.model_argument import context_of, read_checkpoint
+    from modelplane.cli.models.model_argument import choose_context, read_checkpoint
     from modelplane.offline.models.engine_containers import Engine
-    from modelplane.offline.models.model_manifests import Wanted, name_of
+    from modelplane.offline.models.model_manifests import Wanted, make_name
     from modelplane.sizing.unsizable import Unsizable
 
     try:
@@ -78,13 +78,13 @@ def _wanted(asked: Asked) -> "Wanted":
         found = model_of(checkpoint, asked.quantization)
     except Unsizable as error:
         raise UserError(str(error)) from error
-    called = asked.name or name_of(asked.models_name)
+    called = asked.name or make_name(asked.models_name)
     return Wanted(
         model=found,
         name=called,
         namespace=asked.namespace,
         replicas=asked.replicas,
-        context=context_of(checkpoint.name, found, asked.context),
+        context=choose_context(checkpoint.name, found, asked.context),
         engine=Engine(asked.engine),
         image=asked.image,
         repo="" if asked.is_folder else asked.model,
@@ -178,32 +178,32 @@ def _finish(
 
 def _as_documents(manifests: "Sequence[Object]") -> str:
     """Return manifests as one YAML text."""
-    from modelplane.offline.files.yaml_output import as_yaml
+    from modelplane.offline.files.yaml_output import to_yaml
 
-    return "---\n".join(as_yaml(manifest) for manifest in manifests)
+    return "---\n".join(to_yaml(manifest) for manifest in manifests)
 
 
 def _show_proposal(proposal: "Proposal", wanted: "Wanted", *, everything: bool) -> None:
     """Print the summary of a proposal, and its plan as ``plan`` prints it."""
-    from modelplane.offline.models.size_rows import gib
+    from modelplane.offline.models.size_rows import format_gib
 
     served, result = proposal.served, proposal.plan
     node = served.node
     devices = f"{served.split.gpus} {node.device}"
     nodes = f" on {served.nodes} nodes" if served.nodes > 1 else ""
     click.echo(
-        f"{wanted.engine} with {served.split} on {devices}{nodes}, {gib(served.memory.gpu)} of "
-        f"{gib(node.memory)} GiB of each, {wanted.context:,} tokens of context"
+        f"{wanted.engine} with {served.split} on {devices}{nodes}, {format_gib(served.memory.gpu)} of "
+        f"{format_gib(node.memory)} GiB of each, {wanted.context:,} tokens of context"
     )
     show("Objects:", ("KIND", "NAMESPACE", "NAME", "WHAT"), _rows(proposal, wanted))
     click.echo()
-    placing.tell_replicas(result.deployments)
+    placing.print_replicas(result.deployments)
     for deployment in result.deployments:
         if deployment.diagnosis:
             click.echo(f"\n{deployment.name}: {deployment.diagnosis}")
-            placing.tell_refusals("", deployment.refusals, everything=everything)
-    placing.tell_cost(result.deployments)
-    placing.tell_fleet(result, result.deployments, everything=everything)
+            placing.print_refusals("", deployment.refusals, everything=everything)
+    placing.print_cost(result.deployments)
+    placing.print_fleet(result, result.deployments, everything=everything)
     for number, line in enumerate(_needs(wanted, proposal)):
         click.echo(line if number else f"\n{line}")
 
@@ -284,7 +284,7 @@ def apply_all(live: Live, manifests: "tuple[Object, ...]") -> None:
                 if not dry_run:
                     click.echo(f"{_named(manifest)} {_SAID.get(outcome, outcome)}")
 
-    change(live, "the deployment", do, MANAGER)
+    write_changes(live, "the deployment", do, MANAGER)
 
 
 async def _check_owner(client: "Client", manifest: "Object") -> None:

@@ -114,15 +114,15 @@ _OPTIONS = (
 )
 
 
-def deploy_options(command: F) -> F:
+def add_deploy_options(command: F) -> F:
     """Give a command MODEL and the options, together as ``asked``."""
     names = [field.name for field in fields(Asked)]
 
     @wraps(command)
-    def with_asked(**given: Any) -> Any:
+    def call_with_asked(**given: Any) -> Any:
         asked = Asked(**{name: given.pop(name) for name in names})
         return command(asked=asked, **given)
 
     for option in reversed(_OPTIONS):
-        with_asked = option(with_asked)
-    return cast("F", with_asked)
+        call_with_asked = option(call_with_asked)
+    return cast("F", call_with_asked)

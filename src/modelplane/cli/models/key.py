@@ -8,7 +8,7 @@ import click
 
 from modelplane.cli import durations
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, change, live_options, read
+from modelplane.cli.live import Live, add_live_options, read, write_changes
 
 if TYPE_CHECKING:
     from modelplane.api import model_key
@@ -33,7 +33,9 @@ def _namespace_option(command: F) -> F:
 
 
 def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> dt.timedelta | None:
-    return None if text is None else dt.timedelta(seconds=durations.seconds(text, "choose a shorter one"))
+    return (
+        None if text is None else dt.timedelta(seconds=durations.parse_seconds(text, "choose a shorter one"))
+    )
 
 
 def _expires_option(help_text: str) -> Callable[[F], F]:
@@ -128,7 +130,7 @@ def _budget_options(command: F) -> F:
 @_budget_options
 @_expires_option("How long the key is valid, such as 90d; by default without end.")
 @_namespace_option
-@live_options
+@add_live_options
 def create(
     *,
     name: str,
@@ -143,11 +145,11 @@ def create(
     """Create the ModelKey NAME, and print its key: only a hash of it is stored."""
     from modelplane.api.kinds import kind_of
     from modelplane.api.model_key import ModelKey
-    from modelplane.cli.models.new_keys import hashed, new_key, wire
+    from modelplane.cli.models.new_keys import encode_hash, hash_key, make_key
     from modelplane.kube.errors import Conflict
 
-    made = new_key()
-    spec: dict[str, Any] = {"hashes": [wire(hashed(made, _end(expires)))]}
+    made = make_key()
+    spec: dict[str, Any] = {"hashes": [encode_hash(hash_key(made, _end(expires)))]}
     if services:
         spec["services"] = services
     given = {limit: value for limit, value in limits.items() if value is not None}
@@ -169,7 +171,7 @@ def create(
             hint = f"`modelplane key rotate {name} -n {namespace}` replaces its key"
             raise UserError(f"there is a {_called(name, namespace)} already: {hint}") from error
 
-    change(live, "ModelKeys", do)
+    write_changes(live, "ModelKeys", do)
     click.echo(f"{_called(name, namespace)} is created; its key, {_ONCE}:", err=True)
     click.echo(made)
 
@@ -177,7 +179,7 @@ def create(
 @key.command("list")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Those of all namespaces.")
 @_namespace_option
-@live_options
+@add_live_options
 def list_keys(*, all_namespaces: bool, namespace: str, live: Live) -> None:
     """List ModelKeys: what they may use, until when, and how much of their budgets they have used."""
     from modelplane.cli.tables import show
@@ -200,7 +202,7 @@ def _place(item: "Object") -> tuple[str, str]:
 
 def _row(item: "Object", now: dt.datetime) -> tuple[str, ...]:
     from modelplane.api.schema.decode import InvalidObject
-    from modelplane.cli.models.new_keys import is_valid, wire
+    from modelplane.cli.models.new_keys import encode_hash, is_valid
     from modelplane.gateway.module_files.grants import services_of
 
     try:
@@ -212,7 +214,7 @@ def _row(item: "Object", now: dt.datetime) -> tuple[str, ...]:
         *_place(item),
         _state(found, is_valid=bool(valid)),
         str(len(valid)),
-        wire(found.spec.hashes[-1]).get("expires", "never"),
+        encode_hash(found.spec.hashes[-1]).get("expires", "never"),
         ", ".join(services_of(found.spec.services, found.metadata.namespace)),
         ", ".join(map(_used, found.status.budgets)) or _granted(found.spec.budget),
     )
@@ -271,17 +273,17 @@ def _state(found: "model_key.ModelKey", *, is_valid: bool) -> str:
 )
 @_expires_option("How long the new key is valid; by default as long as the former one was.")
 @_namespace_option
-@live_options
+@add_live_options
 def rotate(
     *, name: str, namespace: str, overlap: dt.timedelta, expires: dt.timedelta | None, live: Live
 ) -> None:
     """Give the ModelKey NAME a new key, and print it. The former key remains valid for a time."""
     from modelplane.api.rejected import Rejected
     from modelplane.api.schema.decode import InvalidObject
-    from modelplane.cli.models.new_keys import new_key, rotated, wire
+    from modelplane.cli.models.new_keys import encode_hash, make_key, rotate_hashes
     from modelplane.kube.errors import Conflict
 
-    made = new_key()
+    made = make_key()
 
     async def do(client: "Client") -> None:
         item = await client.get(_resource(), name, namespace)
@@ -291,11 +293,11 @@ def rotate(
             hashes = _decoded(item).spec.hashes
         except InvalidObject as error:
             raise UserError(f"{error}: correct it") from error
-        after = rotated(hashes, made, dt.datetime.now(dt.UTC), overlap, _end(expires))
+        after = rotate_hashes(hashes, made, dt.datetime.now(dt.UTC), overlap, _end(expires))
         if isinstance(after, Rejected):
             raise UserError(f"{_called(name, namespace)}: {after.message}")
         version = {"resourceVersion": item["metadata"]["resourceVersion"]}
-        patch = {"metadata": version, "spec": {"hashes": [wire(hash_) for hash_ in after]}}
+        patch = {"metadata": version, "spec": {"hashes": [encode_hash(hash_) for hash_ in after]}}
         try:
             await client.patch(_resource(), name, patch, namespace)
         except Conflict as error:
@@ -303,7 +305,7 @@ def rotate(
                 f"{_called(name, namespace)} has just been changed: run the command again"
             ) from error
 
-    change(live, "ModelKeys", do)
+    write_changes(live, "ModelKeys", do)
     click.echo(f"{_called(name, namespace)} has a new key, {_ONCE}:", err=True)
     click.echo(made)
 
@@ -311,7 +313,7 @@ def rotate(
 @key.command()
 @click.argument("name")
 @_namespace_option
-@live_options
+@add_live_options
 def revoke(*, name: str, namespace: str, live: Live) -> None:
     """Delete the ModelKey NAME: its keys are not valid any more."""
 
@@ -320,7 +322,7 @@ def revoke(*, name: str, namespace: str, live: Live) -> None:
             raise _missing(name, namespace)
         await client.delete(_resource(), name, namespace)
 
-    change(live, "ModelKeys", do)
+    write_changes(live, "ModelKeys", do)
     click.echo(f"{_called(name, namespace)} is revoked")
 
 

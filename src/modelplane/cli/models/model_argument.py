@@ -35,7 +35,7 @@ def read_checkpoint(model: str, revision: str) -> "Checkpoint":
     return checkpoint.read(Hub(model, revision))
 
 
-def context_of(name: str, model: "Model", context: int | None) -> int:
+def choose_context(name: str, model: "Model", context: int | None) -> int:
     """Return the tokens of a sequence."""
     most = model.architecture.max_positions
     if context is None and not most:

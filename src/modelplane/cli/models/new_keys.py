@@ -16,12 +16,12 @@ PREFIX = "mpk_"
 _BYTES = 24
 
 
-def new_key() -> str:
+def make_key() -> str:
     """Return a new key, of 192 random bits."""
     return PREFIX + secrets.token_hex(_BYTES)
 
 
-def hashed(key: str, expires: dt.datetime | None) -> KeyHash:
+def hash_key(key: str, expires: dt.datetime | None) -> KeyHash:
     """Return the entry of a key in its ModelKey."""
     return KeyHash(sha256=hashlib.sha256(key.encode()).hexdigest(), expires=expires)
 
@@ -32,7 +32,7 @@ def is_valid(hash_: KeyHash, now: dt.datetime) -> bool:
     return seconds is None or seconds > now.timestamp()
 
 
-def rotated(
+def rotate_hashes(
     hashes: Sequence[KeyHash], key: str, now: dt.datetime, overlap: dt.timedelta, expires: dt.datetime | None
 ) -> tuple[KeyHash, ...] | Rejected:
     """Return the hashes after a rotation, the new one last; the others expire after the overlap.
@@ -50,7 +50,7 @@ def rotated(
             f"{len(kept)} keys that it replaced are still valid: rotate it again later, or end them at once "
             "with --overlap 0s"
         )
-    return (*kept, hashed(key, expires or before.expires))
+    return (*kept, hash_key(key, expires or before.expires))
 
 
 def _earlier(hash_: KeyHash, end: dt.datetime) -> dt.datetime:
@@ -58,7 +58,7 @@ def _earlier(hash_: KeyHash, end: dt.datetime) -> dt.datetime:
     return end if seconds is None or seconds > end.timestamp() else dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
-def wire(hash_: KeyHash) -> dict[str, str]:
+def encode_hash(hash_: KeyHash) -> dict[str, str]:
     """Return a hash as manifests have it, with whole seconds in UTC."""
     seconds = seconds_of(hash_.expires)
     return {"sha256": hash_.sha256} | ({} if seconds is None else {"expires": at(seconds)})

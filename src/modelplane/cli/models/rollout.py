@@ -7,8 +7,8 @@ import click
 
 from modelplane.cli import object_names
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, change, live_options, read
-from modelplane.cli.tables import printable
+from modelplane.cli.live import Live, add_live_options, read, write_changes
+from modelplane.cli.tables import clean_text
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
@@ -35,7 +35,7 @@ def rollout() -> None:
 
 def _target(command: F) -> F:
     namespace = click.option("-n", "--namespace", default="", help="Namespace, if the name is ambiguous.")
-    return click.argument("name", metavar="md/NAME")(namespace(live_options(command)))
+    return click.argument("name", metavar="md/NAME")(namespace(add_live_options(command)))
 
 
 @rollout.command()
@@ -57,7 +57,7 @@ def status(*, name: str, namespace: str, live: Live) -> None:
     type_ = ModelDeploymentCondition.PROGRESSING
     said = condition_of(item, type_)
     seen = observed_generation(item, type_) >= item["metadata"].get("generation", 0)
-    click.echo(printable(said["message"]) if said and seen else "the last change has not been observed yet")
+    click.echo(clean_text(said["message"]) if said and seen else "the last change has not been observed yet")
     if seen and said.get("reason") in _WITH_COUNTS and (written := _written(item)):
         click.echo(f"As of {written}: answers are reported every {COUNTS_EVERY_S:.0f} seconds.")
     if not seen or said.get("reason") != ModelDeploymentReason.ROLLOUT_COMPLETE:
@@ -130,7 +130,7 @@ def promote(*, name: str, namespace: str, live: Live) -> None:
         await _patch(client, item, {"metadata": {"annotations": {labels.PROMOTED: current}}})
         return current
 
-    current = change(live, "the canary", do)
+    current = write_changes(live, "the canary", do)
     click.echo(f"{name} goes on with revision {current}, without further steps")
 
 
@@ -153,7 +153,7 @@ def undo(*, name: str, namespace: str, to_revision: int | None, live: Live) -> N
         await _patch(client, item, {"spec": _spec_patch(item, chosen)})
         return item, chosen
 
-    item, chosen = change(live, "the template", do)
+    item, chosen = write_changes(live, "the template", do)
     click.echo(
         f"{name} returns to the template of revision {number_of(chosen)}: {', '.join(_images(chosen))}"
     )
@@ -224,7 +224,7 @@ def _set_paused(name: str, namespace: str, live: Live, *, paused: bool) -> None:
             body["metadata"] = {"annotations": {labels.RETRIED: canary["abortTime"]}}
         await _patch(client, item, body)
 
-    change(live, "spec.rollout", do)
+    write_changes(live, "spec.rollout", do)
 
 
 async def _patch(client: "Client", item: "Object", body: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.manifest_files import MANIFESTS, load, output_option
+from modelplane.cli.manifest_files import MANIFESTS, add_output_option, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ _ELEMENTS: Final = {"auto": 2, "fp8": 1}
     help="Compare with the pools of these classes and clusters instead of the catalogue; may be repeated.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show all hardware, also what cannot serve it.")
-@output_option("table", "Tables to read, or a JSON document.")
+@add_output_option("table", "Tables to read, or a JSON document.")
 def size(  # noqa: PLR0913  an argument for each option
     *,
     model: str,
@@ -73,7 +73,7 @@ def size(  # noqa: PLR0913  an argument for each option
     """
     from modelplane.checkpoints.checkpoint import model_of
     from modelplane.cli.models import size_tables
-    from modelplane.cli.models.model_argument import context_of, read_checkpoint
+    from modelplane.cli.models.model_argument import choose_context, read_checkpoint
     from modelplane.offline.files import output as documents
     from modelplane.offline.models import size_report
     from modelplane.sizing.memory import Load
@@ -82,13 +82,13 @@ def size(  # noqa: PLR0913  an argument for each option
     try:
         checkpoint = read_checkpoint(model, revision)
         found = model_of(checkpoint, quantization)
-        length = context_of(checkpoint.name, found, context)
+        length = choose_context(checkpoint.name, found, context)
         wanted = Load(length, concurrency, _ELEMENTS[kv_cache_dtype])
         result = size_report.size(checkpoint.name, found, wanted, _hardware(found, wanted, fleet))
     except Unsizable as error:
         raise UserError(str(error)) from error
     if output == "json":
-        click.echo(documents.as_json(result))
+        click.echo(documents.to_json(result))
     else:
         size_tables.show_size(result, everything=everything)
     if not result.servable:
@@ -99,15 +99,15 @@ def _hardware(model: "Model", wanted: "Load", fleet: tuple[str, ...]) -> "Iterat
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.catalogue.catalogue_files import catalogue
     from modelplane.catalogue.inference_classes import inference_class
-    from modelplane.offline.models.size_report import of_classes, of_pools
+    from modelplane.offline.models.size_report import size_classes, size_pools
 
     if not fleet:
         known = catalogue()
         classes = [inference_class(known, machine) for machine in known.machines.values()]
-        yield from of_classes(model, wanted, classes)
+        yield from size_classes(model, wanted, classes)
         return
     [objects] = load(fleet)
     try:
-        yield from of_pools(model, wanted, objects)
+        yield from size_pools(model, wanted, objects)
     except InvalidObject as error:
         raise UserError(f"{error}: correct it") from error

@@ -18,8 +18,8 @@ _MOST: Final = 20
 
 def show_size(size: "Size", *, everything: bool) -> None:
     """Print the size of a model."""
-    click.echo(size_rows.headline(size))
-    show("Weights:", size_rows.WEIGHT_COLUMNS, size_rows.weight_rows(size))
+    click.echo(size_rows.describe_model(size))
+    show("Weights:", size_rows.WEIGHT_COLUMNS, size_rows.list_weight_rows(size))
     _show_cache(size, size.cache)
     _show_splits(size)
     _show_hardware(size.hardware, everything=everything)
@@ -38,12 +38,12 @@ def _show_cache(size: "Size", cache: "Cache") -> None:
     if cache.state_layers:
         states = cache.state_bytes_per_sequence
         click.echo(f"  {cache.state_layers} layers with a state = {states:,} bytes of a sequence")
-    click.echo(f"  {size_rows.cache_of_sequences(size)}")
+    click.echo(f"  {size_rows.describe_cache(size)}")
 
 
 def _show_splits(size: "Size") -> None:
     title = "Each GPU, in GiB (other: runtime, communication and activations):"
-    show(title, size_rows.SPLIT_COLUMNS, size_rows.split_rows(size))
+    show(title, size_rows.SPLIT_COLUMNS, size_rows.list_split_rows(size))
     for split in size.splits:
         if split.rejections and split.pipeline == 1:
             click.echo(f"{split.name} is not legal: {'; '.join(split.rejections)}")
@@ -52,13 +52,13 @@ def _show_splits(size: "Size") -> None:
 def _show_hardware(hardware: "Sequence[HardwareSize]", *, everything: bool) -> None:
     found = [size for size in hardware if not size.reason]
     told = found if everything else found[:_MOST]
-    columns = size_rows.hardware_columns(hardware, told)
-    show("Hardware that can serve it:", columns, size_rows.served_rows(hardware, told))
+    columns = size_rows.list_hardware_columns(hardware, told)
+    show("Hardware that can serve it:", columns, size_rows.list_served_rows(hardware, told))
     if len(told) < len(found):
         click.echo(f"and {len(found) - len(told)} more: --all shows them")
     refused = len(hardware) - len(found)
     if everything or not found:
-        columns = (*size_rows.place_columns(hardware), "CLASS", "REASON")
-        show("Hardware that cannot:", columns, size_rows.refused_rows(hardware))
+        columns = (*size_rows.list_place_columns(hardware), "CLASS", "REASON")
+        show("Hardware that cannot:", columns, size_rows.list_refused_rows(hardware))
     elif refused:
         click.echo(f"{refused} more cannot serve it: --all says why")

@@ -45,19 +45,19 @@ class Server:
     timeout_s: float
 
 
-def api_server_options(command: F) -> F:
+def add_api_server_options(command: F) -> F:
     """Give a command ``--kubeconfig``, ``--context`` and ``--timeout``, together as ``server``."""
 
     @wraps(command)
-    def with_server(*, kubeconfig: Path | None, context: str, timeout_s: float, **others: Any) -> Any:
+    def call_with_server(*, kubeconfig: Path | None, context: str, timeout_s: float, **others: Any) -> Any:
         return command(server=Server(kubeconfig, context, timeout_s), **others)
 
     for option in reversed(_OPTIONS):
-        with_server = option(with_server)
-    return cast("F", with_server)
+        call_with_server = option(call_with_server)
+    return cast("F", call_with_server)
 
 
-def work(server: Server, do: "Callable[[Client, Report, Deadline], Awaitable[None]]") -> None:
+def run_steps(server: Server, do: "Callable[[Client, Report, Deadline], Awaitable[None]]") -> None:
     """Do something on an API server, with a line for each step; raise its errors as ``UserError``."""
     import asyncio
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, live_options, read
+from modelplane.cli.live import Live, add_live_options, read
 
 if TYPE_CHECKING:
     from modelplane.backup.saving import Saved
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with a passphrase: also save Secrets and ModelKeys, encrypted. Default: only their names.",
 )
-@live_options
+@add_live_options
 def backup(file: Path, *, passphrase_file: Path | None, live: Live) -> None:
     """Save the objects of a fleet's control plane in a new FILE, which only you can read.
 

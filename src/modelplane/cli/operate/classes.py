@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, change, live_options
+from modelplane.cli.live import Live, add_live_options, write_changes
 
 if TYPE_CHECKING:
     from modelplane.catalogue.descriptions import Listed
@@ -65,15 +65,15 @@ def _write(found: "list[Listed]", output: str) -> None:
     if output == "name":
         click.echo("".join(f"{row.name}\n" for row in found), nl=False)
     elif output == "json":
-        from modelplane.offline.files.output import as_json
+        from modelplane.offline.files.output import to_json
 
-        click.echo(as_json({"items": found}))
+        click.echo(to_json({"items": found}))
     elif output == "yaml":
         import msgspec
 
-        from modelplane.offline.files.yaml_output import as_yaml
+        from modelplane.offline.files.yaml_output import to_yaml
 
-        click.echo(as_yaml({"items": msgspec.to_builtins(found)}), nl=False)
+        click.echo(to_yaml({"items": msgspec.to_builtins(found)}), nl=False)
     elif found:
         from modelplane.catalogue.descriptions import COLUMNS
         from modelplane.cli.tables import show
@@ -98,12 +98,12 @@ def show_classes(names: tuple[str, ...]) -> None:
     from modelplane.catalogue.catalogue_files import catalogue
     from modelplane.catalogue.descriptions import comments
     from modelplane.catalogue.inference_classes import inference_class
-    from modelplane.offline.files.yaml_output import as_yaml
+    from modelplane.offline.files.yaml_output import to_yaml
 
     known = catalogue()
     documents = [
         "".join(f"# {line}\n" for line in comments(known, machine))
-        + as_yaml(encode(inference_class(known, machine)))
+        + to_yaml(encode(inference_class(known, machine)))
         for machine in _find(names)
     ]
     click.echo("---\n".join(documents), nl=False)
@@ -113,7 +113,7 @@ def show_classes(names: tuple[str, ...]) -> None:
 @_names_argument
 @click.option("--dry-run", is_flag=True, help="Have the API server check the classes, and change nothing.")
 @click.option("--force-conflicts", is_flag=True, help="Overwrite fields that others have changed.")
-@live_options
+@add_live_options
 def apply_classes(names: tuple[str, ...], *, dry_run: bool, force_conflicts: bool, live: Live) -> None:
     """Apply classes to a control plane.
 
@@ -137,7 +137,7 @@ def apply_classes(names: tuple[str, ...], *, dry_run: bool, force_conflicts: boo
             suffix = " (dry run)" if dry_run else ""
             click.echo(f"{_RESOURCE}/{name} {_SAID.get(outcome, outcome)}{suffix}")
 
-    change(live, "InferenceClasses", do)
+    write_changes(live, "InferenceClasses", do)
 
 
 def _find(names: tuple[str, ...]) -> "list[Machine]":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import FAILED
-from modelplane.cli.operate.api_server import Server, api_server_options, work
+from modelplane.cli.operate.api_server import Server, add_api_server_options, run_steps
 
 if TYPE_CHECKING:
     from modelplane.install.steps.waiting import Deadline, Report
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="List the objects to delete, and delete nothing.")
 @click.option("--yes", is_flag=True, help="Delete without confirmation.")
-@api_server_options
+@add_api_server_options
 def cleanup(namespace: str, *, clusters: tuple[str, ...], dry_run: bool, yes: bool, server: Server) -> None:
     """Delete the objects of a deleted NAMESPACE that remain on inference clusters, under Crossplane.
 
@@ -53,7 +53,7 @@ def cleanup(namespace: str, *, clusters: tuple[str, ...], dry_run: bool, yes: bo
         finally:
             await reached.close()
 
-    work(server, do)
+    run_steps(server, do)
     for doubt in doubts:
         click.echo(doubt, err=True)
     if doubts:

@@ -7,10 +7,10 @@ import click
 
 from modelplane.cli import durations
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, control_plane_options
+from modelplane.cli.live import Live, add_control_plane_options
 from modelplane.cli.operate import cluster_drain
-from modelplane.cli.operate.api_server import Server, work
-from modelplane.cli.operate.credential_lifetime import credential_lifetime_option
+from modelplane.cli.operate.api_server import Server, run_steps
+from modelplane.cli.operate.credential_lifetime import add_credential_lifetime_option
 
 if TYPE_CHECKING:
     from modelplane.install.registration.account_kubeconfigs import Address
@@ -65,8 +65,8 @@ for command in (cluster_drain.cordon, cluster_drain.drain, cluster_drain.uncordo
     metavar="SECONDS",
     help="How long to wait until the cluster is ready.",
 )
-@control_plane_options
-@credential_lifetime_option
+@add_control_plane_options
+@add_credential_lifetime_option
 def register(
     *,
     name: str,
@@ -95,7 +95,7 @@ def register(
         else:
             _show(proposal, address, credential_lifetime)
 
-    work(server, do)
+    run_steps(server, do)
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -139,11 +139,11 @@ async def _proposed(client: "Client", choices: "Choices") -> "Proposal":
 def _show(proposal: "Proposal", address: "Address", lifetime: str) -> None:
     """Print the proposal: comments, and the manifests of both sides."""
     from modelplane.install.registration.preview import preview
-    from modelplane.offline.files.yaml_output import as_yaml
+    from modelplane.offline.files.yaml_output import to_yaml
 
     for section in preview(proposal, str(address.fields.get("server", "")), lifetime):
         click.echo("".join(f"# {line}".rstrip() + "\n" for line in section.lines), nl=False)
-        click.echo("".join(f"---\n{as_yaml(item)}" for item in section.objects), nl=False)
+        click.echo("".join(f"---\n{to_yaml(item)}" for item in section.objects), nl=False)
     if proposal.refusal:
         raise UserError(proposal.refusal)
 
@@ -163,8 +163,8 @@ async def _register(
         report(str(pool))
     for note in proposal.notes:
         click.echo(f"Note: {note}", err=True)
-    seconds = int(durations.seconds(lifetime, "choose a shorter one"))
-    async with fleet.client() as control_plane:
+    seconds = int(durations.parse_seconds(lifetime, "choose a shorter one"))
+    async with fleet.open_client() as control_plane:
         sides = Sides(control_plane, client, address, seconds)
         changed = await Registration(proposal, sides, report, deadline).register()
     name = proposal.name

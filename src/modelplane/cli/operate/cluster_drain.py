@@ -8,10 +8,10 @@ import click
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
 from modelplane.cli.inspect.placing import NOT_PLACED
-from modelplane.cli.live import Live, change, live_options, read
+from modelplane.cli.live import Live, add_live_options, read, write_changes
 from modelplane.cli.live_objects import read_fleet
-from modelplane.cli.manifest_files import output_option
-from modelplane.cli.tables import printable
+from modelplane.cli.manifest_files import add_output_option
+from modelplane.cli.tables import clean_text
 
 if TYPE_CHECKING:
     from modelplane.api.fields.cluster.drain_settings import Cordon
@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _target(command: F) -> F:
     """Give a command NAME, ``--pool`` and the options of the control plane."""
     pool = click.option("--pool", default="", metavar="POOL", help="Only this node pool of the cluster.")
-    return click.argument("name")(pool(live_options(command)))
+    return click.argument("name")(pool(add_live_options(command)))
 
 
 @click.command()
@@ -34,7 +34,7 @@ def cordon(name: str, pool: str, live: Live) -> None:
     """Keep new replicas away from the cluster NAME. Nothing moves, and a drain stops."""
     from modelplane.api.fields.cluster.drain_settings import Cordon
 
-    change(live, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.CORDONED))
+    write_changes(live, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.CORDONED))
     click.echo(f"{_called(name, pool)} is cordoned: it gets no new replicas")
 
 
@@ -44,7 +44,7 @@ def uncordon(name: str, pool: str, live: Live) -> None:
     """Open the cluster NAME for new replicas again. A drain stops, and what has not moved stays."""
     from modelplane.api.fields.cluster.drain_settings import Cordon
 
-    change(live, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.NONE))
+    write_changes(live, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.NONE))
     click.echo(f"{_called(name, pool)} is open")
 
 
@@ -60,8 +60,8 @@ def uncordon(name: str, pool: str, live: Live) -> None:
     metavar="SECONDS",
     help="How long to wait until no replica is left; the drain goes on after it.",
 )
-@placing.all_option
-@output_option("table", "Tables to read, or a JSON document; of --dry-run.")
+@placing.add_all_option
+@add_output_option("table", "Tables to read, or a JSON document; of --dry-run.")
 def drain(
     *, name: str, pool: str, live: Live, dry_run: bool, timeout_s: float, everything: bool, output: str
 ) -> None:
@@ -80,11 +80,11 @@ def drain(
         tainted = await _close(client, name, pool, Cordon.DRAINING)
         return await _wait(client, tainted, timeout_s)
 
-    problem = change(live, "InferenceClusters", do)
+    problem = write_changes(live, "InferenceClusters", do)
     if not problem:
         click.echo(f"{_called(name, pool)} is drained")
         return
-    click.echo(f"Error: {_called(name, pool)}: {printable(problem)}", err=True)
+    click.echo(f"Error: {_called(name, pool)}: {clean_text(problem)}", err=True)
     click.echo("The drain goes on; `modelplane cluster uncordon` ends it", err=True)
     raise click.exceptions.Exit(NOT_PLACED if _is_blocked(read(live, "the cluster", _getter(name))) else 1)
 
@@ -114,8 +114,8 @@ async def _close(client: "Client", name: str, pool: str, cordon: "Cordon") -> "O
     if pool and pool not in pools:
         raise UserError(f'cluster "{name}" has no pool "{pool}"; there are: {", ".join(pools) or "none"}')
     client.field_manager = cordons.MANAGER
-    tainted = await client.apply(cordons.manifest(found, pool, cordon))
-    for key, managers in cordons.others(tainted, pool, cordon).items():
+    tainted = await client.apply(cordons.build_manifest(found, pool, cordon))
+    for key, managers in cordons.find_others(tainted, pool, cordon).items():
         declares = " and ".join(managers) or "another field manager"
         raise UserError(
             f"{_called(name, pool)} still has the taint {key}: {declares} declares it, so remove it there"
@@ -132,7 +132,7 @@ async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
     name, generation = tainted["metadata"]["name"], tainted["metadata"]["generation"]
     told = ""
 
-    async def missing() -> str:
+    async def find_missing() -> str:
         nonlocal told
         found: Object = await _getter(name)(client)
         said = condition_of(found, InferenceClusterCondition.DRAINED)
@@ -142,11 +142,11 @@ async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
             raise UserError(f'the drain of cluster "{name}" was ended by others')
         if said["message"] != told:
             told = said["message"]
-            click.echo(f"  {printable(told)}")
+            click.echo(f"  {clean_text(told)}")
         return "" if said["status"] == "True" else str(said["message"])
 
     try:
-        await Deadline(timeout_s).until_nothing(missing)
+        await Deadline(timeout_s).until_nothing(find_missing)
     except NotInTime as error:
         return str(error)
     return ""
@@ -184,14 +184,14 @@ def _tell(result: "Plan", *, everything: bool, output: str) -> None:
     from modelplane.offline.files import output as documents
 
     if output == "json":
-        click.echo(documents.as_json(result))
+        click.echo(documents.to_json(result))
     elif not result.deployments:
         click.echo("No replica would move")
     else:
-        placing.tell_replicas(result.deployments)
+        placing.print_replicas(result.deployments)
         for deployment in result.deployments:
             if deployment.diagnosis:
-                click.echo(f"\n{deployment.name}: {printable(deployment.diagnosis)}")
-        placing.tell_fleet(result, result.deployments, everything=everything)
+                click.echo(f"\n{deployment.name}: {clean_text(deployment.diagnosis)}")
+        placing.print_fleet(result, result.deployments, everything=everything)
     if not result.placed:
         raise click.exceptions.Exit(NOT_PLACED)

@@ -24,9 +24,9 @@ Taint = tuple[str, str]
 _KEYS: Final = {cordon: key for key, cordon in CORDONS.items()}
 
 
-def manifest(cluster: Object, pool: str, cordon: Cordon) -> Object:
+def build_manifest(cluster: Object, pool: str, cordon: Cordon) -> Object:
     """Return what to apply, so that the cluster or the pool has this cordon, and all others stay."""
-    own = {taint for manager, taint in owners(cluster) if manager == MANAGER and taint[0] != pool}
+    own = {taint for manager, taint in list_owners(cluster) if manager == MANAGER and taint[0] != pool}
     if cordon:
         own.add((pool, _KEYS[cordon]))
     kind = kind_of(InferenceCluster)
@@ -44,7 +44,7 @@ def manifest(cluster: Object, pool: str, cordon: Cordon) -> Object:
     }
 
 
-def others(cluster: Object, pool: str, cordon: Cordon) -> dict[str, list[str]]:
+def find_others(cluster: Object, pool: str, cordon: Cordon) -> dict[str, list[str]]:
     """Return the taints that the cluster or pool still has beyond a cordon, with those that declare them."""
     spec = cluster["spec"]
     if pool:
@@ -52,13 +52,13 @@ def others(cluster: Object, pool: str, cordon: Cordon) -> dict[str, list[str]]:
     else:
         keys = [taint["key"] for taint in spec.get("taints", ()) if taint["key"] in CORDONS]
     return {
-        key: sorted({manager for manager, taint in owners(cluster) if taint == (pool, key)})
+        key: sorted({manager for manager, taint in list_owners(cluster) if taint == (pool, key)})
         for key in keys
         if CORDONS[key] is not cordon
     }
 
 
-def closed(cluster: Object) -> list[str]:
+def describe_closed(cluster: Object) -> list[str]:
     """Return what is closed of a cluster, as sentences; nothing of one that cannot be read."""
     try:
         found = decode_as(InferenceCluster, cluster)
@@ -72,7 +72,7 @@ def closed(cluster: Object) -> list[str]:
     return [f"{place} is {cordon}{progress.get(cordon, '')}" for place, cordon in places.items() if cordon]
 
 
-def owners(cluster: Object) -> Iterator[tuple[str, Taint]]:
+def list_owners(cluster: Object) -> Iterator[tuple[str, Taint]]:
     """Yield the field managers of the reserved taints of a cluster, each with one taint."""
     for entry in cluster["metadata"].get("managedFields", ()):
         spec = entry.get("fieldsV1", {}).get("f:spec", {})

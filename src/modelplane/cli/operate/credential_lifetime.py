@@ -11,7 +11,7 @@ from modelplane.install.installation_options import CREDENTIAL_LIFETIME
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def credential_lifetime_option(command: F) -> F:
+def add_credential_lifetime_option(command: F) -> F:
     """Give a command ``--credential-lifetime``, a duration that API servers accept for a token."""
     return click.option(
         "--credential-lifetime",
@@ -24,7 +24,7 @@ def credential_lifetime_option(command: F) -> F:
 
 
 def _lifetime(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    seconds = durations.seconds(text, "choose a shorter one")
+    seconds = durations.parse_seconds(text, "choose a shorter one")
     if seconds < 600:
         raise click.BadParameter(f'"{text}" is shorter than 10m, the shortest that API servers grant')
     return f"{seconds}s" if "d" in text else text  # kubectl has no days

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import click
 
-from modelplane.cli.manifest_files import output_option
+from modelplane.cli.manifest_files import add_output_option
 from modelplane.cli.tables import show
 
 
@@ -23,7 +23,7 @@ class Pulled(NamedTuple):
 
 
 @click.command()
-@output_option("text", "A table to read, or a JSON document.")
+@add_output_option("text", "A table to read, or a JSON document.")
 def images(output: str) -> None:
     """List the images, packages and charts that an installation of this version pulls.
 

@@ -9,8 +9,8 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.manifest_files import read
-from modelplane.cli.operate.api_server import Server, api_server_options, work
-from modelplane.cli.operate.credential_lifetime import credential_lifetime_option
+from modelplane.cli.operate.api_server import Server, add_api_server_options, run_steps
+from modelplane.cli.operate.credential_lifetime import add_credential_lifetime_option
 
 if TYPE_CHECKING:
     from modelplane.install.installation_options import Options
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Leave out the ResourceQuota of each --team-namespace, for example because yours has other numbers.",
 )
-@credential_lifetime_option
+@add_credential_lifetime_option
 @click.option("--no-network-policy", is_flag=True, help="Leave out the network policies.")
 @click.option(
     "--monitoring-namespace",
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     type=click.Choice(["client", "server"]),
     help="With --apply: client prints the manifests; server only has the API server check them.",
 )
-@api_server_options
+@add_api_server_options
 def install(
     *,
     inference_cluster: bool,
@@ -147,7 +147,7 @@ def install(
             installer = Installer(client, report, deadline, dry_run=dry_run == "server")
             await installer.install(options, upgrade=upgrade, check=_problems)
 
-        work(server, do)
+        run_steps(server, do)
         if not (upgrade or dry_run):
             click.echo(_NEXT)
 
@@ -250,12 +250,12 @@ def _pin_image(path: str, image: str) -> str:
 def _read_digests(path: str) -> "dict[str, Node]":
     from modelplane.offline.files.diagnostics import Unreadable
     from modelplane.offline.files.sources import Unopened
-    from modelplane.offline.files.tree import documents
+    from modelplane.offline.files.tree import parse_documents
 
     [source] = read([path])
     if isinstance(source, Unopened):
         raise UserError(f"{path}: {source.why}")
-    found = [*documents(source.text)]
+    found = [*parse_documents(source.text)]
     for document in found:
         if isinstance(document, Unreadable):
             raise UserError(f"{path}:{document.place.line}: {document.message}")
@@ -273,20 +273,20 @@ def _digest_error(path: str, message: str, node: "Node") -> UserError:
 def _write_quotas(namespaces: Sequence[str]) -> None:
     """Write the quota of each namespace of a team; as a comment, if none is named."""
     from modelplane.install.object_quotas import quota
-    from modelplane.offline.files.yaml_output import as_yaml
+    from modelplane.offline.files.yaml_output import to_yaml
 
     for namespace in namespaces:
-        click.echo(f"---\n{as_yaml(quota(namespace))}", nl=False)
+        click.echo(f"---\n{to_yaml(quota(namespace))}", nl=False)
     if not namespaces:
         click.echo("# Limit the objects of each team: apply this quota to its namespace.")
-        for line in as_yaml(quota("TEAM")).splitlines():
+        for line in to_yaml(quota("TEAM")).splitlines():
             click.echo(f"# {line}")
 
 
 def _write(manifests: "Sequence[Object]") -> None:
-    from modelplane.offline.files.yaml_output import as_yaml
+    from modelplane.offline.files.yaml_output import to_yaml
 
-    click.echo("---\n".join(map(as_yaml, manifests)), nl=False)
+    click.echo("---\n".join(map(to_yaml, manifests)), nl=False)
 
 
 def _problems(items: "Sequence[Object]") -> list[str]:

@@ -113,7 +113,7 @@ class Cleaner:
         if not cluster:
             raise _Doubt(f'no InferenceCluster is reached by ClusterProviderConfig "{config}"')
         manifest = held["spec"]["forProvider"]["manifest"]
-        client = await self._clusters.client(cluster)
+        client = await self._clusters.get_client(cluster)
         resource, name, namespace = _place(manifest)
         found = await client.get(resource, name, namespace)
         if found is None:
@@ -132,7 +132,7 @@ class Cleaner:
 
     async def _delete(self, leftover: Leftover) -> None:
         item = leftover.found or {}
-        client = await self._clusters.client(leftover.cluster)
+        client = await self._clusters.get_client(leftover.cluster)
         resource, name, namespace = _place(item)
         workload = has_pods(item)
         await client.delete(
@@ -147,7 +147,7 @@ class Cleaner:
     async def _undeleted(self, deleted: Iterable[Leftover]) -> str:
         left = []
         for leftover in deleted:
-            client = await self._clusters.client(leftover.cluster)
+            client = await self._clusters.get_client(leftover.cluster)
             found = await client.get(*_place(leftover.found or {}))
             if found is not None and _uid(found) == _uid(leftover.found or {}):
                 left.append(str(leftover))

@@ -10,7 +10,7 @@ import click
 
 from modelplane import __version__
 from modelplane.cli.errors import UserError
-from modelplane.cli.manifest_files import output_option
+from modelplane.cli.manifest_files import add_output_option
 from modelplane.cli.options import ListedArgument
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
 
 @package.command()
 @click.argument("file", metavar="FILE", type=_FILE)
-@output_option("text", "Lines to read, or a JSON document.")
+@add_output_option("text", "Lines to read, or a JSON document.")
 def inspect(file: Path, output: str) -> None:
     """Verify every digest in the package FILE, and print its contents."""
     from modelplane.crossplane.package.errors import PackageError

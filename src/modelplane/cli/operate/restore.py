@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, change, live_options
+from modelplane.cli.live import Live, add_live_options, write_changes
 
 if TYPE_CHECKING:
     from modelplane.backup.restoring import Restored
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How long to wait for the API server to serve new kinds.",
 )
-@live_options
+@add_live_options
 def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_s: float, live: Live) -> None:
     """Write the objects of the backup FILE to an empty control plane.
 
@@ -39,11 +39,11 @@ def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_
     from modelplane.backup.archive import Damaged, opened
     from modelplane.backup.restoring import Restorer
     from modelplane.backup.sealing import passphrase_of
-    from modelplane.cli.tables import printable
+    from modelplane.cli.tables import clean_text
     from modelplane.install.steps.refusals import Refused
     from modelplane.install.steps.waiting import Deadline, NotInTime
 
-    if live.local_home() is not None:
+    if live.find_local_home() is not None:
         raise UserError(_LOCAL)
 
     async def do(client: "Client") -> "Restored":
@@ -55,11 +55,11 @@ def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_
             return await restorer.restore(dry_run=dry_run)
 
     try:
-        restored = change(live, "a backup", do)
+        restored = write_changes(live, "a backup", do)
     except Damaged as error:
-        raise UserError(f"{file} is not a whole backup: {printable(str(error))}") from error
+        raise UserError(f"{file} is not a whole backup: {clean_text(str(error))}") from error
     except (Refused, NotInTime) as error:
-        raise UserError(printable(str(error))) from error
+        raise UserError(clean_text(str(error))) from error
     _tell(restored, dry_run=dry_run)
 
 
@@ -71,7 +71,7 @@ _LOCAL = (
 
 def _tell(restored: "Restored", *, dry_run: bool) -> None:
     from modelplane.api.listing import number_of
-    from modelplane.cli.tables import printable
+    from modelplane.cli.tables import clean_text
 
     for item in restored.missing:
         click.echo(f"missing: {item}: create it")
@@ -81,4 +81,4 @@ def _tell(restored: "Restored", *, dry_run: bool) -> None:
         click.echo(f"was being deleted: {item}: delete it again")
     count = number_of(len(restored.plan.entries), "object")
     done = "would be restored" if dry_run else "restored"
-    click.echo(f"{count} as of {printable(restored.plan.header.time)} {done}")
+    click.echo(f"{count} as of {clean_text(restored.plan.header.time)} {done}")

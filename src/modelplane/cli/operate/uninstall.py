@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.operate.api_server import Server, api_server_options, work
+from modelplane.cli.operate.api_server import Server, add_api_server_options, run_steps
 
 if TYPE_CHECKING:
     from modelplane.install.steps.waiting import Deadline, Report
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Delete every model first, then the clusters, classes and gateways, and the CRDs.",
 )
-@api_server_options
+@add_api_server_options
 def uninstall(*, delete_models: bool, server: Server) -> None:
     """Remove an installation. Refuse while there are models.
 
@@ -29,4 +29,4 @@ def uninstall(*, delete_models: bool, server: Server) -> None:
 
         await Uninstaller(client, report, deadline).uninstall(delete_models=delete_models)
 
-    work(server, do)
+    run_steps(server, do)

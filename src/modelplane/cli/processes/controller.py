@@ -12,9 +12,9 @@ import click
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli import durations
 from modelplane.cli.errors import FAILED, NOT_OURS
-from modelplane.cli.operate.credential_lifetime import credential_lifetime_option
-from modelplane.cli.options import gateway_address_option
-from modelplane.cli.processes.health_endpoint import health
+from modelplane.cli.operate.credential_lifetime import add_credential_lifetime_option
+from modelplane.cli.options import add_gateway_address_option
+from modelplane.cli.processes.health_endpoint import serve_health
 from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
 from modelplane.cli.processes.process_connection import connect
 
@@ -66,7 +66,7 @@ class _Options:
     type=click.Path(file_okay=False, path_type=Path),
     help="Directory from which the local Envoy reads its configuration.",
 )
-@gateway_address_option("Address on which the local Envoy accepts requests.")
+@add_gateway_address_option("Address on which the local Envoy accepts requests.")
 @click.option(
     "--gateway-service",
     default="",
@@ -79,7 +79,7 @@ class _Options:
     help="Reconcile nothing, and publish the gateway's configuration: for a fleet under Crossplane. Needs "
     "--gateway-service.",
 )
-@credential_lifetime_option
+@add_credential_lifetime_option
 @click.option(
     "--helm-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -116,26 +116,26 @@ async def _run(options: _Options) -> None:
         client = await stack.enter_async_context(connect(options.kubeconfig, fence=fence, known=known))
         manager = _manager(options, client, fence)
 
-        async def work() -> None:
+        async def run_manager() -> None:
             metrics.leading(True)
             await manager.run()
 
-        def ready() -> str:
+        def find_problem() -> str:
             return (election.problem if election else "") or manager.problem
 
         stack.enter_context(traces.exporting("modelplane-controller"))
         loop = asyncio.get_running_loop()
         state = event_loop.asked(loop, manager.state)
-        checks = health(
+        checks = serve_health(
             options.metrics_address,
             Program.CONTROLLER,
-            event_loop.asked(loop, ready),
+            event_loop.asked(loop, find_problem),
             lambda: state_samples.samples(state()),
         )
         stack.enter_context(checks)
         await stack.enter_async_context(_rotation(options.gateway_dir))
         try:
-            await until_signalled(election.lead(work) if election else work())
+            await until_signalled(election.lead(run_manager) if election else run_manager())
         except (Deposed, NotOurs) as error:
             _log.error("%s", error)
             raise click.exceptions.Exit(NOT_OURS if isinstance(error, NotOurs) else FAILED) from error
@@ -155,7 +155,7 @@ def _manager(options: _Options, client: "Client", fence: "Fence | None") -> "Man
         proxy=proxy,
         dial=addresses.bound,
         fence=fence,
-        credential_lifetime_s=durations.seconds(options.credential_lifetime, ""),
+        credential_lifetime_s=durations.parse_seconds(options.credential_lifetime, ""),
         helm=_helm(options.helm_dir),
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.cli.processes.health_endpoint import health
+from modelplane.cli.processes.health_endpoint import serve_health
 from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
 from modelplane.cli.processes.process_connection import connect
 
@@ -89,7 +89,7 @@ async def _run(options: _Options) -> None:
         )
         counting = Counting(client, options.directory)
         running = Gateway(follower, counting, options.directory, options.drain_seconds)
-        checks = health(
+        checks = serve_health(
             options.metrics_address,
             Program.GATEWAY,
             lambda: running.problem,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def health(
+def serve_health(
     address: str | None,
     program: "Program",
     ready: Callable[[], str],

@@ -18,12 +18,12 @@ from modelplane.api.meta import GROUP
 from modelplane.api.namespaces import reserved
 from modelplane.api.schema.crd import schema
 from modelplane.offline.check import rules, structural
-from modelplane.offline.check.object_meta import MAX_ANNOTATIONS, object_meta
-from modelplane.offline.check.schema_check import Misfit, Validator, misfits
+from modelplane.offline.check.object_meta import MAX_ANNOTATIONS, build_metadata_schema
+from modelplane.offline.check.schema_check import Misfit, Validator, find_misfits
 from modelplane.offline.check.structural import Schema
-from modelplane.offline.files.diagnostics import Path, Severity, field, nearest, shown
+from modelplane.offline.files.diagnostics import Path, Severity, find_nearest, format_path, quote
 from modelplane.offline.files.tree import Node
-from modelplane.offline.lint.advice import advise
+from modelplane.offline.lint.advice import find_advice
 
 if TYPE_CHECKING:
     from modelplane.cel import SelectorError
@@ -57,7 +57,7 @@ def check(node: Node, kind: Kind) -> Iterator[Finding]:
         finding, meant = _unknown(kind, path, validator.schema, completed.value)
         wrong |= {finding.path, meant} - {()}
         yield finding
-    for misfit in misfits(validator, completed.value, node):
+    for misfit in find_misfits(validator, completed.value, node):
         forgotten = misfit.missing and misfit.path in completed.empty
         if not forgotten and _follows(misfit, wrong):
             continue
@@ -70,7 +70,7 @@ def check(node: Node, kind: Kind) -> Iterator[Finding]:
     yield from _reserved_namespace(completed.value, kind)
     yield from (
         Finding(advice.path, advice.message, severity=Severity.WARNING, at_key=advice.at_key)
-        for advice in advise(kind, completed.value)
+        for advice in find_advice(kind, completed.value)
         if not any(_overlap(advice.path, path) for path in wrong)
     )
     yield from (_empty(path) for path in completed.empty if path[0] == "spec" and path not in wrong)
@@ -111,7 +111,7 @@ def _too_many_annotations(value: dict[str, Any]) -> Iterator[Finding]:
 @functools.cache
 def _validator(kind: Kind) -> Validator:
     written = schema(kind)
-    properties = {**written["properties"], "metadata": object_meta(namespaced=kind.namespaced)}
+    properties = {**written["properties"], "metadata": build_metadata_schema(namespaced=kind.namespaced)}
     return Validator({**written, "properties": properties, "required": ["metadata", *written["required"]]})
 
 
@@ -119,21 +119,21 @@ def _unknown(kind: Kind, path: Path, whole: Schema, value: Any) -> tuple[Finding
     """Return what to say about an unknown field, and the path of the field that was probably meant."""
     from modelplane.offline.check import renamed_fields  # noqa: PLC0415  few objects have one
 
-    if replacement := renamed_fields.replacement(kind.name, path):
+    if replacement := renamed_fields.find_replacement(kind.name, path):
         message = f"unknown field, of an earlier version: {replacement.text}"
         return Finding(path, message, at_key=True), _own_positions(replacement.path, path)
-    known = sorted(structural.at(whole, path[:-1]).get("properties", {}))
-    near = nearest(str(path[-1]), known)
+    known = sorted(structural.find_schema(whole, path[:-1]).get("properties", {}))
+    near = find_nearest(str(path[-1]), known)
     home = _home(whole, path, value)
-    steps = structural.distance(path[:-1], home[:-1])
-    beside = not structural.in_line(path[:-1], home[:-1])
+    steps = structural.measure_distance(path[:-1], home[:-1])
+    beside = not structural.is_in_line(path[:-1], home[:-1])
     if beside and (steps > _NEAR or not _is_there(value, home[:-1])):
         home = ()
     same_word = near.lower() == str(path[-1]).lower()
     if near and (same_word or not home or steps > _NEAR):
         return Finding(path, f"unknown field; did you mean {near}?", at_key=True), (*path[:-1], near)
     if home:
-        place = field(_own_positions(home, path)[:-1])
+        place = format_path(_own_positions(home, path)[:-1])
         message = f"unknown field here; it belongs to {place}: check its indentation"
         return Finding(path, message, at_key=True), home
     if len(known) == 1:
@@ -147,7 +147,7 @@ def _home(whole: Schema, path: Path, value: Any) -> Path:
 
     Of several that are equally near, the one within a field that the object has is meant.
     """
-    homes = structural.homes_of(whole, path)
+    homes = structural.find_homes(whole, path)
     if len(homes) > 1:
         homes = [home for home in homes if _is_there(value, _own_positions(home, path)[:-1])]
     return homes[0] if len(homes) == 1 else ()
@@ -193,7 +193,7 @@ def _repeated(value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
     """Find items of a list that have the same key to Kubernetes."""
     if isinstance(value, dict):
         for name, child in value.items():
-            if (known := structural.below(schema, name)) is not None:
+            if (known := structural.find_child(schema, name)) is not None:
                 yield from _repeated(child, known, (*path, name))
         return
     if not isinstance(value, list) or "items" not in schema:
@@ -208,8 +208,8 @@ def _repeated(value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
             continue
         before = first.setdefault(repr(identity), index)
         if before != index:
-            names = " and ".join(f"{key} {shown(item.get(key))}" for key in keys) or shown(item)
-            message = f"repeats the {names} of {field((*path, before))}: each may be there once"
+            names = " and ".join(f"{key} {quote(item.get(key))}" for key in keys) or quote(item)
+            message = f"repeats the {names} of {format_path((*path, before))}: each may be there once"
             yield Finding((*path, index), message)
 
 
@@ -217,14 +217,14 @@ def _broken_rules(value: Any, schema: Schema, path: Path, wrong: frozenset[Path]
     for rule in schema.get("x-kubernetes-validations", ()):
         if rule["rule"].startswith(_EVERY_KEY) and isinstance(value, dict):
             yield from _broken_keys(rule, value, path)
-        elif not _doubtful(rule["rule"], path, wrong) and not rules.holds(rule["rule"], value):
-            yield Finding(path, (f"{shown(value)}: " if isinstance(value, str) else "") + rule["message"])
+        elif not _doubtful(rule["rule"], path, wrong) and not rules.is_met(rule["rule"], value):
+            yield Finding(path, (f"{quote(value)}: " if isinstance(value, str) else "") + rule["message"])
     if isinstance(value, dict):
         children: Any = value.items()
     else:
         children = enumerate(value) if isinstance(value, list) else ()
     for step, child in children:
-        if (known := structural.below(schema, step)) is not None:
+        if (known := structural.find_child(schema, step)) is not None:
             yield from _broken_rules(child, known, (*path, step), wrong)
 
 
@@ -235,13 +235,13 @@ _EVERY_KEY: Final = "self.all(key, "
 def _broken_keys(rule: dict[str, str], value: dict[str, Any], path: Path) -> Iterator[Finding]:
     """Name each key that a rule rejects, also if its value or another key is wrong."""
     for key in value:
-        if not rules.holds(rule["rule"], {key: ""}):
-            yield Finding((*path, key), f"{shown(key)} cannot be a key: {rule['message']}", at_key=True)
+        if not rules.is_met(rule["rule"], {key: ""}):
+            yield Finding((*path, key), f"{quote(key)} cannot be a key: {rule['message']}", at_key=True)
 
 
 def _doubtful(rule: str, path: Path, wrong: frozenset[Path]) -> bool:
     """Return True if a rule reads a field that is wrong already, or one that contains such a field."""
-    read = [(*path, *field_path) for field_path in rules.reads(rule)]
+    read = [(*path, *field_path) for field_path in rules.list_fields(rule)]
     return any(_overlap(field_path, bad) for field_path in read for bad in wrong)
 
 

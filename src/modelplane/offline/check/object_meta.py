@@ -31,7 +31,7 @@ _OWNER: Schema = {
 }
 
 
-def object_meta(*, namespaced: bool) -> Schema:
+def build_metadata_schema(*, namespaced: bool) -> Schema:
     """Return the schema of a kind's ``metadata``."""
     properties: Schema = {
         "name": {

@@ -160,7 +160,7 @@ _FIELDS: Final[Mapping[tuple[str, str], Mapping[str, Replacement]]] = {
 """Replacements by kind and place, each by the former name of the field."""
 
 
-def replacement(kind: str, path: Path) -> Replacement | None:
+def find_replacement(kind: str, path: Path) -> Replacement | None:
     """Return the replacement of a field of an earlier version; None if it was no such field."""
     place = ".".join(step for step in path[:-1] if isinstance(step, str))
     return _FIELDS.get((kind, place), {}).get(str(path[-1]))

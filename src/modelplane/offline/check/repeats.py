@@ -29,20 +29,20 @@ class Repeats(msgspec.Struct):
     """True if different files may have different objects of one name."""
     _known: dict[tuple[str, ObjectName], _First] = msgspec.field(default_factory=dict)
 
-    def problems(self, manifest: Manifest) -> Iterator[Problem]:
+    def find_problems(self, manifest: Manifest) -> Iterator[Problem]:
         """Reject an object of our kinds that replaces an earlier one."""
         if manifest.kind is None or not manifest.name.name:
             return
         file = manifest.source.name
         # Its hash, because the trees of a large fleet would fill the memory.
-        own = _First(file, manifest.where, 0 if self.alternatives else hash(repr(manifest.node.plain())))
+        own = _First(file, manifest.where, 0 if self.alternatives else hash(repr(manifest.node.to_plain())))
         first = self._known.setdefault((file if self.alternatives else "", _identity(manifest)), own)
         if first is own or (first.file != file and first.content == own.content):
             return
         message = (
             f"the same object is at {first.where} already: the later one replaces it, so remove or rename one"
         )
-        yield manifest.problem(("metadata", "name"), message)
+        yield manifest.report(("metadata", "name"), message)
 
 
 def _identity(manifest: Manifest) -> ObjectName:

@@ -22,7 +22,7 @@ _NAME_MAX: Final = 63
 _QUALIFIED_NAME: Final = re.compile(QUALIFIED_NAME)
 
 
-def holds(expression: str, value: Any) -> bool:
+def is_met(expression: str, value: Any) -> bool:
     """Return True if a rule holds for a value. One that cannot be evaluated does not, as on the server."""
     try:
         result = _program(expression).eval(data={"self": value})
@@ -32,7 +32,7 @@ def holds(expression: str, value: Any) -> bool:
 
 
 @functools.cache
-def reads(expression: str) -> tuple[tuple[str, ...], ...]:
+def list_fields(expression: str) -> tuple[tuple[str, ...], ...]:
     """Return the fields below ``self`` that a rule names; one empty path if it reads all of it."""
     paths = {tuple(found[1:].split(".")) if found else () for found in _SELF.findall(expression)}
     return tuple(sorted(paths))

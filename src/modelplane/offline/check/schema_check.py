@@ -14,7 +14,7 @@ from jsonschema_rs import ValidationError, ValidationErrorKind
 from modelplane.api.schema import fields
 from modelplane.offline.check import structural
 from modelplane.offline.check.structural import Schema
-from modelplane.offline.files.diagnostics import Path, choice, nearest, shown
+from modelplane.offline.files.diagnostics import Path, find_nearest, join_choices, quote
 from modelplane.offline.files.scalars import NotFinite, resolve
 from modelplane.offline.files.tree import Node
 
@@ -38,17 +38,19 @@ class Misfit(msgspec.Struct, frozen=True):
     """True if the value matches none of several allowed forms."""
 
 
-def misfits(validator: "Validator", value: Any, node: Node) -> Iterator[Misfit]:
+def find_misfits(validator: "Validator", value: Any, node: Node) -> Iterator[Misfit]:
     """Yield the problems of an object with its defaults. The node has the values as written."""
-    for error in validator.errors(value):
+    for error in validator.iterate_errors(value):
         found = _closest(error)
         path = tuple(found.instance_path)
-        schema = structural.at(validator.schema, path)
+        schema = structural.find_schema(validator.schema, path)
         if isinstance(found.kind, ValidationErrorKind.Required):
             path = (*path, found.kind.property)
-            yield Misfit(path, _required(structural.at(validator.schema, path)), True, found is not error)
+            yield Misfit(
+                path, _required(structural.find_schema(validator.schema, path)), True, found is not error
+            )
         else:
-            yield Misfit(path, _sentence(found, schema, node.at(path)), formless=found is not error)
+            yield Misfit(path, _sentence(found, schema, node.find(path)), formless=found is not error)
 
 
 class Validator:
@@ -63,7 +65,7 @@ class Validator:
             pattern_options=jsonschema_rs.RegexOptions(),
         )
 
-    def errors(self, value: Any) -> Iterator[ValidationError]:
+    def iterate_errors(self, value: Any) -> Iterator[ValidationError]:
         """Yield the library's findings."""
         yield from self._validator.iter_errors(value)
 
@@ -104,7 +106,7 @@ def _sentence(error: ValidationError, schema: Schema, node: Node | None) -> str:
     value, kind = error.instance, error.kind
     write = _SENTENCES.get(type(kind))
     if write is None:
-        return f"{shown(value)} does not fit: {_about(schema)}"
+        return f"{quote(value)} does not fit: {_about(schema)}"
     return write(kind, value, schema, node)
 
 
@@ -135,16 +137,16 @@ def _type(kind: Any, value: Any, schema: Schema, node: Node | None) -> str:
 
 def _given(value: Any, node: Node | None) -> str:
     if isinstance(value, str):
-        return f"the text {shown(value)}"
+        return f"the text {quote(value)}"
     if isinstance(value, bool) and node is not None and node.text.lower() not in ("true", "false"):
-        return f"{shown(value)}, which is what {node.text} means in YAML"
-    return "nothing" if value is None else shown(value)
+        return f"{quote(value)}, which is what {node.text} means in YAML"
+    return "nothing" if value is None else quote(value)
 
 
 def _remedy(wanted: str, value: Any, schema: Schema, node: Node | None) -> str:
     match wanted, value:
         case ("string", bool() | int() | float()):
-            return f'put it in quotes, "{shown(value) if node is None else node.text}"'
+            return f'put it in quotes, "{quote(value) if node is None else node.text}"'
         case ("integer" | "boolean", str()) if node is not None and node.style and _means(wanted, value):
             return "remove the quotes"
         case ("array", _):
@@ -153,7 +155,9 @@ def _remedy(wanted: str, value: Any, schema: Schema, node: Node | None) -> str:
             return 'remove the "- "'
         case ("object", _) if schema.get("properties"):
             names = [*schema["properties"]]
-            return f"its fields are {choice(names)}" if len(names) > 1 else f"its only field is {names[0]}"
+            return (
+                f"its fields are {join_choices(names)}" if len(names) > 1 else f"its only field is {names[0]}"
+            )
     return _about(schema)
 
 
@@ -168,13 +172,13 @@ def _means(wanted: str, text: str) -> bool:
 def _enum(kind: Any, value: Any, _schema: Schema, _node: Node | None) -> str:
     options = kind.options
     if len(options) == 1:
-        return f"must be {shown(options[0])}, not {shown(value)}"
-    text = f"{shown(value)} is not one of {choice(options)}"
+        return f"must be {quote(options[0])}, not {quote(value)}"
+    text = f"{quote(value)} is not one of {join_choices(options)}"
     from modelplane.offline.check import renamed_fields  # noqa: PLC0415  few values need it
 
     near = renamed_fields.CLUSTER_SOURCES.get(str(value), "")
     if near not in options:
-        near = nearest(value, map(str, options), 0.6) if isinstance(value, str) else ""
+        near = find_nearest(value, map(str, options), 0.6) if isinstance(value, str) else ""
     return f"{text}; did you mean {near}?" if near else f"{text}: choose one"
 
 
@@ -205,22 +209,22 @@ _FORMS: Final[Mapping[str, tuple[str, str]]] = {
 def _pattern(kind: Any, value: Any, schema: Schema, _node: Node | None) -> str:
     noun, remedy = _FORMS.get(kind.pattern, ("", ""))
     if noun:
-        return f"{shown(value)} is not {noun}: {remedy}"
-    return f"{shown(value)} does not have the form of this field: {_about(schema)}"
+        return f"{quote(value)} is not {noun}: {remedy}"
+    return f"{quote(value)} does not have the form of this field: {_about(schema)}"
 
 
 def _format(kind: Any, value: Any, schema: Schema, _node: Node | None) -> str:
     if kind.format == "date-time":
-        return f"{shown(value)} is not a time: write it like 2026-01-31T12:00:00Z"
-    return f"{shown(value)} is not of format {kind.format}: {_about(schema)}"
+        return f"{quote(value)} is not a time: write it like 2026-01-31T12:00:00Z"
+    return f"{quote(value)} is not of format {kind.format}: {_about(schema)}"
 
 
 def _minimum(kind: Any, value: Any, _schema: Schema, _node: Node | None) -> str:
-    return f"{shown(value)} is too small: the least is {kind.limit}"
+    return f"{quote(value)} is too small: the least is {kind.limit}"
 
 
 def _maximum(kind: Any, value: Any, _schema: Schema, _node: Node | None) -> str:
-    return f"{shown(value)} is too large: the most is {kind.limit}"
+    return f"{quote(value)} is too large: the most is {kind.limit}"
 
 
 def _size(noun: str, least: bool) -> Callable[[Any, Any, Schema, Node | None], str]:

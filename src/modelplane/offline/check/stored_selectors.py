@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from modelplane.api.meta import Object
 from modelplane.cel.listed_functions import unlisted
-from modelplane.offline.files.diagnostics import ObjectName, Path, Problem, Severity, field, shortened
+from modelplane.offline.files.diagnostics import ObjectName, Path, Problem, Severity, format_path, limit_text
 
 _WHERE: Final = "control plane"
 
 
-def problems(items: Iterable[Object]) -> Iterator[Problem]:
+def find_problems(items: Iterable[Object]) -> Iterator[Problem]:
     """Yield a warning for each selector with a function that version 0.10 refuses."""
     for item in items:
         metadata = item["metadata"]
@@ -30,9 +30,9 @@ def problems(items: Iterable[Object]) -> Iterator[Problem]:
                     column=0,
                     severity=Severity.WARNING,
                     object=name,
-                    field=field(path),
+                    field=format_path(path),
                     message=(
-                        f"selector `{shortened(expression)}` uses {', '.join(used)}, which no selector "
+                        f"selector `{limit_text(expression)}` uses {', '.join(used)}, which no selector "
                         "can use from version 0.10 on: rewrite the selector before you upgrade"
                     ),
                 )

@@ -17,7 +17,7 @@ Schema = dict[str, Any]
 _KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
 
 
-def below(schema: Schema, step: str | int) -> Schema | None:
+def find_child(schema: Schema, step: str | int) -> Schema | None:
     """Return the schema of a field or an item; None if it is unknown."""
     if isinstance(step, int):
         items: Schema | None = schema.get("items")
@@ -29,10 +29,10 @@ def below(schema: Schema, step: str | int) -> Schema | None:
     return others if isinstance(others, dict) else None
 
 
-def at(schema: Schema, path: Path) -> Schema:
+def find_schema(schema: Schema, path: Path) -> Schema:
     """Return the schema of the value at a path; an empty one if there is none."""
     for step in path:
-        schema = below(schema, step) or {}
+        schema = find_child(schema, step) or {}
     return schema
 
 
@@ -66,7 +66,7 @@ def _mapping(node: Node, schema: Schema, path: Path, found: Completed) -> dict[s
     anything = not known and (schema.get(_KEEPS) or schema.get("type") != "object")
     value: dict[str, Any] = {}
     for name, child in _fields(node):
-        field_schema = {_KEEPS: True} if anything else below(schema, name)
+        field_schema = {_KEEPS: True} if anything else find_child(schema, name)
         if field_schema is None:
             found.unknown.append((*path, name))
         elif child.value is None:
@@ -84,7 +84,7 @@ def _fields(node: Node) -> Iterator[tuple[str, Node]]:
         yield from node.value.items()
 
 
-def homes_of(schema: Schema, path: Path) -> list[Path]:
+def find_homes(schema: Schema, path: Path) -> list[Path]:
     """Return the paths where a misplaced field may belong: the nearest ones with a field of its name.
 
     Enclosed objects come before enclosing ones. An item of a list is written as its first.
@@ -93,8 +93,11 @@ def homes_of(schema: Schema, path: Path) -> list[Path]:
     found: dict[tuple[int, bool], list[Path]] = {}
     for place in _places(schema, ()):
         if place[-1] == name:
-            steps = distance(parent, place[:-1])
-            inside = len(place) > len(path) and distance((), place[:-1]) == distance((), parent) + steps
+            steps = measure_distance(parent, place[:-1])
+            inside = (
+                len(place) > len(path)
+                and measure_distance((), place[:-1]) == measure_distance((), parent) + steps
+            )
             found.setdefault((steps, not inside), []).append(place)
     return found[min(found)] if found else []
 
@@ -109,12 +112,12 @@ def _places(schema: Schema, path: Path) -> Iterator[Path]:
         yield from _places(schema["items"], (*path, 0))
 
 
-def distance(one: Path, other: Path) -> int:
+def measure_distance(one: Path, other: Path) -> int:
     """Return the number of steps from one object to the other."""
     return sum(_apart(one, other))
 
 
-def in_line(one: Path, other: Path) -> bool:
+def is_in_line(one: Path, other: Path) -> bool:
     """Return True if one of two objects is in the other."""
     return 0 in _apart(one, other)
 

@@ -45,7 +45,7 @@ class Validation(Report, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
 
 
-def summary(found: Validation) -> str:
+def describe(found: Validation) -> str:
     """Return the result as one line."""
     counts = found.summary
     if found.valid:
@@ -78,7 +78,7 @@ def validate(
     """
     files = objects = skipped = ignored = 0
 
-    def counted() -> Iterator[Source | Unopened]:
+    def count_files() -> Iterator[Source | Unopened]:
         nonlocal files
         for source in sources:
             files += 1
@@ -88,7 +88,7 @@ def validate(
     # Duplicates in a folder may be alternatives.
     repeats = Repeats(alternatives=True)
     lint = Lint()
-    for document in manifest_objects.read(counted()):
+    for document in manifest_objects.read(count_files()):
         if len(found) >= MOST_PROBLEMS:
             found.append(_too_many(found[-1]))
             break
@@ -100,9 +100,9 @@ def validate(
             skipped += 1
         else:
             objects += 1
-            found += [*repeats.problems(document), *manifest_objects.problems(document)]
+            found += [*repeats.find_problems(document), *manifest_objects.find_problems(document)]
             lint.read(document)
-    found += lint.problems(configs)
+    found += lint.find_problems(configs)
     errors = sum(problem.severity is Severity.ERROR for problem in found)
     counts = Counts(
         files=files,
@@ -115,7 +115,7 @@ def validate(
     return Validation(valid=not errors, summary=counts, problems=tuple(found))
 
 
-def with_stored(found: Validation, warnings: Iterable[Problem], objects: int) -> Validation:
+def add_stored(found: Validation, warnings: Iterable[Problem], objects: int) -> Validation:
     """Return a report with the warnings about stored objects, and their number."""
     added = tuple(warnings)
     counts = replace(
@@ -126,7 +126,7 @@ def with_stored(found: Validation, warnings: Iterable[Problem], objects: int) ->
     return replace(found, summary=counts, problems=(*found.problems, *added))
 
 
-def refused(problems: tuple[Problem, ...], *, files: int, accepted: int) -> Validation:
+def report_refused(problems: tuple[Problem, ...], *, files: int, accepted: int) -> Validation:
     """Return the report of commands other than ``validate`` about invalid objects."""
     errors = sum(problem.severity is Severity.ERROR for problem in problems)
     named = {(problem.path, problem.object) for problem in problems if problem.object is not None}

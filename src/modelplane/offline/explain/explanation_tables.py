@@ -14,7 +14,7 @@ ABSENT_COLUMNS: Final = ("KIND", "NAME", "WHY")
 ROUTING_COLUMNS: Final = ("SERVICE", "SHARE", "WHY")
 
 
-def of_service(explanation: ServiceExplanation) -> str:
+def describe_service(explanation: ServiceExplanation) -> str:
     """Return the readiness of a service in one line."""
     if not explanation.ready:
         return f"{explanation.service}: not ready: {explanation.reason}"
@@ -23,37 +23,37 @@ def of_service(explanation: ServiceExplanation) -> str:
     return f"{explanation.service}: ready at {explanation.address}, with {serving} {noun}"
 
 
-def of_replica(explanation: ReplicaExplanation) -> str:
+def describe_replica(explanation: ReplicaExplanation) -> str:
     """Return the placement and readiness of a replica in one line."""
     where = f"{explanation.replica}: on {explanation.cluster}"
     return f"{where}, ready" if explanation.ready else f"{where}, not ready: {explanation.reason}"
 
 
-def condition_rows(said: Iterable[Said]) -> Iterator[Row]:
+def list_condition_rows(said: Iterable[Said]) -> Iterator[Row]:
     """Yield a row for each condition."""
     for line in said:
         yield (line.type, line.status, line.reason or "-", line.message or "-")
 
 
-def chosen(endpoints: Sequence[RoutedEndpoint], *, everything: bool) -> Sequence[RoutedEndpoint]:
+def select_endpoints(endpoints: Sequence[RoutedEndpoint], *, everything: bool) -> Sequence[RoutedEndpoint]:
     """Return the endpoints that a service selects, or all of its namespace."""
     return endpoints if everything else [endpoint for endpoint in endpoints if endpoint.entry is not None]
 
 
-def endpoint_rows(endpoints: Iterable[RoutedEndpoint]) -> Iterator[Row]:
+def list_endpoint_rows(endpoints: Iterable[RoutedEndpoint]) -> Iterator[Row]:
     """Yield a row for each endpoint."""
     for endpoint in endpoints:
         entry = "-" if endpoint.entry is None else str(endpoint.entry)
         yield (endpoint.name, entry, _share(endpoint.percent), endpoint.url, endpoint.reason)
 
 
-def absent_rows(absent: Iterable[WithoutEndpoint]) -> Iterator[Row]:
+def list_absent_rows(absent: Iterable[WithoutEndpoint]) -> Iterator[Row]:
     """Yield a row for each object without an endpoint."""
     for endpoint in absent:
         yield (endpoint.kind, endpoint.name, endpoint.reason)
 
 
-def routing_rows(services: Iterable[Routing]) -> Iterator[Row]:
+def list_routing_rows(services: Iterable[Routing]) -> Iterator[Row]:
     """Yield a row for each service."""
     for service in services:
         yield (service.service, _share(service.percent), service.reason)

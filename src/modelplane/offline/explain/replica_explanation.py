@@ -16,13 +16,13 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.replica import endpoint_manifests
-from modelplane.offline.explain.service_explanation import routed
+from modelplane.offline.explain.service_explanation import list_endpoints
 from modelplane.offline.explain.statuses import Said, conditions, why_not_ready
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.output import Output, Report
 from modelplane.offline.plan import placements
 from modelplane.offline.plan.fleet_of_files import Files, Unplannable, is_assumed_silent
-from modelplane.offline.plan.lost_claims import lost_claims
+from modelplane.offline.plan.lost_claims import find_lost_claims
 from modelplane.offline.plan.placements import Replica
 
 
@@ -68,7 +68,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
     endpoints = (item for item in _all(files, ModelEndpoint) if not endpoint_manifests.is_placeholder(item))
     endpoint = next((item for item in endpoints if _is(item, decoded)), None)
     reason = why_not_ready(replica)
-    lost = lost_claims(files, cluster, fleet_snapshot.replica(replica).engines)
+    lost = find_lost_claims(files, cluster, fleet_snapshot.replica(replica).engines)
     notes = tuple(_notes(files, decoded, owner, lost, ready=not reason))
     return ReplicaExplanation(
         replica=ObjectName(
@@ -98,7 +98,7 @@ def _owner(files: Files, replica: Object) -> Object | None:
 
 
 def _placement(files: Files, owner: Object, name: str) -> Replica | None:
-    explained = placements.explained_replicas(files, owner)
+    explained = placements.explain_replicas(files, owner)
     return next((report for report in explained if report.name == name), None)
 
 
@@ -107,7 +107,7 @@ def _services(files: Files, replica: ModelReplica) -> Iterator[Routing]:
     for item in _all(files, ModelService):
         if item["metadata"].get("namespace", "") != replica.metadata.namespace:
             continue
-        for endpoint in routed(files, decode_as(ModelService, item)):
+        for endpoint in list_endpoints(files, decode_as(ModelService, item)):
             if endpoint.name == replica.metadata.name and endpoint.entry is not None:
                 service = item["metadata"]["name"]
                 yield Routing(service=service, percent=endpoint.percent, reason=endpoint.reason)
@@ -154,4 +154,4 @@ def _all(
     files: Files, type_: type[InferenceCluster] | type[ModelEndpoint] | type[ModelService]
 ) -> tuple[Object, ...]:
     kind = kind_of(type_)
-    return files.store.of_kind(kind.api_version, kind.name)
+    return files.store.list_kind(kind.api_version, kind.name)

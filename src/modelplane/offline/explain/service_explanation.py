@@ -104,13 +104,13 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
         reason=reason,
         address=decoded.status.address or "",
         conditions=conditions(service),
-        endpoints=tuple(sorted(routed(files, decoded), key=_order)),
-        without_endpoint=(*inside.replicas(), *inside.deployments()),
-        notes=tuple(inside.unmatched()),
+        endpoints=tuple(sorted(list_endpoints(files, decoded), key=_order)),
+        without_endpoint=(*inside.find_replicas(), *inside.find_deployments()),
+        notes=tuple(inside.find_unmatched()),
     )
 
 
-def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
+def list_endpoints(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
     """Yield every endpoint of a service's namespace, by name."""
     found = _announced(files, service.metadata.namespace)
     outside = {endpoint.metadata.name: why for endpoint, why in _admitted(files, service, found).refusals()}
@@ -249,7 +249,7 @@ class _Namespace:
     name: str
     entries: tuple[Mapping[str, str], ...]
 
-    def replicas(self) -> Iterator[WithoutEndpoint]:
+    def find_replicas(self) -> Iterator[WithoutEndpoint]:
         """Yield the selected replicas that have no endpoint."""
         announced = {item["metadata"]["name"] for item in _announced(self.files, self.name)}
         for item in self._all(ModelReplica):
@@ -257,7 +257,7 @@ class _Namespace:
             if name not in announced and self._selects(item["metadata"].get("labels", {})):
                 yield WithoutEndpoint(kind=kind_name(ModelReplica), name=name, reason=_unannounced(item))
 
-    def deployments(self) -> Iterator[WithoutEndpoint]:
+    def find_deployments(self) -> Iterator[WithoutEndpoint]:
         """Yield the deployments without replicas whose replicas would be selected."""
         owners = {
             item["metadata"].get("labels", {}).get(labels.DEPLOYMENT) for item in self._all(ModelReplica)
@@ -268,7 +268,7 @@ class _Namespace:
                 reason = _unplaced(item, self.name)
                 yield WithoutEndpoint(kind=kind_name(ModelDeployment), name=name, reason=reason)
 
-    def unmatched(self) -> Iterator[str]:
+    def find_unmatched(self) -> Iterator[str]:
         """Yield a note for each entry that selects nothing."""
         there = [
             *(item["metadata"].get("labels", {}) for item in self._all(ModelEndpoint)),
@@ -326,7 +326,7 @@ def _pairs(wanted: Mapping[str, str]) -> str:
 
 def _of(files: Files, type_: type[Model], namespace: str) -> Iterator[Object]:
     kind = kind_of(type_)
-    found = files.store.of_kind(kind.api_version, kind.name)
+    found = files.store.list_kind(kind.api_version, kind.name)
     return (item for item in found if item["metadata"].get("namespace", "") == namespace)
 
 

@@ -48,7 +48,9 @@ class ObjectName(Output, frozen=True, kw_only=True):
     def __str__(self) -> str:
         name = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return (
-            f'{shortened(self.kind) or "object"} "{shortened(name, 130)}"' if name else shortened(self.kind)
+            f'{limit_text(self.kind) or "object"} "{limit_text(name, 130)}"'
+            if name
+            else limit_text(self.kind)
         )
 
 
@@ -80,7 +82,7 @@ _MOST_CHOICES = 8
 _LONGEST_NAME = 64  # the longest name for which a similar one is searched
 
 
-def shortened(text: str, most: int = 80) -> str:
+def limit_text(text: str, most: int = 80) -> str:
     """Return a text on one line, cut if it is long."""
     text = text if len(text) <= most else f"{text[: most - 3]}..."
     return "".join(character if character.isprintable() else _escaped(character) for character in text)
@@ -90,17 +92,17 @@ def _escaped(character: str) -> str:
     return _as_json(character)[1:-1] if character < " " else f"\\u{ord(character):04x}"
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     """Return a value for a sentence: a text in quotes, a number without, a collection by its type."""
     match value:
         case str():
-            return f'"{shortened(value)}"'
+            return f'"{limit_text(value)}"'
         case dict():
             return "a mapping"
         case list():
             return "a list"
         case _:
-            return shortened(_as_json(value))
+            return limit_text(_as_json(value))
 
 
 def _as_json(value: Any) -> str:
@@ -109,18 +111,18 @@ def _as_json(value: Any) -> str:
     return json.dumps(value)
 
 
-def field(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Return a path as text, such as ``spec.engines[0].name``."""
     text = ""
     for step in path:
         if isinstance(step, str) and _PLAIN.fullmatch(step):
             text += f".{step}" if text else step
         else:
-            text += f"[{step if isinstance(step, int) else shortened(step)}]"
+            text += f"[{step if isinstance(step, int) else limit_text(step)}]"
     return text
 
 
-def nearest(name: str, known: Iterable[str], least: float = 0.7) -> str:
+def find_nearest(name: str, known: Iterable[str], least: float = 0.7) -> str:
     """Return the known name that was probably meant; empty if none is similar."""
     if len(name) > _LONGEST_NAME:
         return ""
@@ -137,7 +139,7 @@ def _form(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
 
 
-def choice(options: Sequence[Any]) -> str:
+def join_choices(options: Sequence[Any]) -> str:
     """Join the allowed values of a field in the given order, and count the rest."""
     texts = [str(option) for option in options]
     if len(texts) > _MOST_CHOICES:
@@ -182,7 +184,7 @@ _OPENED: Final = ("while scanning a quoted scalar", "while parsing a flow")
 """Errors whose cause is the opened bracket or quote, not the place at which the parser stopped."""
 
 
-def explained(error: MarkedYAMLError, text: str, line: int) -> Unreadable:
+def explain_error(error: MarkedYAMLError, text: str, line: int) -> Unreadable:
     """Return the problem of a text that begins after this many lines of its file."""
     problem = error.problem or ""
     opened = error.context_mark is not None and str(error.context).startswith(_OPENED)
@@ -197,14 +199,14 @@ def explained(error: MarkedYAMLError, text: str, line: int) -> Unreadable:
     for known, sentence in _PROBLEMS:
         if known in problem:
             return Unreadable(sentence, place)
-    return Unreadable(f"this is not YAML: {shortened(problem) or 'it cannot be parsed'}", place)
+    return Unreadable(f"this is not YAML: {limit_text(problem) or 'it cannot be parsed'}", place)
 
 
 def _unstartable(text: str, mark: Any) -> str:
     character = text[mark.index : mark.index + 1]
     if character == "\t":
         return "a tab cannot indent YAML: use spaces"
-    return f"a value cannot begin with {shortened(character)} unless it is in quotes"
+    return f"a value cannot begin with {limit_text(character)} unless it is in quotes"
 
 
 _Cause = tuple[str, Place] | None
@@ -253,7 +255,7 @@ _CAUSES: Final[tuple[Callable[[str, list[str], Any], _Cause], ...]] = (_other_bl
 _TEMPLATE: Final = re.compile(r"[^\"'#]*\{\{")
 
 
-def templated(error: Unreadable, text: str, line: int) -> Unreadable:
+def check_template(error: Unreadable, text: str, line: int) -> Unreadable:
     """Return the error, or a better one if the braces of a template cause it."""
     lines = text.split("\n")[error.place.line - line - 1 :][:1]
     if not lines or not _TEMPLATE.match(lines[0]):
@@ -262,7 +264,7 @@ def templated(error: Unreadable, text: str, line: int) -> Unreadable:
     return Unreadable(message, error.place)
 
 
-def not_text(error: ReaderError, text: str, line: int) -> Unreadable:
+def report_character(error: ReaderError, text: str, line: int) -> Unreadable:
     """Return the same for a character that no YAML may have."""
     position = error.position if isinstance(error.position, int) else 0
     before = text[:position]
@@ -273,7 +275,7 @@ def not_text(error: ReaderError, text: str, line: int) -> Unreadable:
 _BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # YAML 1.1, in which positions are counted
 
 
-def locate(value: Place, style: str, error: "SelectorError", text: str) -> tuple[Place, tuple[str, ...]]:
+def find_place(value: Place, style: str, error: "SelectorError", text: str) -> tuple[Place, tuple[str, ...]]:
     """Return the position of a selector's fault in the file, and that line with a caret below it.
 
     The selector begins at a position, in a YAML style of scalars. A fault without a position of its own has

@@ -15,14 +15,14 @@ _KEEP_STATUS = frozenset({kind_name(ModelDeployment), kind_name(DeviceQuota)})
 _OURS = {(kind.api_version, kind.name): kind for kind in KINDS}
 
 
-def edits(there: Iterable[Object], written: Iterable[Object]) -> list[Object]:
+def merge_edits(there: Iterable[Object], written: Iterable[Object]) -> list[Object]:
     """Return manifests with the identity of the objects that they would change, as far as there are any.
 
     An object whose spec does not change keeps its status. So does a ModelDeployment, because a rollout goes
     on from it, and a DeviceQuota. The status of other kinds follows from their spec.
     """
-    known = {identity(item): item for item in there}
-    return [_edited(known.get(identity(item)), item) for item in written]
+    known = {get_identity(item): item for item in there}
+    return [_edited(known.get(get_identity(item)), item) for item in written]
 
 
 def _edited(before: Object | None, after: Object) -> Object:
@@ -57,7 +57,7 @@ def _same_spec(before: Object, after: Object) -> bool:
     return bool(old == new)
 
 
-def identity(item: Object) -> tuple[str, str, str]:
+def get_identity(item: Object) -> tuple[str, str, str]:
     """Return the kind, the namespace and the name of an object; without a namespace, the default one."""
     metadata = item["metadata"]
     return item["kind"], metadata.get("namespace") or "default", metadata["name"]

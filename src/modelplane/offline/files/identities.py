@@ -35,16 +35,16 @@ _Identity = tuple[str, str, str]
 """Kind, namespace and name."""
 
 
-def identified(objects: Iterable[Object]) -> tuple[Object, ...]:
+def add_uids(objects: Iterable[Object]) -> tuple[Object, ...]:
     """Return the objects with a uid each, and replicas and endpoints with the owner that a label implies."""
     objects = tuple(map(_with_namespace, objects))
     known = _claimed(objects)
     with_uids = [_with_uid(item, known) for item in objects]
     uids = {_identity(item): item["metadata"]["uid"] for item in with_uids}
-    return tuple(versioned(_with_owner(item, uids)) for item in with_uids)
+    return tuple(add_version(_with_owner(item, uids)) for item in with_uids)
 
 
-def versioned(item: Object) -> Object:
+def add_version(item: Object) -> Object:
     """Return an object with a hash of its content as version, unless a server gave it a version.
 
     Results computed from an object are cached by uid and version (``compose.memo``).

@@ -21,11 +21,11 @@ from modelplane.offline.files.diagnostics import (
     Problem,
     Severity,
     Unreadable,
-    locate,
-    shown,
+    find_place,
+    quote,
 )
 from modelplane.offline.files.sources import Origin, Source, Unopened
-from modelplane.offline.files.tree import Document, Node, documents
+from modelplane.offline.files.tree import Document, Node, parse_documents
 
 MOST_PER_OBJECT: Final = 100
 """Maximum of problems reported for one object; more have one cause."""
@@ -50,19 +50,19 @@ class Manifest(msgspec.Struct, frozen=True):
         """File and line, as its name in messages."""
         return f"{self.source.name}:{self.place.line}"
 
-    def decoded(self) -> Any:
+    def decode(self) -> Any:
         """Return the object, if it is valid and of one of our kinds; None otherwise."""
         if self.kind is None:
             return None
         try:
-            return decode_as(self.kind.type, self.node.plain())
+            return decode_as(self.kind.type, self.node.to_plain())
         except InvalidObject:
             return None
 
-    def problem(self, path: Path, message: str) -> Problem:
+    def report(self, path: Path, message: str) -> Problem:
         """Return a problem with one of its fields."""
         return _problem(
-            self.source.name, self.node.place_of(path), self.name, diagnostics.field(path), message
+            self.source.name, self.node.place_of(path), self.name, diagnostics.format_path(path), message
         )
 
 
@@ -77,7 +77,7 @@ def read(sources: Iterable[Source | Unopened]) -> Iterator[Manifest | Foreign | 
             yield _problem(source.name, Place(0, 0), None, "", source.why)
             continue
         nothing = True
-        for document in documents(source.text):
+        for document in parse_documents(source.text):
             nothing = False
             if isinstance(document, Unreadable):
                 yield _problem(source.name, document.place, None, "", document.message)
@@ -109,7 +109,9 @@ def _document(document: Document, source: Source) -> Iterator[Manifest | Foreign
             message = f"the key is there twice, first in line {repeated.first.line}: remove one of them"
             if repeated.path == ("apiVersion",):
                 message += ', or begin the second object with "---"'
-            yield _problem(source.name, repeated.place, named, diagnostics.field(repeated.path), message)
+            yield _problem(
+                source.name, repeated.place, named, diagnostics.format_path(repeated.path), message
+            )
 
 
 def _is_foreign(node: Node) -> bool:
@@ -122,7 +124,7 @@ def _is_foreign(node: Node) -> bool:
 def _objects(node: Node, source: Source) -> Iterator[Manifest | Problem]:
     if not isinstance(node.value, dict):
         # A text alone may be a token: it is not quoted in messages.
-        given = "a text" if isinstance(node.value, str) else shown(node.value)
+        given = "a text" if isinstance(node.value, str) else quote(node.value)
         message = f"an object is expected here, not {given}: give it apiVersion and kind"
         yield _problem(source.name, node.place, None, "", message)
         return
@@ -134,10 +136,10 @@ def _objects(node: Node, source: Source) -> Iterator[Manifest | Problem]:
         return
     manifest = Manifest(named, _KINDS.get((named.api_version, named.kind)), node, source)
     refusal = None if manifest.kind is not None else _unknown_kind(named, node)
-    yield manifest if refusal is None else manifest.problem((refusal[0],), refusal[1])
+    yield manifest if refusal is None else manifest.report((refusal[0],), refusal[1])
 
 
-def problems(manifest: Manifest) -> Iterator[Problem]:
+def find_problems(manifest: Manifest) -> Iterator[Problem]:
     """Yield the objections of an API server to an object of our kinds, in the order of the file."""
     if manifest.kind is None:
         return
@@ -145,16 +147,16 @@ def problems(manifest: Manifest) -> Iterator[Problem]:
     found = [_found(finding, manifest) for finding in islice(findings, MOST_PER_OBJECT)]
     yield from sorted(found, key=lambda problem: (problem.line, problem.column))
     if next(findings, None) is not None:
-        yield manifest.problem((), f"there are more than {MOST_PER_OBJECT} problems: correct these first")
+        yield manifest.report((), f"there are more than {MOST_PER_OBJECT} problems: correct these first")
 
 
 def _found(finding: Finding, manifest: Manifest) -> Problem:
     node, source = manifest.node, manifest.source
     place = node.place_of(finding.path, key=finding.at_key)
     excerpt: tuple[str, ...] = ()
-    if finding.selector is not None and (value := node.at(finding.path)) is not None:
-        place, excerpt = locate(value.place, value.style, finding.selector, source.text)
-    field = diagnostics.field(finding.path)
+    if finding.selector is not None and (value := node.find(finding.path)) is not None:
+        place, excerpt = find_place(value.place, value.style, finding.selector, source.text)
+    field = diagnostics.format_path(finding.path)
     return _problem(source.name, place, manifest.name, field, finding.message, excerpt, finding.severity)
 
 
@@ -168,7 +170,7 @@ def _problem(
     severity: Severity = Severity.ERROR,
 ) -> Problem:
     return Problem(
-        path=diagnostics.shortened(path, 4096),
+        path=diagnostics.limit_text(path, 4096),
         line=place.line,
         column=place.column,
         severity=severity,
@@ -180,20 +182,20 @@ def _problem(
 
 
 def _name(node: Node) -> ObjectName:
-    def text(path: Path) -> str:
-        found = node.at(path)
+    def read_text(path: Path) -> str:
+        found = node.find(path)
         return found.value if found is not None and isinstance(found.value, str) else ""
 
-    def word(path: Path) -> str:
+    def read_word(path: Path) -> str:
         # As written in the file, so that a name such as y, which is true in YAML, appears as it is.
-        found = node.at(path)
+        found = node.find(path)
         return found.text if found is not None and found.value is not None else ""
 
     return ObjectName(
-        api_version=text(("apiVersion",)),
-        kind=text(("kind",)),
-        namespace=word(("metadata", "namespace")),
-        name=word(("metadata", "name")),
+        api_version=read_text(("apiVersion",)),
+        kind=read_text(("kind",)),
+        namespace=read_word(("metadata", "namespace")),
+        name=read_word(("metadata", "name")),
     )
 
 
@@ -207,15 +209,15 @@ def _unknown_kind(named: ObjectName, node: Node) -> tuple[str, str] | None:
     same = _BY_NAME.get(named.kind)
     if not named.api_version or not named.kind:
         field = "kind" if named.api_version else "apiVersion"
-        if near := diagnostics.nearest(field, node.keys.keys() - {"apiVersion", "kind"}, 0.8):
+        if near := diagnostics.find_nearest(field, node.keys.keys() - {"apiVersion", "kind"}, 0.8):
             return near, f"unknown field; did you mean {field}?"
         example = f"such as {same.api_version}" if same else "which every Kubernetes object has"
         return field, f"is required, {example}: add it, or leave the file out"
-    if same is not None and (_is_ours(group) or not group or diagnostics.nearest(group, [GROUP], 0.8)):
-        return "apiVersion", f"{shown(named.api_version)} has no {named.kind}: write {same.api_version}"
+    if same is not None and (_is_ours(group) or not group or diagnostics.find_nearest(group, [GROUP], 0.8)):
+        return "apiVersion", f"{quote(named.api_version)} has no {named.kind}: write {same.api_version}"
     if not _is_ours(group):
         return None
-    return "kind", f"{shown(named.kind)} {_not_a_kind(named.kind)}"
+    return "kind", f"{quote(named.kind)} {_not_a_kind(named.kind)}"
 
 
 def _not_a_kind(name: str) -> str:
@@ -223,9 +225,9 @@ def _not_a_kind(name: str) -> str:
 
     if today := renamed_fields.KINDS.get(name):
         return f"is a kind of an earlier version: today it is {today}"
-    if near := diagnostics.nearest(name, _BY_NAME, 0.6):
+    if near := diagnostics.find_nearest(name, _BY_NAME, 0.6):
         return f"is not a kind of Modelplane; did you mean {near}?"
-    return f"is not a kind of Modelplane: its kinds are {diagnostics.choice([*_BY_NAME])}"
+    return f"is not a kind of Modelplane: its kinds are {diagnostics.join_choices([*_BY_NAME])}"
 
 
 def _is_ours(group: str) -> bool:

@@ -22,12 +22,12 @@ class Report(Output, frozen=True, kw_only=True):
     schema_version: int = SCHEMA_VERSION
 
 
-def as_json(output: Output | Mapping[str, Any]) -> str:
+def to_json(output: Output | Mapping[str, Any]) -> str:
     """Return a document as text."""
     return msgspec.json.format(msgspec.json.encode(output), indent=2).decode()
 
 
-def json_schema(type_: type[Report]) -> dict[str, Any]:
+def build_json_schema(type_: type[Report]) -> dict[str, Any]:
     """Return the JSON Schema of a type of report. Every field is required, because each is always written."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     # Through JSON, which turns tuples into lists.

@@ -12,7 +12,7 @@ HIDDEN: Final = "(hidden)"
 _SHORTEST = 6  # a shorter one is in other texts by chance, as in "true"
 
 
-def hidden_values(objects: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+def collect_hidden_values(objects: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     """Return every value of the Secrets among the objects, decoded and encoded."""
     values: set[str] = set()
     for item in objects:
@@ -28,17 +28,17 @@ def hidden_values(objects: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     return frozenset(value for value in values if len(value) >= _SHORTEST)
 
 
-def redacted(value: Any, hidden: frozenset[str] = frozenset()) -> Any:
+def redact(value: Any, hidden: frozenset[str] = frozenset()) -> Any:
     """Return a document without the data of Secrets and without texts that contain a hidden value."""
     if isinstance(value, Mapping):
-        whole = {key: redacted(child, hidden) for key, child in value.items()}
+        whole = {key: redact(child, hidden) for key, child in value.items()}
         if value.get("kind") == "Secret":
             for key in ("data", "stringData"):
                 if isinstance(whole.get(key), dict):
                     whole[key] = dict.fromkeys(whole[key], HIDDEN)
         return whole
     if isinstance(value, list | tuple):
-        return [redacted(child, hidden) for child in value]
+        return [redact(child, hidden) for child in value]
     if isinstance(value, str) and any(secret in value for secret in hidden):
         return HIDDEN
     return value

@@ -48,11 +48,11 @@ def resolve(text: str) -> Scalar:
             if found and _LEAST <= (value := int(found[1] + found[2], base)) <= _MOST:
                 return value
     if len(digits) <= _LARGEST_FLOAT_DIGITS and _FLOAT.fullmatch(digits):
-        return number(float(digits), text)
+        return parse_number(float(digits), text)
     return text
 
 
-def number(value: float, otherwise: Scalar = None) -> Scalar:
+def parse_number(value: float, otherwise: Scalar = None) -> Scalar:
     """Return a number in its JSON form: a whole one as an integer. One out of range is ``otherwise``."""
     if not math.isfinite(value):
         return otherwise

@@ -71,7 +71,7 @@ def read(paths: Iterable[str], standard_input: Callable[[], BinaryIO]) -> Iterat
                 yield _read(file, functools.partial(_content, file), origin)
 
 
-def related(found: Iterable[Source | Unopened]) -> Iterator[Source | Unopened]:
+def select_related(found: Iterable[Source | Unopened]) -> Iterator[Source | Unopened]:
     """Yield the files that may have objects of ours, as if their folder were named and not they.
 
     A file whose text does not name the API group has none.

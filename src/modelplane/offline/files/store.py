@@ -23,7 +23,7 @@ from modelplane.offline.files.sources import Source, Unopened
 _OURS = frozenset(kind.api_version for kind in KINDS)
 
 
-def cluster_of(item: Mapping[str, Any]) -> str:
+def get_cluster(item: Mapping[str, Any]) -> str:
     """Return the InferenceCluster of an object; empty for the control plane.
 
     Modelplane's own objects are on the control plane; those of other kinds have a label or annotation.
@@ -47,16 +47,16 @@ class Store(msgspec.Struct):
     def add(self, item: Object) -> None:
         """Store an object; it replaces one of the same name."""
         metadata = item["metadata"]
-        slot = self._objects.setdefault((cluster_of(item), item["apiVersion"], item["kind"]), {})
+        slot = self._objects.setdefault((get_cluster(item), item["apiVersion"], item["kind"]), {})
         slot[metadata.get("namespace", ""), metadata["name"]] = item
 
     def remove(self, item: Object) -> None:
         """Remove an object."""
         metadata = item["metadata"]
-        slot = self._objects[cluster_of(item), item["apiVersion"], item["kind"]]
+        slot = self._objects[get_cluster(item), item["apiVersion"], item["kind"]]
         del slot[metadata.get("namespace", ""), metadata["name"]]
 
-    def of_kind(self, api_version: str, kind: str) -> tuple[Object, ...]:
+    def list_kind(self, api_version: str, kind: str) -> tuple[Object, ...]:
         """Return the control plane's objects of a kind, by namespace and name."""
         slot = self._objects.get(("", api_version, kind), {})
         return tuple(slot[key] for key in sorted(slot))
@@ -92,12 +92,12 @@ def load(sources: Iterable[Source | Unopened]) -> Loaded:
         said = (
             [document]
             if isinstance(document, Problem)
-            else [*repeats.problems(document), *_problems(document)]
+            else [*repeats.find_problems(document), *_problems(document)]
         )
         found = [problem for problem in said if problem.severity is Severity.ERROR]
         problems += found
         if isinstance(document, Manifest) and not found:
-            objects.append(_stored(_without_nulls(document.node.plain())))
+            objects.append(_stored(_without_nulls(document.node.to_plain())))
     return Loaded(tuple(objects), tuple(problems))
 
 
@@ -118,26 +118,26 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _problems(manifest: Manifest) -> Iterator[Problem]:
-    if manifest.kind is not None and manifest.node.at(("metadata", "uid")) is None:
-        yield from manifest_objects.problems(manifest)
+    if manifest.kind is not None and manifest.node.find(("metadata", "uid")) is None:
+        yield from manifest_objects.find_problems(manifest)
         return
-    named = manifest.node.at(("metadata", "name"))
+    named = manifest.node.find(("metadata", "name"))
     if named is None or not isinstance(named.value, str):
-        yield manifest.problem(("metadata", "name"), "must be a text: put it in quotes")
+        yield manifest.report(("metadata", "name"), "must be a text: put it in quotes")
         return
     if manifest.kind is None:
-        namespace = manifest.node.at(("metadata", "namespace"))
+        namespace = manifest.node.find(("metadata", "namespace"))
         if namespace is not None and not isinstance(namespace.value, str | None):
-            yield manifest.problem(("metadata", "namespace"), "must be a text: put it in quotes")
+            yield manifest.report(("metadata", "namespace"), "must be a text: put it in quotes")
         for field_name in ("labels", "annotations"):
             annotated = ("metadata", field_name)
-            value = manifest.node.at(annotated)
+            value = manifest.node.find(annotated)
             if value is not None and not (value.value is None or isinstance(value.value, dict)):
-                yield manifest.problem(annotated, "must be a mapping of texts: correct it")
+                yield manifest.report(annotated, "must be a mapping of texts: correct it")
         return
     # An API server has accepted it, possibly with fields that are unknown to this version.
     try:
-        decode_as(manifest.kind.type, _without_nulls(manifest.node.plain()))
+        decode_as(manifest.kind.type, _without_nulls(manifest.node.to_plain()))
     except InvalidObject as error:
         path = f"{error.path}: " if error.path else ""
-        yield manifest.problem((), f"{path}{error.cause}: print it again with kubectl get -o yaml")
+        yield manifest.report((), f"{path}{error.cause}: print it again with kubectl get -o yaml")

@@ -19,12 +19,12 @@ from modelplane.offline.files.diagnostics import (
     Path,
     Place,
     Unreadable,
-    explained,
-    not_text,
-    shortened,
-    templated,
+    check_template,
+    explain_error,
+    limit_text,
+    report_character,
 )
-from modelplane.offline.files.scalars import NotFinite, Scalar, number, resolve
+from modelplane.offline.files.scalars import NotFinite, Scalar, parse_number, resolve
 
 MAX_DEPTH: Final = 100
 MAX_VALUES: Final = 2_000_000
@@ -43,7 +43,7 @@ class Node(msgspec.Struct):
     keys: dict[str, Place] = msgspec.field(default_factory=dict)
     """Positions of the keys of a mapping."""
 
-    def at(self, path: Path) -> "Node | None":
+    def find(self, path: Path) -> "Node | None":
         """Return the value at a path; None if there is none."""
         found: Node | None = self
         for step in path:
@@ -62,24 +62,24 @@ class Node(msgspec.Struct):
 
         That is the position of its value if that is a word, and otherwise, or if asked for, of its name.
         """
-        whole = self.at(path)
+        whole = self.find(path)
         if whole is not None and not key and not isinstance(whole.value, dict | list):
             return whole.place
         while path:
-            outer = self.at(path[:-1])
+            outer = self.find(path[:-1])
             if outer is not None and path[-1] in outer.keys:
                 return outer.keys[str(path[-1])]
-            if outer is not None and isinstance(path[-1], int) and (item := self.at(path)) is not None:
+            if outer is not None and isinstance(path[-1], int) and (item := self.find(path)) is not None:
                 return item.place
             path = path[:-1]
         return self.place
 
-    def plain(self) -> Any:
+    def to_plain(self) -> Any:
         """Return the value without positions."""
         if isinstance(self.value, dict):
-            return {key: child.plain() for key, child in self.value.items()}
+            return {key: child.to_plain() for key, child in self.value.items()}
         if isinstance(self.value, list):
-            return [child.plain() for child in self.value]
+            return [child.to_plain() for child in self.value]
         return self.value
 
 
@@ -101,7 +101,7 @@ class Document(msgspec.Struct, frozen=True):
 _SEPARATOR: Final = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 
 
-def documents(text: str) -> Iterator[Document | Unreadable]:
+def parse_documents(text: str) -> Iterator[Document | Unreadable]:
     """Yield the documents of a text that are not empty; an unreadable one does not hide the next."""
     starts = sorted({0, *(found.start() for found in _SEPARATOR.finditer(text))})
     line = 0
@@ -120,11 +120,11 @@ def _read(text: str, line: int) -> Iterator[Document | Unreadable]:
             if document is not None and (document.node.value is not None or document.node.text):
                 yield document
     except Unreadable as error:
-        yield templated(error, text, line)
+        yield check_template(error, text, line)
     except MarkedYAMLError as error:
-        yield templated(explained(error, text, line), text, line)
+        yield check_template(explain_error(error, text, line), text, line)
     except ReaderError as error:
-        yield not_text(error, text, line)
+        yield report_character(error, text, line)
 
 
 _PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
@@ -133,11 +133,11 @@ _PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u
 def _paired(text: str) -> str:
     r"""Return JSON with the characters of escapes such as ``\ud83d\ude00``, which YAML does not know."""
 
-    def character(found: re.Match[str]) -> str:
+    def join(found: re.Match[str]) -> str:
         pair = int(found[2], 16).to_bytes(2, "big") + int(found[3], 16).to_bytes(2, "big")
         return found[1] + pair.decode("utf-16-be")
 
-    return _PAIR.sub(character, text)
+    return _PAIR.sub(join, text)
 
 
 _KINDS: Final[dict[str, type]] = {
@@ -241,7 +241,7 @@ class _Builder:
 
     def _repeat(self, event: events.AliasEvent) -> None:
         place = self._place(event.start_mark)
-        name = shortened(str(event.anchor))
+        name = limit_text(str(event.anchor))
         if event.anchor not in self._anchors:
             within = any(container.anchor == event.anchor for container in self._open)
             cause = "is part of what it stands for" if within else f"stands for nothing: there is no &{name}"
@@ -333,7 +333,9 @@ def _value(tag: str | None, text: str, style: str, place: Place) -> Scalar:
     except NotFinite:
         raise Unreadable(f"{text} is not a number that JSON can carry: give a finite one", place) from None
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return number(float(value))
+        return parse_number(float(value))
     if kind is not None and not isinstance(value, kind):
-        raise Unreadable(f"{shortened(text)} is not of its tag's type {kind.__name__}: remove the tag", place)
+        raise Unreadable(
+            f"{limit_text(text)} is not of its tag's type {kind.__name__}: remove the tag", place
+        )
     return value

@@ -34,6 +34,6 @@ def _means_more(text: str) -> bool:
 _Dumper.add_representer(str, _text)
 
 
-def as_yaml(item: Any) -> str:
+def to_yaml(item: Any) -> str:
     """Return an object as a YAML document."""
     return str(yaml.dump(item, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000))

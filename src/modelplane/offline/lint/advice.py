@@ -38,7 +38,7 @@ class Together(Protocol):
     def read(self, manifest: "Manifest", decoded: Any) -> None:
         """Remember what the rule needs of an object of its kinds."""
 
-    def problems(self, configs: Configs) -> Iterator[Problem]:
+    def find_problems(self, configs: Configs) -> Iterator[Problem]:
         """Yield the problems of the objects read so far."""
 
 
@@ -91,7 +91,7 @@ RULES: Final = (
 """Every rule. The problems of several objects are reported in this order, after those of each object."""
 
 
-def advise(kind: Kind, value: Mapping[str, Any]) -> Iterator[Advice]:
+def find_advice(kind: Kind, value: Mapping[str, Any]) -> Iterator[Advice]:
     """Yield the warnings about an object that has its defaults."""
     try:
         decoded: Any = decode_as(kind.type, value)
@@ -116,14 +116,14 @@ class Lint:
             return
         kind = manifest.kind.name
         rules = [rule for rule in RULES if rule.is_together and kind in rule.kinds]
-        decoded = manifest.decoded() if rules else None
+        decoded = manifest.decode() if rules else None
         for rule in rules if decoded is not None else ():
             if rule not in self._rules:
                 self._rules[rule] = rule.load().Check()
             self._rules[rule].read(manifest, decoded)
 
-    def problems(self, configs: Configs) -> Iterator[Problem]:
+    def find_problems(self, configs: Configs) -> Iterator[Problem]:
         """Yield the problems that each rule has found, in the order of ``RULES``."""
         for rule in RULES:
             if rule in self._rules:
-                yield from self._rules[rule].problems(configs)
+                yield from self._rules[rule].find_problems(configs)

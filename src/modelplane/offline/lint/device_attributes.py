@@ -6,7 +6,7 @@ from typing import Final
 
 from modelplane.api.meta import GROUP
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.offline.files.diagnostics import shown
+from modelplane.offline.files.diagnostics import quote
 from modelplane.offline.lint.advice import Advice
 from modelplane.offline.lint.deployment_parts import walk_members
 
@@ -33,14 +33,14 @@ def _impossible(reading: re.Match[str]) -> str:
     what, domain, name = reading["of"], reading["domain"], reading["name"] or reading["key"] or ""
     if "/" in domain:
         driver, _, rest = domain.partition("/")
-        return f"{shown(domain)} is no driver's domain: write device.{what}[{shown(driver)}].{rest}"
+        return f"{quote(domain)} is no driver's domain: write device.{what}[{quote(driver)}].{rest}"
     if name and not re.fullmatch(_IDENTIFIER, name):
         return (
-            f"no device has {shown(name)}, which is no identifier: write the name that the driver publishes"
+            f"no device has {quote(name)}, which is no identifier: write the name that the driver publishes"
         )
     if domain == GROUP:
         return (
-            f"no driver publishes {what} of {shown(domain)}, so pods would find no device: select by what "
+            f"no driver publishes {what} of {quote(domain)}, so pods would find no device: select by what "
             "the driver publishes, or by a Synthetic device"
         )
     return ""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from modelplane.api import labels
 from modelplane.api.model_service import ModelService
-from modelplane.offline.files.diagnostics import shown
+from modelplane.offline.files.diagnostics import quote
 from modelplane.offline.lint.advice import Advice
 from modelplane.offline.lint.label_keys import check_keys
 
@@ -15,7 +15,7 @@ def check(service: ModelService) -> Iterator[Advice]:
         path = ("spec", "endpoints", index, "selector", "matchLabels")
         if not entry.selector.match_labels:
             message = (
-                f"selects every ModelEndpoint of namespace {shown(service.metadata.namespace or 'default')}: "
+                f"selects every ModelEndpoint of namespace {quote(service.metadata.namespace or 'default')}: "
                 f"name a label, such as {labels.DEPLOYMENT}"
             )
             yield Advice(path, message, at_key=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from modelplane.api.model_endpoint import ModelEndpoint
-from modelplane.offline.files.diagnostics import shown
+from modelplane.offline.files.diagnostics import quote
 from modelplane.offline.lint.advice import Advice
 
 
@@ -17,12 +17,12 @@ def check(endpoint: ModelEndpoint) -> Iterator[Advice]:
     path = ("spec", "url")
     host = found["host"].lower().rstrip(".")
     if host in _LOOPBACK or host.endswith(".localhost") or host.startswith("127."):
-        message = f"{shown(host)} is the gateway's own host, not yours: write the address that it reaches"
+        message = f"{quote(host)} is the gateway's own host, not yours: write the address that it reaches"
         yield Advice(path, message)
     given, rewrite = found["path"].rstrip("/"), endpoint.spec.rewrite_path or ""
     kept = len(rewrite) > 1 and f"{given}/".startswith(rewrite)
     if given and not kept:
-        message = f"the path {shown(found['path'])} of a URL is not used: write it in spec.rewritePath"
+        message = f"the path {quote(found['path'])} of a URL is not used: write it in spec.rewritePath"
         yield Advice(path, message)
 
 

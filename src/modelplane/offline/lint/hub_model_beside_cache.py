@@ -7,7 +7,7 @@ from typing import Final
 from modelplane.api.fields.pods.containers import Container
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.replica.engine_flags import model
-from modelplane.offline.files.diagnostics import shown
+from modelplane.offline.files.diagnostics import quote
 from modelplane.offline.lint.advice import Advice
 from modelplane.offline.lint.deployment_parts import find_settings, walk_members
 
@@ -21,8 +21,8 @@ def check(deployment: ModelDeployment) -> Iterator[Advice]:
         container = member.template.spec.engine
         if repository := _hub_model(container):
             message = (
-                f"the engine downloads {shown(repository)} and does not read ModelCache "
-                f"{shown(settings.model_cache_ref.name)}: leave the model out of args, or name a path of the "
+                f"the engine downloads {quote(repository)} and does not read ModelCache "
+                f"{quote(settings.model_cache_ref.name)}: leave the model out of args, or name a path of the "
                 "cache"
             )
             field = "args" if container.args else "command"

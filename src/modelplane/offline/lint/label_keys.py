@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from modelplane.api import labels
-from modelplane.offline.files.diagnostics import Path, nearest
+from modelplane.offline.files.diagnostics import Path, find_nearest
 from modelplane.offline.lint.advice import Advice
 
 _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -43,7 +43,7 @@ def check_keys(path: Path, selected: Mapping[str, str], kind: str) -> Iterator[A
         if key in _ELSEWHERE:
             message = f"{key} is a label of {_ELSEWHERE[key]}, not of {kind}s: select by another one"
         else:
-            near = nearest(_bare(key), map(_bare, known), 0.8)
+            near = find_nearest(_bare(key), map(_bare, known), 0.8)
             meant = f"; did you mean {labels.PREFIX}{near}?"
             remedy = meant if near else ": use a label with a prefix of your own"
             message = f"{key} is no label that Modelplane or its documentation gives {kind}s{remedy}"

@@ -15,8 +15,8 @@ def check(deployment: ModelDeployment) -> Iterator[Advice]:
             reading = [number for number, text in enumerate(selectors) if "memory" in text]
             if not reading:
                 continue
-            from modelplane.offline.models.nominal_memory import missed_cards  # noqa: PLC0415  as few files need it
+            from modelplane.offline.models.nominal_memory import describe_missed_cards  # noqa: PLC0415  as few files need it
 
-            if message := missed_cards(selectors):
+            if message := describe_missed_cards(selectors):
                 where = ("nodeSelector", "devices", index, "selectors", reading[0], "cel")
                 yield Advice((*path, *where), message)

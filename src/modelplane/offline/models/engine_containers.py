@@ -47,12 +47,12 @@ class Command:
     """Name of the Secret with a token of the hub; empty without one."""
 
 
-def default_image(engine: Engine, driver: str) -> str:
+def choose_image(engine: Engine, driver: str) -> str:
     """Return the image of an engine for the devices of a driver; empty if none is known."""
     return _IMAGES.get((engine, driver == _AMD), "")
 
 
-def standalone(command: Command, split: Split) -> Object:
+def build_standalone(command: Command, split: Split) -> Object:
     """Return the engine of one pod."""
     if command.engine is Engine.VLLM:
         return _container(command, args=[f"--model={command.model}", *_vllm(command, split)])
@@ -62,7 +62,7 @@ def standalone(command: Command, split: Split) -> Object:
     )
 
 
-def of_gang(command: Command, split: Split, *, is_leader: bool) -> Object:
+def build_gang_member(command: Command, split: Split, *, is_leader: bool) -> Object:
     """Return vLLM in a pod of several, each with a stage of the pipeline."""
     rank, last = ("0", "--port=8000") if is_leader else ("$(MODELPLANE_RANK)", "--headless")
     words = [

@@ -15,8 +15,14 @@ from modelplane.api.meta import Object
 from modelplane.api.model_cache import CacheSource, ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_service import ModelService
-from modelplane.offline.models.engine_containers import Command, Engine, default_image, of_gang, standalone
-from modelplane.offline.models.nominal_memory import missed_cards
+from modelplane.offline.models.engine_containers import (
+    Command,
+    Engine,
+    build_gang_member,
+    build_standalone,
+    choose_image,
+)
+from modelplane.offline.models.nominal_memory import describe_missed_cards
 from modelplane.sizing.architecture import Quantization
 from modelplane.sizing.hardware import Node, Served, wanted_capability
 from modelplane.sizing.memory import Model
@@ -51,14 +57,14 @@ class Wanted:
     """Secret with a token of the hub; empty without one."""
 
 
-def name_of(model: str) -> str:
+def make_name(model: str) -> str:
     """Return a name for the objects of a model: the last part of its name, as a DNS label."""
     last = model.rstrip("/").rpartition("/")[2].lower()
     label = re.sub(r"[^a-z0-9]+", "-", last)[:LONGEST_NAME].strip("-")
     return label if label[:1].isalpha() else f"model-{label}".rstrip("-")
 
 
-def manifests(wanted: Wanted, served: Served, *, cached: bool) -> tuple[Object, ...]:
+def build_manifests(wanted: Wanted, served: Served, *, cached: bool) -> tuple[Object, ...]:
     """Return the manifests for one kind of hardware, in the order in which to apply them."""
     found = (_deployment(wanted, served, cached=cached), _service(wanted))
     return (_cache(wanted), *found) if cached else found
@@ -90,7 +96,7 @@ def _deployment(wanted: Wanted, served: Served, *, cached: bool) -> Object:
 def _members(wanted: Wanted, served: Served, *, cached: bool) -> list[Object]:
     command = Command(
         engine=wanted.engine,
-        image=wanted.image or default_image(wanted.engine, served.node.driver),
+        image=wanted.image or choose_image(wanted.engine, served.node.driver),
         model=MOUNTED if cached else wanted.repo,
         revision="" if cached else wanted.revision,
         served_name=wanted.name,
@@ -102,9 +108,11 @@ def _members(wanted: Wanted, served: Served, *, cached: bool) -> list[Object]:
     request = _device_request(served.node, split.tensor, served.memory.gpu, wanted.model.quantization)
     needs = {"nodeSelector": {"devices": [request]}}
     if split.pipeline == 1:
-        return [{"role": str(Role.STANDALONE), **needs, "template": _pod(standalone(command, split))}]
+        return [{"role": str(Role.STANDALONE), **needs, "template": _pod(build_standalone(command, split))}]
     workers = {"nodes": split.pipeline - 1}
-    leader, worker = (_pod(of_gang(command, split, is_leader=is_leader)) for is_leader in (True, False))
+    leader, worker = (
+        _pod(build_gang_member(command, split, is_leader=is_leader)) for is_leader in (True, False)
+    )
     return [
         {"role": str(Role.LEADER), **needs, "template": leader},
         {"role": str(Role.WORKER), "worker": workers, **needs, "template": worker},
@@ -128,7 +136,7 @@ def _device_request(node: Node, count: int, needed_bytes: int, quantization: Qua
 def _memory_selector(node: Node, needed_bytes: int) -> str:
     """Return the selector by driver and memory, in the largest unit that no card just misses."""
     written = [_selector(node.driver, amount) for amount in _amounts(node, needed_bytes)]
-    return next((selector for selector in written if not missed_cards([selector])), written[-1])
+    return next((selector for selector in written if not describe_missed_cards([selector])), written[-1])
 
 
 def _amounts(node: Node, needed_bytes: int) -> Iterator[str]:

@@ -18,7 +18,7 @@ class _Device(msgspec.Struct, frozen=True):
     capacity: Mapping[str, str]
 
 
-def missed_cards(selectors: Sequence[str]) -> str:
+def describe_missed_cards(selectors: Sequence[str]) -> str:
     """Return a sentence about the cards that selectors would match at their nominal size only, or nothing."""
     missed = [card for card in CARDS if card.is_verified and _is_missed(card, selectors)]
     if not missed:
@@ -35,8 +35,8 @@ def _is_missed(card: Card, selectors: Sequence[str]) -> bool:
     sizes = (gi * MI_PER_GI for gi in card.nominal_gi)
     return any(
         mi > card.memory_mi
-        and not matches(_of_size(card, mi - 1), selectors)
-        and matches(_of_size(card, mi), selectors)
+        and not is_selected(_of_size(card, mi - 1), selectors)
+        and is_selected(_of_size(card, mi), selectors)
         for mi in sizes
     )
 
@@ -51,7 +51,7 @@ def _of_size(card: Card, memory_mi: int) -> _Device:
     return _Device(card.driver, attributes, {"memory": f"{memory_mi}Mi"})
 
 
-def matches(device: PublishedDevice, selectors: Iterable[str]) -> bool:
+def is_selected(device: PublishedDevice, selectors: Iterable[str]) -> bool:
     """Return True if all selectors match a device; one that does not compile is reported elsewhere."""
     try:
         return all(isinstance(cel.compile(selector).evaluate(device), Match) for selector in selectors)

@@ -10,9 +10,9 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.offline.models.engine_containers import Engine, default_image
-from modelplane.offline.models.model_manifests import Wanted, manifests
-from modelplane.offline.models.size_report import PoolFit, pool_fits
+from modelplane.offline.models.engine_containers import Engine, choose_image
+from modelplane.offline.models.model_manifests import Wanted, build_manifests
+from modelplane.offline.models.size_report import PoolFit, find_pool_fits
 from modelplane.offline.plan.fleet_of_files import assemble
 from modelplane.offline.plan.placements import Plan, plan_manifests
 from modelplane.sizing.hardware import Refused, Served
@@ -70,7 +70,7 @@ def propose(
     first: Proposal | None = None
     tried: list[tuple[Object, ...]] = []
     for candidate in served:
-        written = manifests(wanted, candidate.served, cached=use_cache and candidate.has_storage)
+        written = build_manifests(wanted, candidate.served, cached=use_cache and candidate.has_storage)
         if written in tried:
             continue
         tried.append(written)
@@ -88,7 +88,7 @@ def _divided(
 ) -> tuple[list[_Candidate], tuple[PoolRefusal, ...]]:
     """Return the pools that can serve the model, the best first, and the others."""
     served, refusals = [], []
-    for fit in pool_fits(wanted.model, load, _readable(known)):
+    for fit in find_pool_fits(wanted.model, load, _readable(known)):
         cluster, storage = fit.cluster.metadata.name, fit.cluster.status.cache
         has_storage = bool(storage and storage.storage_class_name)
         reason = _reason(wanted, fit, has_cache=use_cache and has_storage)
@@ -114,7 +114,7 @@ def _reason(wanted: Wanted, fit: PoolFit, *, has_cache: bool) -> str:
         return "a folder needs a ModelCache, and the cluster has no storage for caches: name a repository"
     if wanted.engine is Engine.SGLANG and found.nodes > 1:
         return f"it takes {found.nodes} nodes, for which only vLLM's manifests are known: use --engine vllm"
-    if not (wanted.image or default_image(wanted.engine, found.node.driver)):
+    if not (wanted.image or choose_image(wanted.engine, found.node.driver)):
         return f"no image of {wanted.engine} is known for {found.node.driver}: give --image"
     return ""
 

@@ -205,15 +205,15 @@ def _splits(model: Model, load: Load) -> Iterator[SplitSize]:
 def _on_the_smallest(model: Model, split: Split, load: Load) -> Memory:
     """Return what a split needs of the smallest GPUs that suffice, whose defaults are the smallest too."""
 
-    def suffices(step: Batch, larger: Batch) -> bool:
+    def is_sufficient(step: Batch, larger: Batch) -> bool:
         return memory(model, split, load, step).gpu < larger.gpu_gib * GIB
 
     pairs = zip(reversed(BATCHES), reversed(BATCHES[:-1]), strict=False)
-    step = next((step for step, larger in pairs if suffices(step, larger)), BATCHES[0])
+    step = next((step for step, larger in pairs if is_sufficient(step, larger)), BATCHES[0])
     return memory(model, split, load, step)
 
 
-def of_classes(model: Model, load: Load, classes: Iterable[InferenceClass]) -> Iterator[HardwareSize]:
+def size_classes(model: Model, load: Load, classes: Iterable[InferenceClass]) -> Iterator[HardwareSize]:
     """Yield how each class serves a model."""
     for class_ in classes:
         if (found := node(class_)) is not None:
@@ -228,13 +228,13 @@ class PoolFit(NamedTuple):
     result: Served | Refused
 
 
-def of_pools(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[HardwareSize]:
+def size_pools(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[HardwareSize]:
     """Yield how each pool of a fleet serves a model. Raises ``InvalidObject``."""
-    for fit in pool_fits(model, load, objects):
+    for fit in find_pool_fits(model, load, objects):
         yield _row(fit.result, fit.cluster.metadata.name, fit.pool)
 
 
-def pool_fits(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[PoolFit]:
+def find_pool_fits(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[PoolFit]:
     """Yield each pool of a fleet with how it serves a model. Raises ``InvalidObject``."""
     known = list(objects)
     classes = {known_class.metadata.name: known_class for known_class in _decoded(known, InferenceClass)}

@@ -16,36 +16,36 @@ _GPUS_OF_NODES: Final = (4, 8)
 """The usual numbers, for which pipelines over several nodes are told."""
 
 
-def gib(size: int) -> str:
+def format_gib(size: int) -> str:
     """Return a number of bytes in GiB."""
     return f"{size / _GIB:,.2f}"
 
 
-def headline(size: Size) -> str:
+def describe_model(size: Size) -> str:
     """Return the parameters of a model in one line."""
     quantization = f", {size.quantization}" if size.quantization else ""
     active = f", {size.active_parameters:,} active" if size.active_parameters != size.parameters else ""
     return f"{size.model}: {size.parameters:,} parameters{active}{quantization}"
 
 
-def weight_rows(size: Size) -> Iterator[Row]:
+def list_weight_rows(size: Size) -> Iterator[Row]:
     """Yield a row for each part of the model, and those of their sums."""
     for part in size.parts:
-        yield (part.name, f"{part.parameters:,}", f"{part.bytes:,}", gib(part.bytes))
-    yield ("loaded", f"{size.parameters:,}", f"{size.weights_bytes:,}", gib(size.weights_bytes))
-    yield ("checkpoint", "", f"{size.checkpoint_bytes:,}", gib(size.checkpoint_bytes))
+        yield (part.name, f"{part.parameters:,}", f"{part.bytes:,}", format_gib(part.bytes))
+    yield ("loaded", f"{size.parameters:,}", f"{size.weights_bytes:,}", format_gib(size.weights_bytes))
+    yield ("checkpoint", "", f"{size.checkpoint_bytes:,}", format_gib(size.checkpoint_bytes))
 
 
-def cache_of_sequences(size: Size) -> str:
+def describe_cache(size: Size) -> str:
     """Return the KV cache of the sequences in one line."""
     per_sequence, several = size.cache.sequence_bytes, size.cache.sequence_bytes * size.concurrency
     return (
-        f"{size.context:,} tokens = {gib(per_sequence)} GiB of a sequence, in whole blocks, x "
-        f"{size.concurrency:,} = {gib(several)} GiB"
+        f"{size.context:,} tokens = {format_gib(per_sequence)} GiB of a sequence, in whole blocks, x "
+        f"{size.concurrency:,} = {format_gib(several)} GiB"
     )
 
 
-def split_rows(size: Size) -> Iterator[Row]:
+def list_split_rows(size: Size) -> Iterator[Row]:
     """Yield a row for each legal split of the usual numbers of GPUs."""
     for split in size.splits:
         if not split.rejections and (split.pipeline == 1 or split.tensor in _GPUS_OF_NODES):
@@ -54,23 +54,32 @@ def split_rows(size: Size) -> Iterator[Row]:
 
 def _split(split: SplitSize) -> Row:
     sizes = (split.weights_bytes, split.cache_bytes, split.overhead_bytes, split.gpu_bytes, split.node_bytes)
-    return (split.name, *map(gib, sizes))
+    return (split.name, *map(format_gib, sizes))
 
 
-def hardware_columns(hardware: Sequence[HardwareSize], told: Sequence[HardwareSize]) -> Row:
+def list_hardware_columns(hardware: Sequence[HardwareSize], told: Sequence[HardwareSize]) -> Row:
     """Return the columns of hardware that serves a model: pools have a place, and some hardware a price."""
     cost = ("COST/HOUR",) if any(size.cost_per_hour for size in told) else ()
-    return (*place_columns(hardware), "CLASS", "DEVICES", "NODES", "SPLIT", "GIB OF EACH", "SEQUENCES", *cost)
+    return (
+        *list_place_columns(hardware),
+        "CLASS",
+        "DEVICES",
+        "NODES",
+        "SPLIT",
+        "GIB OF EACH",
+        "SEQUENCES",
+        *cost,
+    )
 
 
-def place_columns(hardware: Sequence[HardwareSize]) -> Row:
+def list_place_columns(hardware: Sequence[HardwareSize]) -> Row:
     """Return the columns of a pool; none for classes."""
     return ("CLUSTER", "POOL") if any(size.cluster for size in hardware) else ()
 
 
-def served_rows(hardware: Sequence[HardwareSize], told: Sequence[HardwareSize]) -> Iterator[Row]:
+def list_served_rows(hardware: Sequence[HardwareSize], told: Sequence[HardwareSize]) -> Iterator[Row]:
     """Yield a row for each hardware that serves the model."""
-    is_pool, columns = bool(place_columns(hardware)), hardware_columns(hardware, told)
+    is_pool, columns = bool(list_place_columns(hardware)), list_hardware_columns(hardware, told)
     for size in told:
         row = (
             *_place(size, is_pool),
@@ -78,16 +87,16 @@ def served_rows(hardware: Sequence[HardwareSize], told: Sequence[HardwareSize]) 
             f"{size.devices} {size.device}",
             str(size.nodes),
             size.split,
-            f"{gib(size.needed_bytes)} of {gib(size.device_bytes)}",
+            f"{format_gib(size.needed_bytes)} of {format_gib(size.device_bytes)}",
             f"{size.concurrency:,}" if size.concurrency else "any number",
             f"{size.cost_per_hour} {size.currency}" if size.cost_per_hour else "",
         )
         yield row[: len(columns)]
 
 
-def refused_rows(hardware: Sequence[HardwareSize]) -> Iterator[Row]:
+def list_refused_rows(hardware: Sequence[HardwareSize]) -> Iterator[Row]:
     """Yield a row for each hardware that cannot serve the model."""
-    is_pool = bool(place_columns(hardware))
+    is_pool = bool(list_place_columns(hardware))
     for size in hardware:
         if size.reason:
             yield (*_place(size, is_pool), size.inference_class, size.reason)

@@ -16,8 +16,8 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.deployment import fleet_snapshot
-from modelplane.offline.files.identities import versioned
-from modelplane.offline.plan.fleet_of_files import Files, Unplannable, assemble, snapshot
+from modelplane.offline.files.identities import add_version
+from modelplane.offline.plan.fleet_of_files import Files, Unplannable, assemble, take_snapshot
 from modelplane.offline.plan.placements import Plan, plan
 
 _LIMITS: Final = {"maxMoving": MOST_MOVING, "maxMovingInFleet": MOST_MOVING}
@@ -28,7 +28,9 @@ def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
     kind = kind_of(InferenceCluster)
     files = assemble(objects, live=True)
     found = [
-        item for item in files.store.of_kind(kind.api_version, kind.name) if item["metadata"]["name"] == name
+        item
+        for item in files.store.list_kind(kind.api_version, kind.name)
+        if item["metadata"]["name"] == name
     ]
     if not found:
         raise Unplannable(f'there is no InferenceCluster "{name}"')
@@ -51,7 +53,7 @@ def _drained(cluster: Object, pool: str) -> Object:
         taint = {"key": labels.DRAIN, "effect": str(TaintEffect.NO_SCHEDULE)}
         spec["taints"] = [*spec.get("taints", ()), taint]
     metadata = {key: value for key, value in cluster["metadata"].items() if key != "resourceVersion"}
-    return versioned({**cluster, "metadata": metadata, "spec": spec})
+    return add_version({**cluster, "metadata": metadata, "spec": spec})
 
 
 def _concerned(files: Files, tainted: Object) -> frozenset[str]:
@@ -62,6 +64,6 @@ def _concerned(files: Files, tainted: Object) -> frozenset[str]:
         raise Unplannable(f"{error}: correct it") from error
     return frozenset(
         replica.deployment_uid
-        for replica in snapshot(files).replicas
+        for replica in take_snapshot(files).replicas
         if replica.cluster == cluster.name and scheduler.describe_drain(cluster, replica)
     )

@@ -39,8 +39,8 @@ from modelplane.compose.deployment.standby import standby
 from modelplane.compose.quota import device_quota, priorities
 from modelplane.compose.readiness import is_true
 from modelplane.deciders.canary.state import UNDECIDED
-from modelplane.offline.files.edits import edits
-from modelplane.offline.files.identities import identified, versioned
+from modelplane.offline.files.edits import merge_edits
+from modelplane.offline.files.identities import add_uids, add_version
 from modelplane.offline.files.store import Store
 
 NEVER: Final = "1970-01-01T00:00:00Z"
@@ -92,10 +92,10 @@ def assemble(objects: Iterable[Object], written: Iterable[Object] = (), *, live:
     assumed to be ready.
     """
     there = tuple(objects)
-    over = edits(there, written)
+    over = merge_edits(there, written)
     store = Store()
-    for item in identified((*there, *over)):
-        store.add(unannounced(item))
+    for item in add_uids((*there, *over)):
+        store.add(withdraw_endpoint(item))
     names = {item["metadata"]["name"] for item in over}
     assumed = assume_ready(store, names if live else None)
     _publish_quotas(store, [quota for quota in _of(store, DeviceQuota) if quota["metadata"]["name"] in names])
@@ -103,7 +103,7 @@ def assemble(objects: Iterable[Object], written: Iterable[Object] = (), *, live:
     return Files(store, assumed, tuple(sorted(deployments, key=_age)), live)
 
 
-def unannounced(item: Object) -> Object:
+def withdraw_endpoint(item: Object) -> Object:
     """Return a replica without a status as one without an endpoint; return other objects unchanged."""
     if item["kind"] != kind_of(ModelReplica).name or item.get("status"):
         return item
@@ -157,10 +157,10 @@ def _publish_quotas(store: Store, quotas: Iterable[Object]) -> None:
             }
             known |= {priority_class["name"]: priority_class for priority_class in status["priorityClasses"]}
             published = {**quota, "status": {**status, "priorityClasses": [*known.values()]}}
-            store.add(versioned({**published, "metadata": _unversioned(quota["metadata"])}))
+            store.add(add_version({**published, "metadata": _unversioned(quota["metadata"])}))
 
 
-def assumed_ready(files: Files) -> tuple[str, ...]:
+def list_assumed_ready(files: Files) -> tuple[str, ...]:
     """Return the clusters without a status that are assumed ready: those whose classes the files have."""
     clusters = _of(files.store, InferenceCluster)
     ready = {cluster["metadata"]["name"] for cluster in clusters if is_true(cluster, READY)}
@@ -185,7 +185,7 @@ def _age(deployment: Object) -> str:
 
 def _of(store: Store, type_: type[Model]) -> tuple[Object, ...]:
     kind = kind_of(type_)
-    return store.of_kind(kind.api_version, kind.name)
+    return store.list_kind(kind.api_version, kind.name)
 
 
 def _published(cluster: Object, store: Store) -> Object:
@@ -203,7 +203,7 @@ def _published(cluster: Object, store: Store) -> Object:
     ]
     ready = {**_READY, "status": "False", "message": missing[0].message} if missing else _READY
     published = {**cluster, "status": plain({**status, "conditions": [ready]})}
-    return versioned({**published, "metadata": _unversioned(cluster["metadata"])})
+    return add_version({**published, "metadata": _unversioned(cluster["metadata"])})
 
 
 def _unversioned(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,10 +291,10 @@ def _reported(deployment: Object, composition: Composition) -> Object:
         for condition in composition.conditions
     ]
     known = {**deployment, "metadata": _unversioned(deployment["metadata"])}
-    return versioned({**known, "status": plain({**composition.status, "conditions": conditions})})
+    return add_version({**known, "status": plain({**composition.status, "conditions": conditions})})
 
 
-def other_places(files: Files, deployment: Object) -> scheduler.Alternatives:
+def find_other_places(files: Files, deployment: Object) -> scheduler.Alternatives:
     """Return where one more replica of a deployment would fit. Raises ``Unplannable``."""
     try:
         request = _deployment_request(deployment, files.store, _children(deployment, files.store))
@@ -303,7 +303,7 @@ def other_places(files: Files, deployment: Object) -> scheduler.Alternatives:
         raise Unplannable(f"{error}: correct it") from error
 
 
-def snapshot(files: Files) -> scheduler.Fleet:
+def take_snapshot(files: Files) -> scheduler.Fleet:
     """Return the fleet as the scheduler sees it. Raises ``Unplannable``."""
     try:
         return scheduler.Fleet(
@@ -314,7 +314,7 @@ def snapshot(files: Files) -> scheduler.Fleet:
         raise Unplannable(f"{error}: correct it") from error
 
 
-def missing_cache(deployment: Object, files: Files) -> str:
+def find_missing_cache(deployment: Object, files: Files) -> str:
     """Return the name of a deployment's ModelCache if the files do not hold it; empty otherwise."""
     source = decode_as(ModelDeployment, deployment)
     needed = model_deployment.requirements(source)
@@ -351,4 +351,4 @@ def _merged(observed: Object | None, child: Desired, deployment: Object) -> Obje
     }
     metadata = {**_unversioned(before["metadata"]), **manifest["metadata"], "ownerReferences": [owner]}
     status = {"status": before["status"]} if "status" in before else {}
-    return versioned({**manifest, **status, "metadata": metadata})
+    return add_version({**manifest, **status, "metadata": metadata})

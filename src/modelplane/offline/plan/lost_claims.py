@@ -16,15 +16,15 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.schema.decode import decode_as
 from modelplane.catalogue.cards import Overstatement, overstatements
 from modelplane.compose.deployment import fleet_snapshot
-from modelplane.offline.models.nominal_memory import matches
+from modelplane.offline.models.nominal_memory import is_selected
 from modelplane.offline.plan.fleet_of_files import Files
 
 _CLUSTERS: Final = kind_of(InferenceCluster)
 
 
-def lost_claims(files: Files, cluster: str, engines: Iterable[scheduler.PlacedEngine]) -> Iterator[str]:
+def find_lost_claims(files: Files, cluster: str, engines: Iterable[scheduler.PlacedEngine]) -> Iterator[str]:
     """Yield a sentence about each device of a cluster that matches a claim only by its class."""
-    for item in files.store.of_kind(_CLUSTERS.api_version, _CLUSTERS.name):
+    for item in files.store.list_kind(_CLUSTERS.api_version, _CLUSTERS.name):
         if item["metadata"]["name"] != cluster:
             continue
         for pool in decode_as(InferenceCluster, item).status.gpu_pools:
@@ -45,5 +45,5 @@ def _lost(devices: Iterable[Device], claims: Sequence[Sequence[str]]) -> Iterato
         for found in overstatements([device]):
             declared = fleet_snapshot.device(device)
             published = replace(declared, capacity={**declared.capacity, found.key: found.published})
-            if any(matches(declared, claim) and not matches(published, claim) for claim in claims):
+            if any(is_selected(declared, claim) and not is_selected(published, claim) for claim in claims):
                 yield found

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from modelplane.api.fields.pods.engines import Role
-from modelplane.offline.files.diagnostics import choice
+from modelplane.offline.files.diagnostics import join_choices
 from modelplane.offline.plan.placements import (
     RANKS,
     Alternative,
@@ -16,7 +16,7 @@ from modelplane.offline.plan.placements import (
     MemberReport,
     RefusalReport,
     Replica,
-    used_pools,
+    find_used_pools,
 )
 from modelplane.offline.plan.pool_reports import Pool
 
@@ -32,14 +32,14 @@ ALTERNATIVE_COLUMNS: Final = ("CLUSTER", "POOLS", "COST AN HOUR", "STRANDED DEVI
 POOL_COLUMNS: Final = ("CLUSTER", "POOL", "COUNTED", "TOTAL", "TAKEN", "FREE")
 
 
-def replica_rows(deployment: Deployment) -> Iterator[Row]:
+def list_replica_rows(deployment: Deployment) -> Iterator[Row]:
     """Yield a row for each member of each replica; new replicas that are equal share one."""
     name = f"{deployment.name.namespace}/{deployment.name.name}"
     for called, replica in _called(deployment.replicas):
         yield from ((name, *row) for row in _rows(called, replica))
 
 
-def where_rows(replicas: Iterable[Replica]) -> Iterator[Row]:
+def list_where_rows(replicas: Iterable[Replica]) -> Iterator[Row]:
     """Yield the same rows, with the reason of each placement instead of the deployment."""
     for called, replica in _called(replicas):
         yield from ((*row, replica.reason or "-") for row in _rows(called, replica))
@@ -70,7 +70,7 @@ def _rows(called: str, replica: Replica) -> Iterator[Row]:
             )
 
 
-def verdict(deployments: Iterable[Deployment]) -> str:
+def describe_placed(deployments: Iterable[Deployment]) -> str:
     """Return how many replicas are placed."""
     counted = tuple(deployments)
     wanted = sum(report.wanted for report in counted)
@@ -90,14 +90,14 @@ def _claims(member: MemberReport) -> str:
     return ", ".join(f"{claim.count} {claim.name}" for claim in member.claims) or "-"
 
 
-def closest(refusals: Sequence[RefusalReport], most: int) -> Sequence[RefusalReport]:
+def select_closest(refusals: Sequence[RefusalReport], most: int) -> Sequence[RefusalReport]:
     """Return at most `most` refusals, those closest to a fit first: by the latest rule."""
     if len(refusals) <= most:
         return refusals
     return sorted(refusals, key=lambda refusal: -RANKS[refusal.rule])[:most]
 
 
-def refusal_rows(refusals: Iterable[RefusalReport]) -> Iterator[Row]:
+def list_refusal_rows(refusals: Iterable[RefusalReport]) -> Iterator[Row]:
     """Yield a row for each cluster and pool that refused."""
     for refusal in refusals:
         compared = refusal.detail or ", ".join(f"{value.name} is {value.value}" for value in refusal.compared)
@@ -111,13 +111,13 @@ def refusal_rows(refusals: Iterable[RefusalReport]) -> Iterator[Row]:
         )
 
 
-def remedy_rows(deployment: Deployment) -> Iterator[Row]:
+def list_remedy_rows(deployment: Deployment) -> Iterator[Row]:
     """Yield a row for each change with which one more replica would fit."""
     for remedy in deployment.remedies:
-        yield (remedy.change, choice(remedy.clusters) if remedy.clusters else "-")
+        yield (remedy.change, join_choices(remedy.clusters) if remedy.clusters else "-")
 
 
-def cost(deployment: Deployment) -> str:
+def describe_cost(deployment: Deployment) -> str:
     """Return what the replicas cost; empty if no pool has a price."""
     found = deployment.cost
     if found is None:
@@ -126,7 +126,7 @@ def cost(deployment: Deployment) -> str:
     return f"{deployment.name}: {found.per_hour} {found.currency} an hour{unpriced}"
 
 
-def alternative_rows(alternatives: Iterable[Alternative]) -> Iterator[Row]:
+def list_alternative_rows(alternatives: Iterable[Alternative]) -> Iterator[Row]:
     """Yield a row for each place that one more replica would have."""
     for alternative in alternatives:
         pools = _marked(", ".join(alternative.pools), alternative.spot)
@@ -138,15 +138,15 @@ def alternative_rows(alternatives: Iterable[Alternative]) -> Iterator[Row]:
         )
 
 
-def touched(pools: Sequence[Pool], deployments: Iterable[Deployment], most: int) -> Sequence[Pool]:
+def select_pools(pools: Sequence[Pool], deployments: Iterable[Deployment], most: int) -> Sequence[Pool]:
     """Return the pools that replicas of deployments use, or all pools if there are at most `most`."""
     if len(pools) <= most:
         return pools
-    used = used_pools(deployments)
+    used = find_used_pools(deployments)
     return [pool for pool in pools if (pool.cluster, pool.pool) in used]
 
 
-def pool_rows(pools: Iterable[Pool]) -> Iterator[Row]:
+def list_pool_rows(pools: Iterable[Pool]) -> Iterator[Row]:
     """Yield a row for each resource of each pool."""
     for pool in pools:
         for amount in pool.amounts:

@@ -9,21 +9,21 @@ from modelplane.api import money
 from modelplane.api.listing import in_order
 from modelplane.api.meta import Object
 from modelplane.offline.files.diagnostics import ObjectName
-from modelplane.offline.files.edits import identity
+from modelplane.offline.files.edits import get_identity
 from modelplane.offline.files.output import Output, Report
 from modelplane.offline.plan import pool_reports
 from modelplane.offline.plan.fleet_of_files import (
     Files,
     Placed,
     assemble,
-    assumed_ready,
-    missing_cache,
-    other_places,
+    find_missing_cache,
+    find_other_places,
+    list_assumed_ready,
     place,
-    snapshot,
+    take_snapshot,
 )
-from modelplane.offline.plan.lost_claims import lost_claims
-from modelplane.offline.plan.standby_order import in_order_of_preference
+from modelplane.offline.plan.lost_claims import find_lost_claims
+from modelplane.offline.plan.standby_order import sort_by_preference
 from modelplane.scheduler.diagnosis import PHRASES
 
 
@@ -183,18 +183,18 @@ def plan(files: Files, deployments: Iterable[Object]) -> Plan:
     Raises ``Unplannable``.
     """
     reports = []
-    for deployment in in_order_of_preference(deployments):
+    for deployment in sort_by_preference(deployments):
         placed = place(files, deployment)
         files = placed.files
         reports.append(_deployment(deployment, placed))
-    return Plan(deployments=tuple(reports), **_summary(reports, files, pool_reports.pools(files)))
+    return Plan(deployments=tuple(reports), **_summary(reports, files, pool_reports.report_pools(files)))
 
 
 def plan_manifests(there: Iterable[Object], written: Sequence[Object], *, live: bool = False) -> Plan:
     """Place the ModelDeployments of manifests over a fleet. Raises ``Unplannable``."""
     files = assemble(there, written, live=live)
-    wanted = set(map(identity, written))
-    return plan(files, [deployment for deployment in files.deployments if identity(deployment) in wanted])
+    wanted = set(map(get_identity, written))
+    return plan(files, [deployment for deployment in files.deployments if get_identity(deployment) in wanted])
 
 
 def explain(files: Files, deployment: Object) -> Explanation:
@@ -204,7 +204,7 @@ def explain(files: Files, deployment: Object) -> Explanation:
     return Explanation(
         deployment=report,
         alternatives=_alternatives(placed, deployment),
-        **_summary([report], placed.files, pool_reports.pools(placed.files)),
+        **_summary([report], placed.files, pool_reports.report_pools(placed.files)),
     )
 
 
@@ -216,11 +216,11 @@ def explain_briefly(files: Files, deployment: Object, most_pools: int) -> Explan
     """
     placed = place(files, deployment)
     report = _deployment(deployment, placed)
-    fleet, used = snapshot(placed.files), used_pools([report])
+    fleet, used = take_snapshot(placed.files), find_used_pools([report])
     if sum(len(cluster.pools) for cluster in fleet.clusters) <= most_pools:
-        pools = pool_reports.pools(placed.files)
+        pools = pool_reports.report_pools(placed.files)
     else:
-        found = pool_reports.pools(placed.files, {cluster for cluster, _ in used})
+        found = pool_reports.report_pools(placed.files, {cluster for cluster, _ in used})
         pools = tuple(pool for pool in found if (pool.cluster, pool.pool) in used)
     return Explanation(
         deployment=report,
@@ -229,12 +229,12 @@ def explain_briefly(files: Files, deployment: Object, most_pools: int) -> Explan
     )
 
 
-def explained_replicas(files: Files, deployment: Object) -> tuple[Replica, ...]:
+def explain_replicas(files: Files, deployment: Object) -> tuple[Replica, ...]:
     """Return the replicas of an explained deployment, without the rest of its fleet."""
     return _deployment(deployment, place(files, deployment)).replicas
 
 
-def used_pools(deployments: Iterable[Deployment]) -> frozenset[tuple[str, str]]:
+def find_used_pools(deployments: Iterable[Deployment]) -> frozenset[tuple[str, str]]:
     """Return cluster and pool of each pod of deployments."""
     return frozenset(
         (replica.cluster, member.pool)
@@ -246,7 +246,7 @@ def used_pools(deployments: Iterable[Deployment]) -> frozenset[tuple[str, str]]:
 
 
 def _alternatives(placed: Placed, deployment: Object) -> tuple[Alternative, ...]:
-    found = other_places(placed.files, deployment)
+    found = find_other_places(placed.files, deployment)
     return tuple(
         Alternative(
             cluster=option.cluster,
@@ -270,7 +270,7 @@ def _summary(
     return {
         "placed": all(report.placed >= report.wanted for report in reports),
         "pools": pools,
-        "assumed_ready": assumed_ready(files),
+        "assumed_ready": list_assumed_ready(files),
     }
 
 
@@ -278,14 +278,14 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
     placement, files = placed.placement, placed.files
     diagnosis = placement.diagnosis
     sentence = diagnosis.describe()
-    if diagnosis.unsatisfied and (cache := missing_cache(deployment, files)):
+    if diagnosis.unsatisfied and (cache := find_missing_cache(deployment, files)):
         here, remedy = ("there is no", "create it") if files.live else ("no file has", "give its file too")
         sentence += f'; {here} ModelCache "{cache}": {remedy}, or correct modelCacheRef'
     lost = tuple(
         dict.fromkeys(
             said
             for assignment in placement.assignments
-            for said in lost_claims(files, assignment.cluster, assignment.engines)
+            for said in find_lost_claims(files, assignment.cluster, assignment.engines)
         )
     )
     if lost:

@@ -75,7 +75,7 @@ def compare(before: Plan, after: Plan) -> PlanComparison:
     )
 
 
-def summary(found: PlanComparison) -> str:
+def describe(found: PlanComparison) -> str:
     """Return the result as one line."""
     if not found.changes:
         return "No deployment changes"
@@ -84,7 +84,7 @@ def summary(found: PlanComparison) -> str:
     return f"{number_of(len(found.changes), 'deployment')}: {said}"
 
 
-def deployment_rows(found: PlanComparison) -> Iterator[Row]:
+def list_deployment_rows(found: PlanComparison) -> Iterator[Row]:
     """Yield a row for each deployment, with values before and after."""
     for change in found.changes:
         sides = (change.before, change.after)
@@ -97,7 +97,7 @@ def deployment_rows(found: PlanComparison) -> Iterator[Row]:
         )
 
 
-def replica_rows(found: PlanComparison) -> Iterator[Row]:
+def list_replica_rows(found: PlanComparison) -> Iterator[Row]:
     """Yield a row for each place with another number of replicas."""
     for change in found.changes:
         for place in change.places:
@@ -105,7 +105,7 @@ def replica_rows(found: PlanComparison) -> Iterator[Row]:
             yield (_named(change), place.cluster, pools, str(place.before), str(place.after))
 
 
-def refused(found: PlanComparison) -> Iterator[str]:
+def list_refused(found: PlanComparison) -> Iterator[str]:
     """Yield a line for each deployment with a replica that has no place after the change."""
     for change in found.changes:
         if change.after is not None and change.after.diagnosis:

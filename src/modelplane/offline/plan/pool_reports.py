@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from modelplane import scheduler
 from modelplane.offline.files.output import Output
-from modelplane.offline.plan.fleet_of_files import Files, snapshot, to_provision
+from modelplane.offline.plan.fleet_of_files import Files, take_snapshot, to_provision
 
 
 class Amount(Output, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Pool(Output, frozen=True, kw_only=True):
     """The cause for which not all that is declared is usable."""
 
 
-def pools(files: Files, clusters: Collection[str] | None = None) -> tuple[Pool, ...]:
+def report_pools(files: Files, clusters: Collection[str] | None = None) -> tuple[Pool, ...]:
     """Return the capacity of the pools of the fleet, or of some of its clusters."""
     absent = to_provision(files)
     return tuple(
@@ -58,5 +58,5 @@ def pools(files: Files, clusters: Collection[str] | None = None) -> tuple[Pool, 
             spot=used.spot,
             why=used.why,
         )
-        for used in scheduler.measure_usage(snapshot(files), clusters)
+        for used in scheduler.measure_usage(take_snapshot(files), clusters)
     )

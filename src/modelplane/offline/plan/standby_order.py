@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from modelplane.api.meta import Object
 
 
-def in_order_of_preference(deployments: Iterable[Object]) -> list[Object]:
+def sort_by_preference(deployments: Iterable[Object]) -> list[Object]:
     """Return deployments in their order, those without a standby's settings first, then by their distance."""
     given = list(deployments)
     preferred = {_key(deployment): _preferred(deployment) for deployment in given}

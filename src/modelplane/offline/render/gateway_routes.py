@@ -8,7 +8,7 @@ from modelplane.api.schema.decode import convert
 from modelplane.gateway.hosts import authority
 from modelplane.gateway.route_table import Route
 from modelplane.offline.files.output import Output
-from modelplane.offline.files.redaction import redacted
+from modelplane.offline.files.redaction import redact
 
 
 class RoutedBackend(Output, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class GatewayRoute(Output, frozen=True, kw_only=True):
     """Message of the 503 that clients get while there are no backends."""
 
 
-def shown(route: Route, hidden: frozenset[str]) -> GatewayRoute:
+def redact_route(route: Route, hidden: frozenset[str]) -> GatewayRoute:
     """Return a route without texts that contain a hidden value."""
     backends = tuple(
         RoutedBackend(
@@ -58,10 +58,10 @@ def shown(route: Route, hidden: frozenset[str]) -> GatewayRoute:
         for host, port in backend.hosts
     )
     whole = GatewayRoute(prefix=route.prefix, backends=backends, unavailable=route.unavailable)
-    return convert(redacted(msgspec.to_builtins(whole), hidden), GatewayRoute)
+    return convert(redact(msgspec.to_builtins(whole), hidden), GatewayRoute)
 
 
-def lines(route: GatewayRoute) -> Iterator[str]:
+def format_route(route: GatewayRoute) -> Iterator[str]:
     """Yield a route as text: its prefix, then a line for each backend."""
     count = len(route.backends)
     to = f"to {count} endpoint{'' if count == 1 else 's'}"

@@ -11,7 +11,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.host.addresses import is_loopback
-from modelplane.offline.files.identities import versioned
+from modelplane.offline.files.identities import add_version
 from modelplane.offline.files.store import Store
 
 _ASSUMED_UID: Final = "assumed:InferenceGateway"
@@ -26,7 +26,7 @@ def announce(address: str, store: Store) -> None:
             "backend": str(_announced_backend(gateway)),
         }
         unversioned = {key: value for key, value in gateway["metadata"].items() if key != "resourceVersion"}
-        store.add(versioned({**gateway, "status": status, "metadata": unversioned}))
+        store.add(add_version({**gateway, "status": status, "metadata": unversioned}))
 
 
 def gateway_backend(store: Store) -> Backend:

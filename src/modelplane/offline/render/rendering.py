@@ -14,24 +14,24 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import owner_status as status_of
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.offline.files.diagnostics import ObjectName, choice
-from modelplane.offline.files.identities import identified
+from modelplane.offline.files.diagnostics import ObjectName, join_choices
+from modelplane.offline.files.identities import add_uids
 from modelplane.offline.files.originals import assumed_original, is_assumed_original
 from modelplane.offline.files.output import Output, Report
-from modelplane.offline.files.redaction import hidden_values, redacted
+from modelplane.offline.files.redaction import collect_hidden_values, redact
 from modelplane.offline.files.store import Store
-from modelplane.offline.files.yaml_output import as_yaml
+from modelplane.offline.files.yaml_output import to_yaml
 from modelplane.offline.plan.fleet_of_files import (
     NEVER,
     Files,
     Unplannable,
     assume_ready,
-    assumed_ready,
+    list_assumed_ready,
     plain,
-    unannounced,
+    withdraw_endpoint,
 )
 from modelplane.offline.render.facts_of_files import facts_of
-from modelplane.offline.render.gateway_routes import GatewayRoute, lines, shown
+from modelplane.offline.render.gateway_routes import GatewayRoute, format_route, redact_route
 from modelplane.offline.render.gateways import announce, is_assumed
 
 CHILD_KEYS = (labels.CHILD, "crossplane.io/composition-resource-name")
@@ -113,7 +113,7 @@ def render(
             f"{_names(composed)} is being deleted, and the controllers compose nothing for it: "
             "remove metadata.deletionTimestamp to see what they composed before"
         )
-    everything = tuple(map(unannounced, identified((*children, *others, *own))))
+    everything = tuple(map(withdraw_endpoint, add_uids((*children, *others, *own))))
     store = Store()
     for item in everything:
         store.add(item)
@@ -128,13 +128,13 @@ def render(
     owned = [item for item in everything[len(children) :] if _is_owned(item, owner["metadata"]["uid"])]
     keyed = {key: item for item in owned if (key := _key(item))} | keyed
     files = Files(store, tuple(name for name in assumed if not _is_cluster(owner, name)))
-    hidden = hidden_values(everything)
+    hidden = collect_hidden_values(everything)
     rendering = _rendered(owner, keyed, files, hidden, gateway_address)
-    return rendering, redacted({**composed[0], "status": rendering.status}, hidden)
+    return rendering, redact({**composed[0], "status": rendering.status}, hidden)
 
 
 def _names(objects: Iterable[Object]) -> str:
-    return choice([f'{item["kind"]} "{item["metadata"]["name"]}"' for item in objects])
+    return join_choices([f'{item["kind"]} "{item["metadata"]["name"]}"' for item in objects])
 
 
 def _is_cluster(owner: Object, name: str) -> bool:
@@ -201,11 +201,11 @@ def _rendered(
         kept=tuple(sorted(observed) if doubt else kept),
         deleted=deleted,
         guards=tuple(map(str, composition.guards)),
-        routes=tuple(shown(route, hidden) for route in composition.routes),
+        routes=tuple(redact_route(route, hidden) for route in composition.routes),
         ready=ready.holds,
-        status=redacted(status, hidden),
+        status=redact(status, hidden),
         looked_at=tuple(_looked(*answer) for answer in found),
-        assumed_ready=assumed_ready(files),
+        assumed_ready=list_assumed_ready(files),
     )
 
 
@@ -244,7 +244,7 @@ def _child(child: Desired, hidden: frozenset[str]) -> Child:
     manifest = plain(child.manifest)
     annotations = {**manifest["metadata"].get("annotations", {}), labels.CHILD: child.key}
     manifest["metadata"] = {**manifest["metadata"], "annotations": annotations}
-    return Child(key=child.key, cluster=child.cluster, manifest=redacted(manifest, hidden))
+    return Child(key=child.key, cluster=child.cluster, manifest=redact(manifest, hidden))
 
 
 def _object_name(item: Object) -> ObjectName:
@@ -269,13 +269,13 @@ def _looked(requirement: Requirement, found: Iterable[Object]) -> Looked:
     )
 
 
-def as_documents(rendering: Rendering, owner: Object) -> Iterator[str]:
+def format_documents(rendering: Rendering, owner: Object) -> Iterator[str]:
     """Yield the rendering as YAML documents: each child, then the owner with its status."""
     yield "".join(f"# {line}\n" for line in _heading(rendering))
     for child in rendering.children:
         where = f'on InferenceCluster "{child.cluster}"' if child.cluster else "on the control plane"
-        yield f"---\n# {child.key}, {where}\n{as_yaml(child.manifest)}"
-    yield f"---\n# the owner, with its status before the children are written\n{as_yaml(dict(owner))}"
+        yield f"---\n# {child.key}, {where}\n{to_yaml(child.manifest)}"
+    yield f"---\n# the owner, with its status before the children are written\n{to_yaml(dict(owner))}"
 
 
 def _heading(rendering: Rendering) -> Iterator[str]:
@@ -292,7 +292,7 @@ def _heading(rendering: Rendering) -> Iterator[str]:
         if items:
             yield f"{title}: {', '.join(items)}"
     for route in rendering.routes:
-        first, *rest = lines(route)
+        first, *rest = format_route(route)
         yield f"told to the gateway (Envoy): {first}"
         yield from rest
 
@@ -300,7 +300,7 @@ def _heading(rendering: Rendering) -> Iterator[str]:
 def _assumed(rendering: Rendering) -> tuple[str, ...]:
     """Return the clusters that are assumed ready, if the composition required any."""
     looked = any(object_.kind == kind_name(InferenceCluster) for object_ in rendering.looked_at)
-    return (choice(rendering.assumed_ready),) if looked and rendering.assumed_ready else ()
+    return (join_choices(rendering.assumed_ready),) if looked and rendering.assumed_ready else ()
 
 
 def _looked_at(looked: Looked) -> str:

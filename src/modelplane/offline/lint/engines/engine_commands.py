@@ -98,7 +98,7 @@ class Flags(msgspec.Struct, frozen=True):
         """Return a flag by any of its names."""
         return next((self.given[name] for name in names if name in self.given), None)
 
-    def number(self, *names: str) -> int | None:
+    def get_number(self, *names: str) -> int | None:
         """Return the value of a flag, 1 if it is absent; None if it is not a plain number."""
         found = self.find(*names)
         if found is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from modelplane.catalogue.flag_table import SWITCHES, Flag, Release, history
-from modelplane.offline.files.diagnostics import choice, nearest, shown
+from modelplane.offline.files.diagnostics import find_nearest, join_choices, quote
 from modelplane.offline.lint.engines.engine_commands import EngineCommand, Given
 
 _NUMBERS: Final = {
@@ -46,7 +46,7 @@ def _problem(command: EngineCommand, release: Release, given: Given) -> str:
         if not command.official or not given.name.startswith("--") or "$" in given.name:
             return ""
         known = history(release.table, given.name, release)
-        near = nearest(given.name, release.flags)
+        near = find_nearest(given.name, release.flags)
         remedy = f": {known}" if known else f"; did you mean {near}?" if near else ": remove it"
         has = "has" if exact else "probably has"
         nearby = "" if exact else f", the nearest version that is known to {_version(command)},"
@@ -68,9 +68,9 @@ def _value_problem(engine: str, flag: Flag, given: Given) -> str:
         return ""
     pattern, what = _NUMBERS.get(flag.kind, ("", ""))
     if pattern and not re.fullmatch(rf"(None|{pattern})", value):
-        return f"{given.written} of {engine} takes {what}, not {shown(value)}"
+        return f"{given.written} of {engine} takes {what}, not {quote(value)}"
     if flag.choices and value not in flag.choices and value.lower() not in flag.choices:
-        near = nearest(value, flag.choices)
-        remedy = f"; did you mean {near}?" if near else f": write one of {choice(flag.choices)}"
-        return f"{given.written} of {engine} does not take {shown(value)}{remedy}"
+        near = find_nearest(value, flag.choices)
+        remedy = f"; did you mean {near}?" if near else f": write one of {join_choices(flag.choices)}"
+        return f"{given.written} of {engine} does not take {quote(value)}{remedy}"
     return ""

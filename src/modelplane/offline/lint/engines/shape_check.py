@@ -7,7 +7,7 @@ from modelplane.api.fields.cluster.devices import DeviceRequest
 from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role
 from modelplane.api.model_deployment import Engine, Member
 from modelplane.compose.replica.backends.parallelism import DATA, PIPELINE, TENSOR
-from modelplane.offline.files.diagnostics import shown
+from modelplane.offline.files.diagnostics import quote
 from modelplane.offline.lint.engines.engine_commands import EngineCommand, Flags, Given
 
 _NODES: Final = ("--nnodes", "-n")
@@ -41,22 +41,22 @@ def check(
             yield from _devices(engine, command, flags)
 
 
-def nodes(engine: Engine) -> int:
+def count_pods(engine: Engine) -> int:
     """Return the number of pods that an engine consists of."""
     return sum(member.pods for member in engine.members)
 
 
 def _devices(engine: Engine, command: EngineCommand, flags: Flags) -> Iterator[tuple[Given | None, str]]:
     """Compare the devices that the engine divides its model over with those that its pods claim."""
-    sizes = [flags.number(*names) for names in (TENSOR, PIPELINE)]
+    sizes = [flags.get_number(*names) for names in (TENSOR, PIPELINE)]
     within = command.engine.table == "sglang" and flags.find(*_WITHIN_TENSOR)
-    sizes.append(1 if within else flags.number(*DATA))
+    sizes.append(1 if within else flags.get_number(*DATA))
     claimed = [_claimed(member) for member in engine.members]
     if flags.find(*_ELSEWHERE) or None in sizes or None in claimed:
         return
     tensor, pipeline, data = (size or 1 for size in sizes)
     used = tensor * pipeline * data
-    workers = nodes(engine) - 1
+    workers = count_pods(engine) - 1
     available = sum(
         (count or 0) * (workers if member.role is Role.WORKER else 1)
         for member, count in zip(engine.members, claimed, strict=True)
@@ -87,21 +87,21 @@ def _is_accelerator(request: DeviceRequest) -> bool:
 
 
 def _node_count(engine: Engine, flags: Flags) -> Iterator[tuple[Given | None, str]]:
-    found, have = flags.find(*_NODES), nodes(engine)
-    said = flags.number(*_NODES)
+    found, have = flags.find(*_NODES), count_pods(engine)
+    said = flags.get_number(*_NODES)
     if found is not None and said is not None and said != have:
         pods = f"a gang of {have} pods" if have > 1 else "one pod, as it has no Worker"
         yield found, f"{found.written} says {said} nodes, but the engine is {pods}: make them equal"
 
 
 def _node_rank(engine: Engine, member: Member, flags: Flags) -> Iterator[tuple[Given | None, str]]:
-    found, rank = flags.find(*_RANK), flags.number(*_RANK)
+    found, rank = flags.find(*_RANK), flags.get_number(*_RANK)
     if found is None or rank is None:
         return
     worker = member.role is Role.WORKER
     if not worker and rank != 0:
         yield found, f"{found.written} of the pod that serves is 0, not {rank}"
-    elif worker and (rank == 0 or nodes(engine) > 2):
+    elif worker and (rank == 0 or count_pods(engine) > 2):
         remedy = "write $(MODELPLANE_RANK), which differs in each pod"
         yield found, f"{found.written} is {rank} in every Worker: {remedy}"
 
@@ -123,7 +123,7 @@ def _host(command: EngineCommand, flags: Flags) -> Iterator[tuple[Given | None, 
     found = flags.find("--host")
     value = found.value if found else None
     if value in _LOOPBACK or (found is None and command.engine.loopback):
-        where = shown(value) if value else "loopback only"
+        where = quote(value) if value else "loopback only"
         yield (
             found,
             f"{command.engine.name} listens on {where}, where no request reaches it: set --host to 0.0.0.0",

@@ -38,14 +38,14 @@ class Check(msgspec.Struct):
         if decoded.metadata.name == DEFAULT_NAME:
             self._gateways.append((manifest, decoded.spec))
 
-    def problems(self, _configs: Configs) -> Iterator[Problem]:
+    def find_problems(self, _configs: Configs) -> Iterator[Problem]:
         """Warn of each alias that a client can also read as another service."""
         for manifest, spec in self._gateways:
             for index, alias in enumerate(spec.aliases):
                 others = sorted(self._named.get(alias.name, set()) - {alias.service})
                 other = next((service for service in others if _meets(spec, alias, service)), None)
                 if other is not None:
-                    problem = manifest.problem(("spec", "aliases", index, "name"), _message(alias, other))
+                    problem = manifest.report(("spec", "aliases", index, "name"), _message(alias, other))
                     yield replace(problem, severity=Severity.WARNING)
 
 

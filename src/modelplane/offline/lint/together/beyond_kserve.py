@@ -34,7 +34,7 @@ class Check(msgspec.Struct):
         elif decoded.spec.serving_stack.backend is ServingBackend.KSERVE:
             self._clusters[decoded.metadata.name] = decoded.metadata.labels
 
-    def problems(self, _configs: Configs) -> Iterator[Problem]:
+    def find_problems(self, _configs: Configs) -> Iterator[Problem]:
         """Warn of each deployment that may be placed on a cluster which cannot run it."""
         clusters = sorted(self._clusters.items())
         for manifest, template in self._deployments:
@@ -42,7 +42,7 @@ class Check(msgspec.Struct):
             cluster = next((name for name, labels in clusters if selector <= labels.items()), "")
             if cluster and (why := _refused(template)):
                 message = f'InferenceCluster "{cluster}" has the backend KServe: {why}'
-                yield replace(manifest.problem(("spec",), message), severity=Severity.WARNING)
+                yield replace(manifest.report(("spec",), message), severity=Severity.WARNING)
 
 
 def _refused(template: "ReplicaTemplate") -> str:

@@ -9,7 +9,7 @@ import msgspec
 from modelplane.api.fields.pods.containers import Container
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.replica.engine_flags import source, written_words
-from modelplane.offline.files.diagnostics import Path, shown
+from modelplane.offline.files.diagnostics import Path, quote
 from modelplane.offline.lint.advice import Configs
 from modelplane.offline.lint.deployment_parts import walk_members
 from modelplane.offline.lint.engines.engine_commands import EngineCommand, Flags, parse_commands
@@ -85,10 +85,10 @@ class EngineAt(msgspec.Struct, frozen=True):
         longest = _longest(config, table, given) if config else 0
         if table == "llama.cpp" and not given.find("-kvu", "--kv-unified"):
             # It is divided among the sequences.
-            tokens //= given.number("-np", "--parallel") or tokens
+            tokens //= given.get_number("-np", "--parallel") or tokens
         if longest and tokens > longest:
             message = (
-                f"{length.written} {length.value} is longer than the context of {shown(repo)}, "
+                f"{length.written} {length.value} is longer than the context of {quote(repo)}, "
                 f"{longest} tokens by its config.json, and {rule.consequence}: {rule.remedy}"
             )
             yield (*self.path, *length.path), message

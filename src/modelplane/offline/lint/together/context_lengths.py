@@ -39,13 +39,13 @@ class Check(msgspec.Struct):
             key = (decoded.metadata.namespace or "", decoded.metadata.name)
             self._caches[key] = (hub.repo, hub.revision or "")
 
-    def problems(self, configs: Configs) -> Iterator[Problem]:
+    def find_problems(self, configs: Configs) -> Iterator[Problem]:
         """Warn of each engine whose context is longer than its model's."""
         for manifest, deployment, engines in self._deployments:
             cached = self._cached(deployment)
             for engine in engines:
                 for path, message in engine.warn(cached, configs):
-                    yield replace(manifest.problem(path, message), severity=Severity.WARNING)
+                    yield replace(manifest.report(path, message), severity=Severity.WARNING)
 
     def _cached(self, deployment: ModelDeployment) -> "Repo | None":
         _, settings = find_settings(deployment)

@@ -44,12 +44,12 @@ class Check(msgspec.Struct):
 
         self._clusters[decoded.metadata.name] = decoded.metadata.labels, key_rules(decoded.spec)
 
-    def problems(self, _configs: Configs) -> Iterator[Problem]:
+    def find_problems(self, _configs: Configs) -> Iterator[Problem]:
         """Yield one problem for each deployment, which names everything that is refused."""
         for manifest, template in self._deployments:
             if found := self._problem(template):
                 message, severity = found
-                yield replace(manifest.problem(("spec",), message), severity=severity)
+                yield replace(manifest.report(("spec",), message), severity=severity)
 
     def _problem(self, template: "ReplicaTemplate") -> tuple[str, Severity] | None:
         from modelplane.compose.replica.pod_policy import parts  # noqa: PLC0415 - heavy, and rarely used
