@@ -30,8 +30,8 @@ from typing import Any, cast
 
 import litellm_proxy
 
-from modelplane.gateway.envoy.access_log import access_log
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.access_log import build_access_log
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.module_files.keys import KeyFile
@@ -171,7 +171,7 @@ def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> d
         models = ModelFile() if stack.front and "models" in stack.front else None
         guard = Front(keys=KeyFile(), models=models) if stack.front else None
         table.append(Listener(stack.name, "127.0.0.1", ports[stack.name], (route,), front=guard))
-    made = files(Table(tuple(table)))
+    made = render_files(Table(tuple(table)))
     without, with_module = (json.loads(made[name])["resources"] for name in (LISTENERS, WITH_MODULE))
     # Those that have keys are in the second file only.
     known = {each["name"]: each for each in (*with_module, *without)}
@@ -192,7 +192,7 @@ def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> d
             below[:-1] = [module_filter(library, "backend", {})]
         if stack.log:
             logged = Listener(stack.name, "", 0, usage_log="access.log", front=Front())
-            manager["access_log"] = access_log(logged, with_module=True)
+            manager["access_log"] = build_access_log(logged, with_module=True)
     return made | {LISTENERS: json.dumps(listeners)}
 
 

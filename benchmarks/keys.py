@@ -20,7 +20,7 @@ from typing import Any
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.controllers.process.python_gc import collect_seldom
 from modelplane.gateway.envoy.filters.module_filters import KEYS
-from modelplane.gateway.module_files.keys import KeyTable, key_table
+from modelplane.gateway.module_files.keys import KeyTable, build_key_table
 from modelplane.kube.resources import Object
 from modelplane.proxy.publication import Channel, Published, published
 
@@ -46,8 +46,8 @@ def key(number: int, requests: int = 60) -> Object:
 def change(keys: list[Object], table: KeyTable, secrets: Published | None) -> tuple[KeyTable, Published, Any]:
     """Return the table and the Secrets of keys, and the seconds of CPU that each took."""
     begun = time.thread_time()
-    table = key_table(keys, GRANTS, table)
-    text = table.file.text().decode()
+    table = build_key_table(keys, GRANTS, table)
+    text = table.file.encode().decode()
     between = time.thread_time()
     secrets = published({KEYS: text}, "any", Channel.PRIVATE, former=secrets)
     return table, secrets, (between - begun, time.thread_time() - between)

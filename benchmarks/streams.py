@@ -32,7 +32,7 @@ import h2.connection
 import h2.events
 import msgspec
 
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.file_names import WITH_MODULE
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
@@ -284,7 +284,7 @@ def bare(listeners: str) -> str:
 
 def prepare(directory: Path, listener: Listener, library: Path, *, is_bare: bool) -> None:
     """Write Envoy's files."""
-    content = files(Table((listener,)))
+    content = render_files(Table((listener,)))
     if is_bare:
         content[WITH_MODULE] = bare(content[WITH_MODULE])
     for name, text in content.items():

@@ -11,8 +11,8 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.gateway_api.route_tree import ROUTE, routes
-from modelplane.gateway.services import rewriting, select
+from modelplane.gateway.gateway_api.route_tree import ROUTE, build_routes
+from modelplane.gateway.services import find_rewriting, select
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "concepts" / "model-endpoint.yaml"
@@ -37,7 +37,7 @@ def _endpoint(rewrite_path: str) -> ModelEndpoint:
 def _sent(rewrite_path: str, asked: str) -> str:
     """Return the path that a provider is sent by a gateway of Gateway API, which takes the longest match."""
     selected = select(SERVICE, [_endpoint(rewrite_path)], Destinations())
-    rules = routes(SERVICE, selected, per_backend=True)[ROUTE]["spec"]["rules"]
+    rules = build_routes(SERVICE, selected, per_backend=True)[ROUTE]["spec"]["rules"]
     matching = {
         match["path"]["value"]: rule
         for rule in rules
@@ -67,7 +67,7 @@ def test_the_example_replaces_the_prefix_and_leaves_the_version_to_the_client() 
 def test_a_provider_is_sent_the_path_that_the_pages_say(rewrite_path: str, asked: str, sent: str) -> None:
     assert _sent(rewrite_path, f"/ml-team/kimi-k2/{asked}") == sent
     # The Envoy gateway is given the same two parts; test_external_providers.py asks it.
-    assert rewriting(_endpoint(rewrite_path)) == (
+    assert find_rewriting(_endpoint(rewrite_path)) == (
         rewrite_path,
         "v1" if rewrite_path.endswith("v1/") else "",
     )

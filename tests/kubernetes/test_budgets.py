@@ -15,7 +15,7 @@ from modelplane.api.inference_gateway import KeyGrant
 from modelplane.cli.models.new_keys import encode_hash, make_key
 from modelplane.cli.models.new_keys import hash_key as new_hash
 from modelplane.controllers.gateway.budget_enforcement import Budgets
-from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
+from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
 from modelplane.gateway.route_table import Backend
 from modelplane.host.private_files import write_private
 from modelplane.proxy import files as envoy_files
@@ -66,12 +66,12 @@ class Team:
 
     async def reconcile(self) -> None:
         """Compare once, and write the keys."""
-        self._table = key_table(self._objects, (KeyGrant(namespace="*"),), self._table)
+        self._table = build_key_table(self._objects, (KeyGrant(namespace="*"),), self._table)
         await self._budgets.apply(self._table, PRICES)
         await self._budgets._look(self._proxy)
         file = await self._budgets.apply(self._table, PRICES)
         assert isinstance(file, KeyFile)
-        write_private(self._gateway.directory / "keys.json", file.text())
+        write_private(self._gateway.directory / "keys.json", file.encode())
 
     async def ask(self, name: str, **body: Any) -> tuple[int, Any]:
         headers = {"x-api-key": self.secrets[name]}
@@ -82,8 +82,8 @@ class Team:
         """Return the tokens of this day by key."""
         found = await self._proxy.usage()
         assert found is not None
-        assert {row.host for row in found.rows(f"{self.now:%Y-%m}")} == {"api.example.com"}
-        return {row.key: tokens.total for row, tokens in found.rows(f"{self.now:%Y-%m-%d}").items()}
+        assert {row.host for row in found.get_rows(f"{self.now:%Y-%m}")} == {"api.example.com"}
+        return {row.key: tokens.total for row, tokens in found.get_rows(f"{self.now:%Y-%m-%d}").items()}
 
     async def until(self, name: str, wanted: Callable[[int], bool]) -> tuple[int, Any]:
         """Reconcile until a request has a status; return the answer."""

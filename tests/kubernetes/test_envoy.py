@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from modelplane.gateway.envoy.envoy_routes import routes_file
+from modelplane.gateway.envoy.envoy_routes import name_routes_file
 from modelplane.gateway.envoy.file_names import CLUSTERS
 from modelplane.gateway.route_table import Backend, Route
 from modelplane.host.private_files import write_private
@@ -317,9 +317,9 @@ async def test_a_refused_file_changes_nothing_and_is_reported(gateway: Gateway) 
     async with engines("a") as (engine,):
         await gateway.apply(service(engine.backend()))
         assert admin.reload_problem(gateway.directory) == ""
-        for name in (CLUSTERS, routes_file("front-door")):
+        for name in (CLUSTERS, name_routes_file("front-door")):
             write_private(gateway.directory / name, '{"resources":[{"@type":"nothing"}]}')
-        wanted = f"envoy refused {CLUSTERS}, {routes_file('front-door')} and keeps what it had before: "
+        wanted = f"envoy refused {CLUSTERS}, {name_routes_file('front-door')} and keeps what it had before: "
         async with asyncio.timeout(PATIENCE_S):
             while not (problem := admin.reload_problem(gateway.directory)).startswith(wanted):
                 await asyncio.sleep(0.05)

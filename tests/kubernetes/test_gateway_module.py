@@ -24,8 +24,8 @@ import pytest
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.cli.models.new_keys import encode_hash, make_key
 from modelplane.cli.models.new_keys import hash_key as new_hash
-from modelplane.gateway.envoy.envoy_files import files
-from modelplane.gateway.module_files.keys import KeyTable, key_table
+from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.module_files.keys import KeyTable, build_key_table
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.host.private_files import write_private
 from modelplane.local.builds import gateway_module
@@ -131,7 +131,7 @@ async def test_keys_of_the_control_plane_are_in_force(closed: Gateway) -> None:
     }
     objects = [{"metadata": {"name": name, "namespace": "ml"}, "spec": spec} for name, spec in specs.items()]
     grant = KeyGrant(namespace="ml", requests_per_minute=1000, tokens_per_minute=100_000, streams=9)
-    written = key_table(objects, (grant,), KeyTable()).file.text()
+    written = build_key_table(objects, (grant,), KeyTable()).file.encode()
     write_private(closed.directory / "keys.json", written.decode())
     await until_status(closed, current, 200)
     for key, status, code in (
@@ -473,7 +473,7 @@ def validated(directory: Path, module: Module) -> tuple[int, str]:
     """Return the status and the words of Envoy's check of a configuration."""
     directory.mkdir(exist_ok=True)
     listener = Listener("front-door", "127.0.0.1", next(free_ports()), destinations=LOCAL)
-    content = module.change(files(Table((listener,))))
+    content = module.change(render_files(Table((listener,))))
     (resource,) = json.loads(content["lds.json"])["resources"]
     manager = resource["filter_chains"][0]["filters"][0]["typed_config"]
     del manager["rds"], resource["@type"]

@@ -15,8 +15,8 @@ from modelplane.api.inference_gateway import DEFAULT_NAME, TLSVersion
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
-from modelplane.gateway.envoy.certificates.listener_tls import certificate_file
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.certificates.listener_tls import name_certificate_file
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.route_table import Listener, Route, Table
 from modelplane.gateway.tls import Certificate, Tls
 from modelplane.kube import resources
@@ -50,7 +50,7 @@ class Secured:
 
     def write(self, tls: Tls | None) -> None:
         listener = Listener("front-door", "127.0.0.1", self.gateway.port, self.routes, LOCAL, tls=tls)
-        assert envoy_files.write(self.directory, files(Table((listener,))))
+        assert envoy_files.write(self.directory, render_files(Table((listener,))))
 
     async def serve(self, tls: Tls, *routes: Route) -> None:
         """Write a configuration and wait until its first certificate is served."""
@@ -187,7 +187,7 @@ async def test_a_certificate_is_replaced_below_a_running_stream_and_a_damaged_on
                     assert await secured.served() == der(new)
         assert (secured.directory / "lds.json").read_text() == lds
     assert seen == [f"data: {number}" for number in range(EVENTS)]
-    assert (secured.directory / certificate_file("front")).stat().st_mode & 0o777 == 0o600
+    assert (secured.directory / name_certificate_file("front")).stat().st_mode & 0o777 == 0o600
 
 
 async def test_without_a_certificate_each_connection_is_closed(secured: Secured) -> None:

@@ -21,8 +21,8 @@ import yaml
 from modelplane import __version__
 from modelplane.compose.kinds import COMPOSED
 from modelplane.controllers import fleet_resources
-from modelplane.gateway.envoy.envoy_files import files
-from modelplane.gateway.gateway_api.http_routes import workload_routes
+from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.gateway_api.http_routes import build_workload_routes
 from modelplane.gateway.route_table import Listener, Table
 from modelplane.host import addresses
 from modelplane.install.cluster_requirements import instructions
@@ -162,9 +162,10 @@ async def _open_the_way(cluster: Shell) -> None:
     async with Client.from_kubeconfig(str(cluster.plane.kubeconfig), known=fleet_resources.known) as client:
         found = [(await client.list(kind)).items for kind in kinds]
     port = settings.load(cluster.plane.home).ports.workload_gateway
-    routes = workload_routes(*found, addresses.bound)
+    routes = build_workload_routes(*found, addresses.bound)
     envoy_files.write(
-        cluster.plane.home.envoy, files(Table((Listener("cluster-local", CLUSTER_GATEWAY, port, routes),)))
+        cluster.plane.home.envoy,
+        render_files(Table((Listener("cluster-local", CLUSTER_GATEWAY, port, routes),))),
     )
 
 

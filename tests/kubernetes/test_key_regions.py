@@ -149,7 +149,7 @@ async def test_a_route_that_is_older_than_the_regions_of_a_key_sends_no_request_
 ) -> None:
     gateway.front = Front(keys=KeyFile(keys=(key("free"),), namespaces=KEY_FILE.namespaces))
     await gateway.apply(route_to(models, {"own": 0, "far": 0, "unknown": 0}))
-    write_private(gateway.directory / KEYS, KEY_FILE.text().decode())
+    write_private(gateway.directory / KEYS, KEY_FILE.encode().decode())
     while (await ask(gateway, "bound"))[0] == 401:
         pass
     asked(models)

@@ -14,11 +14,11 @@ import pytest
 
 from modelplane.controllers.gateway import issuing
 from modelplane.gateway.envoy.certificates import upstream_tls as envoy_mutual_tls
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
 from modelplane.gateway.envoy.type_urls import ENVOY
-from modelplane.gateway.mutual_tls import CLIENT_NAME, Identity, Pair, server_name
+from modelplane.gateway.mutual_tls import CLIENT_NAME, Identity, Pair, name_server
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.proxy import files as envoy_files
 from support.envoys import EVENTS, LOCAL, Gateway, engines, running_envoy, service
@@ -27,7 +27,7 @@ from support.patience import PATIENCE_S
 pytestmark = pytest.mark.kubernetes
 
 UID = "0e6ab3d2-6c35-4a8e-9a64-0d9c5a3a7c11"
-NAME = server_name(UID)
+NAME = name_server(UID)
 
 
 def _authority() -> Pair:
@@ -68,7 +68,7 @@ class Pairing:
         """Let the cluster accept only the fleet's gateway."""
         routes = (Route("ml/qwen-1", "/ml/qwen-1/", (self._engine(),)),)
         listener = Listener("front-door", "127.0.0.1", self.cluster.port, routes, LOCAL)
-        written = files(Table((listener,)))
+        written = render_files(Table((listener,)))
         for path in (LISTENERS, WITH_MODULE):
             resources = json.loads(written[path])
             (served,) = resources["resources"]
@@ -89,7 +89,7 @@ class Pairing:
             server_name=NAME,
         )
         listener = Listener("front-door", "127.0.0.1", self.fleet.port, (service(backend),), LOCAL)
-        envoy_files.write(self.fleet.directory, files(Table((listener,), identity)))
+        envoy_files.write(self.fleet.directory, render_files(Table((listener,), identity)))
 
     async def until_read(self, times: int) -> None:
         """Wait until the fleet's gateway has read its certificate so often."""

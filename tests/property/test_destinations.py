@@ -53,7 +53,7 @@ def _is_public(address: Address) -> bool:
 @given(_V4 | st.ip_addresses(v=6) | _embedded())
 @example(ipaddress.ip_address("64:ff9b::7f00:1"))
 def test_every_address_that_is_accepted_is_public_and_contains_no_other(address: Address) -> None:
-    if POLICY.refusal(str(address), 80):
+    if POLICY.check(str(address), 80):
         return
     if isinstance(address, ipaddress.IPv6Address):
         assert address.sixtofour is None
@@ -69,7 +69,7 @@ def test_every_address_that_is_accepted_is_public_and_contains_no_other(address:
 
 @given(_V4)
 def test_a_public_address_of_ipv4_is_accepted(address: Address) -> None:
-    is_refused = bool(POLICY.refusal(str(address), 80))
+    is_refused = bool(POLICY.check(str(address), 80))
     relay = ipaddress.ip_network("192.88.99.0/24")
     metadata = ipaddress.ip_network("168.63.129.16/32")
     protocols = ipaddress.ip_network("192.0.0.0/24")
@@ -82,7 +82,7 @@ def test_envoy_refuses_what_the_urls_check_refuses(address: Address) -> None:
     """Addresses of ISATAP are refused in URLs only: Envoy compares prefixes."""
     refused = any(address in each for each in (*POLICY.refused, *POLICY.internal))
     is_unicast = any(address in each for each in POLICY.unicast)
-    by_url = POLICY.refusal(str(address), 80)
+    by_url = POLICY.check(str(address), 80)
     if not by_url:
         assert is_unicast
         assert not refused

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.gateway.module_files.keys import KeyTable, key_table
+from modelplane.gateway.module_files.keys import KeyTable, build_key_table
 
 NAMESPACES = ("ml", "research", "kube-system")
 HASHES = tuple(f"{number:064x}" for number in range(6))
@@ -48,11 +48,11 @@ _GRANTS = st.lists(
 def test_order_changes_nothing_and_nothing_is_beyond_the_grants(
     keys: list[dict[str, Any]], before: list[dict[str, Any]], grants: list[KeyGrant], seed: int
 ) -> None:
-    former = key_table(before, grants, KeyTable())
-    made = key_table(keys, grants, former)
+    former = build_key_table(before, grants, KeyTable())
+    made = build_key_table(keys, grants, former)
     shuffle = random.Random(seed).sample  # noqa: S311  an order, not a secret
-    again = key_table(shuffle(keys, len(keys)), shuffle(grants, len(grants)), former)
-    assert (again.file.text(), again.problems) == (made.file.text(), made.problems)
+    again = build_key_table(shuffle(keys, len(keys)), shuffle(grants, len(grants)), former)
+    assert (again.file.encode(), again.problems) == (made.file.encode(), made.problems)
 
     entries, namespaces = made.file.keys, made.file.namespaces
     assert len({each.sha256 for each in entries}) == len(entries)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.api.fields.cluster.mutual_tls_settings import MutualTLSPhase
-from modelplane.gateway.mutual_tls import Protocol, Rollout, Seen, accepted, step, used
+from modelplane.gateway.mutual_tls import Protocol, Rollout, Seen, choose_protocol, list_accepted, step
 
 DRAIN = timedelta(minutes=10)
 REQUEST = timedelta(minutes=9)
@@ -75,7 +75,7 @@ class World:
         in_force = self.listening if self.reported else frozenset()
         seen = Seen(self.wanted, self.certified, in_force, frozenset(self.endpoints))
         self.latest = step(self.stored, seen, DRAIN, self.now)
-        if (asked := accepted(self.latest.phase)) != self.asked:
+        if (asked := list_accepted(self.latest.phase)) != self.asked:
             self.asked, self.reported = asked, False
 
     def _status(self, _number: int) -> None:
@@ -89,7 +89,7 @@ class World:
 
     def _endpoint(self, number: int) -> None:
         # The endpoint follows the published address, which is part of the status.
-        self.endpoints[number] = used(self.stored.phase)
+        self.endpoints[number] = choose_protocol(self.stored.phase)
 
     def _request(self, number: int) -> None:
         self.requests.append((self.endpoints[number], self.now + REQUEST))

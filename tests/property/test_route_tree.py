@@ -16,8 +16,8 @@ from modelplane.api.names import backend_name, front_name
 from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.gateway_api.implementations import IMPLEMENTATIONS, OTHER, Implementation
-from modelplane.gateway.gateway_api.route_tree import HEADER, MOST, ROUTE, routes
-from modelplane.gateway.services import Selected, rewriting, select
+from modelplane.gateway.gateway_api.route_tree import HEADER, MOST, ROUTE, build_routes
+from modelplane.gateway.services import Selected, find_rewriting, select
 from support.http_route_semantics import NOT_FOUND, Gateway, Request
 from support.third_party_crds import problems, schemas
 
@@ -47,13 +47,13 @@ def _service(weights: list[int | None]) -> ModelService:
 def _gateway(
     implementation: Implementation, service: ModelService, selected: tuple[Selected, ...]
 ) -> Gateway:
-    found = routes(service, selected, per_backend=implementation.rewrites_per_backend)
+    found = build_routes(service, selected, per_backend=implementation.rewrites_per_backend)
     return Gateway(implementation, found.values(), ITSELF)
 
 
 def _expected(each: Selected, below: str) -> Request:
     """Return the request that an endpoint is to get for a path below the service."""
-    path, overlap = rewriting(each.endpoint)
+    path, overlap = find_rewriting(each.endpoint)
     if overlap and below.startswith(f"{overlap}/"):
         below = below.removeprefix(f"{overlap}/")
     host = each.target.host if each.target.host.endswith("example.com") else "gateway.example.com"
@@ -97,7 +97,7 @@ def test_each_endpoint_gets_its_share_and_its_own_path(
 def test_the_schema_of_the_gateway_api_accepts_every_route(count: int, per_backend: bool) -> None:
     service = _service([None])
     endpoints = [_endpoint(number, 0, REWRITES[-1], HOSTS[0]) for number in range(count)]
-    found = routes(service, select(service, endpoints, Destinations()), per_backend=per_backend)
+    found = build_routes(service, select(service, endpoints, Destinations()), per_backend=per_backend)
     schema = schemas("gateway-api")["gateway.networking.k8s.io/v1", "HTTPRoute"]
     assert [problem for each in found.values() for problem in problems(each, schema)] == []
     rules = [rule for each in found.values() for rule in each["spec"]["rules"]]
@@ -124,4 +124,4 @@ def test_a_gateway_that_sets_no_headers_answers_404_and_never_calls_itself_for_e
 def test_endpoints_of_one_path_share_a_rule_of_any_gateway() -> None:
     service = _service([None])
     alike = [_endpoint(number, 0, "/v1/", HOSTS[3]) for number in range(9)]
-    assert list(routes(service, select(service, alike, Destinations()), per_backend=False)) == [ROUTE]
+    assert list(build_routes(service, select(service, alike, Destinations()), per_backend=False)) == [ROUTE]

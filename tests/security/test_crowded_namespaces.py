@@ -15,8 +15,8 @@ import pytest
 from modelplane.api.meta import API_VERSION
 from modelplane.controllers.fleet_resources import MODEL_ENDPOINTS, MODEL_SERVICES
 from modelplane.controllers.gateway import endpoint_shares
-from modelplane.gateway.envoy.envoy_files import files
-from modelplane.gateway.envoy.envoy_routes import endpoint_counts
+from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.envoy.envoy_routes import count_endpoints
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 from modelplane.host.private_files import write_private
 from modelplane.kube import resources
@@ -76,7 +76,7 @@ class Crowded:
 
     def routed(self, namespace: str) -> dict[str, int]:
         """Return the number of endpoints of each route of a namespace."""
-        counts = endpoint_counts([self.files.get(ROUTES, "")])
+        counts = count_endpoints([self.files.get(ROUTES, "")])
         return {name: number for name, number in counts.items() if name.startswith(f"{namespace}/")}
 
     async def apply(self, *manifests: dict[str, Any]) -> None:
@@ -194,7 +194,7 @@ async def test_routes_from_before_the_maximum_stay_and_say_so(crowded: Crowded) 
     table = Table((Listener(FLEET_LISTENER, "127.0.0.1", 8080, routes, None, Front()),))
     path = crowded.fleet.control_plane.home.envoy / ROUTES
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_private(path, files(table)[ROUTES])
+    write_private(path, render_files(table)[ROUTES])
     assert json.loads(path.read_text())["resources"]
     await crowded.apply(*crowd())
     async with crowded.controllers():

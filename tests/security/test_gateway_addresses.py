@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.gateway.destinations import Destinations, networks
+from modelplane.gateway.destinations import Destinations, parse_networks
 from modelplane.gateway.route_table import Backend
 from support.envoys import Engine, Gateway, engines, running_envoy, service
 from support.name_server import name_server
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kubernetes
 
 ALLOWED = "127.0.0.9"
 FORBIDDEN = "127.0.0.5"
-POLICY = Destinations(allowed=networks([ALLOWED]))
+POLICY = Destinations(allowed=parse_networks([ALLOWED]))
 
 
 def named(engine: Engine) -> Backend:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from modelplane.gateway import tokens
-from modelplane.gateway.destinations import Destinations, networks
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.destinations import Destinations, parse_networks
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table, Token
 from modelplane.gateway.tokens import HEADERS, GatewayKeys
 from support.envoys import Engine, Gateway, engines, running_envoy, service
@@ -26,7 +26,7 @@ PATH = f"/{REPLICA}/"
 
 def of_cluster(engine: Engine, keys: GatewayKeys = KEYS) -> Route:
     """Return the route of a replica at the gateway of its cluster."""
-    return Route(REPLICA, PATH, (engine.backend(),), token=tokens.required(keys, REPLICA))
+    return Route(REPLICA, PATH, (engine.backend(),), token=tokens.find_required(keys, REPLICA))
 
 
 def to_cluster(gateway: Gateway, name: str, prefix: str, **options: object) -> Backend:
@@ -36,7 +36,7 @@ def to_cluster(gateway: Gateway, name: str, prefix: str, **options: object) -> B
 
 
 def by_key(*routes: Route, keys: GatewayKeys = KEYS) -> tuple[Route, ...]:
-    return tokens.with_tokens(routes, keys)
+    return tokens.add_tokens(routes, keys)
 
 
 def of_replica(gateway: Gateway) -> Route:
@@ -70,7 +70,7 @@ async def test_a_request_from_elsewhere_has_no_route(gateway: Gateway) -> None:
 
 
 def _token() -> Token:
-    token = tokens.required(KEYS, REPLICA)
+    token = tokens.find_required(KEYS, REPLICA)
     assert token is not None
     return token
 
@@ -135,7 +135,9 @@ async def test_a_name_that_resolves_to_the_gateway_of_a_cluster_is_refused(
         engines("a", address="0.0.0.0") as (engine,),
     ):
         policy = Destinations(
-            allowed=networks(["127.0.0.0/8"]), clusters=(f"{CLUSTER}:{engine.port}",), refuses_internal=True
+            allowed=parse_networks(["127.0.0.0/8"]),
+            clusters=(f"{CLUSTER}:{engine.port}",),
+            refuses_internal=True,
         )
         named = Backend("ml/named", (("provider.example", engine.port),), prefix="/")
         replica = Backend(REPLICA, ((CLUSTER, engine.port),), prefix="/", tokens=())
@@ -169,7 +171,7 @@ def test_tokens_are_in_private_files_only() -> None:
     """Routes of the fleet's gateway and its listeners are published in ConfigMaps."""
     backend = Backend(REPLICA, (("192.0.2.1", 80),), prefix=PATH, tokens=())
     routes = by_key(Route("team-b/bobs", "/team-b/bobs/", (backend,)))
-    written = files(Table((Listener("front-door", "127.0.0.1", 80, routes, front=Front()),)))
+    written = render_files(Table((Listener("front-door", "127.0.0.1", 80, routes, front=Front()),)))
     assert [path for path, content in written.items() if _token().value in content] == ["cds.json"]
     assert _token().value not in repr(routes)
     assert str(KEYS.keys[1]) not in repr(KEYS)

@@ -15,7 +15,7 @@ from modelplane.api.meta import API_VERSION
 from modelplane.api.model_key import ModelKey
 from modelplane.controllers.fleet_resources import INFERENCE_GATEWAYS, resource_of_kind
 from modelplane.gateway.envoy.filters.module_filters import KEYS
-from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
+from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
 from modelplane.proxy.directory import GatewayDirectory
 from modelplane.proxy.files import write
 from support.attacked import Attacked, eventually
@@ -56,13 +56,13 @@ class Keys:
     def holder(self) -> str:
         """Return the ModelKey that the gateway's file says has the victim's hash."""
         path = self._directory / KEYS
-        file = KeyFile.of_text(path.read_bytes()) if path.exists() else KeyFile()
+        file = KeyFile.parse(path.read_bytes()) if path.exists() else KeyFile()
         return next((each.id for each in file.keys if each.sha256 == HASH), "")
 
     def knows(self, id_: str) -> bool:
         """Return True if the gateway has a key of a ModelKey."""
         path = self._directory / KEYS
-        file = KeyFile.of_text(path.read_bytes()) if path.exists() else KeyFile()
+        file = KeyFile.parse(path.read_bytes()) if path.exists() else KeyFile()
         return any(each.id == id_ for each in file.keys)
 
     async def apply(self, *manifests: dict[str, Any]) -> None:
@@ -178,8 +178,8 @@ async def test_an_alias_of_the_attacker_receives_no_prompt_of_the_victim(
         "metadata": {"name": "ci", "namespace": "settled"},
         **_spec(hashlib.sha256(b"sk-settled").hexdigest()),
     }
-    table = key_table([victim, settled], grants, KeyTable())
-    table = key_table([victim, thief, settled], grants, table)
+    table = build_key_table([victim, settled], grants, KeyTable())
+    table = build_key_table([victim, thief, settled], grants, table)
     services: dict[str, list[str]] = {f"{TEAM}/chat": ["gpt-4o"], f"{EVIL}/trap": aliases}
     async with running_server() as engine:
         settings = front(services, (), table.file)

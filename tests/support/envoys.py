@@ -17,7 +17,7 @@ import aiohttp
 from aiohttp import web
 
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 from modelplane.proxy import admin, envoy_bootstrap, module
 from modelplane.proxy import files as envoy_files
@@ -130,7 +130,7 @@ class Gateway:
                 Listener("cluster-local", "127.0.0.1", self.workload_port, (*workload, mark)),
             )
         )
-        assert envoy_files.write(self.directory, self.transform(files(table)))
+        assert envoy_files.write(self.directory, self.transform(render_files(table)))
         for port in (self.port, self.workload_port):
             async with asyncio.timeout(PATIENCE_S):
                 while not await self._settled(f"http://127.0.0.1:{port}{prefix}"):
@@ -238,7 +238,7 @@ def _prepare(
 ) -> None:
     directory.mkdir(exist_ok=True)
     if transform is not unchanged:
-        envoy_files.write(directory, transform(files(Table((listener,)))))
+        envoy_files.write(directory, transform(render_files(Table((listener,)))))
     envoy_bootstrap.prepare(directory, (listener,), authority(directory), **options)
     path = directory / "bootstrap.json"
     configuration = json.loads(path.read_text())

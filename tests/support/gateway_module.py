@@ -70,7 +70,7 @@ class Module:
         for cluster in parsed["cds.json"]["resources"]:
             metadata = cluster["metadata"]["filter_metadata"]["modelplane.rewrite"]
             metadata |= self.clusters.get(cluster["name"].partition("/")[2], {})
-            metadata |= rewrite.attempt(metadata)
+            metadata |= rewrite.describe_attempt(metadata)
         return {name: json.dumps(content) for name, content in parsed.items()}
 
     def change_listener(self, listener: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ class Module:
             for log in manager["access_log"]:
                 usage_log = log["typed_config"].get("path", access_log.STANDARD_OUTPUT)
                 with_record = Listener("", "", 0, usage_log=usage_log, front=Front())
-                log.update(access_log.access_log(with_record, with_module=True)[0])
+                log.update(access_log.build_access_log(with_record, with_module=True)[0])
             filters[:] = [each for each in filters if each["name"] != "modelplane.usage.path"]
         upstream = filters[-1]["typed_config"]["upstream_http_filters"]
         # Instead of the header mutation and of Lua.

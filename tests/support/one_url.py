@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from modelplane.api.inference_gateway import KeyGrant, ModelAlias
-from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
-from modelplane.gateway.module_files.models import ModelTable, model_table
+from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
+from modelplane.gateway.module_files.models import ModelTable, build_model_table
 from modelplane.gateway.route_table import Front, Route
 from support.envoys import Gateway, running_envoy
 
@@ -28,7 +28,7 @@ def keys(services: Mapping[str, tuple[str, ...]]) -> KeyFile:
         for namespace, patterns in services.items()
     ]
     grants = [KeyGrant(namespace=namespace, services=each) for namespace, each in services.items()]
-    return key_table(objects, grants, KeyTable()).file
+    return build_key_table(objects, grants, KeyTable()).file
 
 
 def front(
@@ -45,7 +45,7 @@ def front(
         for service, aliases in services.items()
         for namespace, _, name in [service.partition("/")]
     ]
-    models = model_table(objects, granted, ModelTable(), with_keys=key_file is not None).file
+    models = build_model_table(objects, granted, ModelTable(), with_keys=key_file is not None).file
     return Front(keys=key_file, models=models)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
 from modelplane.gateway.module_files.models import AliasEntry, ModelFile, ServiceEntry
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
@@ -204,7 +204,7 @@ class Churn:
         """Write the configuration and wait until it is in force."""
         mark = str(next(self._numbers))
         began = time.monotonic()
-        usage_files.write(self.directory, files(Table((self._listener(mark),))))
+        usage_files.write(self.directory, render_files(Table((self._listener(mark),))))
         await self._until(OPERATOR, f"/settled/{mark}/x", {503})
         self.slowest_s = max(self.slowest_s, time.monotonic() - began)
         # Another worker may be a moment behind.

@@ -17,7 +17,7 @@ from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.readiness import exists
 from modelplane.gateway import credentials
 from modelplane.gateway.gateway_api import endpoint_backends
-from modelplane.gateway.services import RefusedDestination, Target, target_of
+from modelplane.gateway.services import RefusedDestination, Target, find_target
 
 SECRET_KEY = "credential"  # noqa: S105  a key of requirements, not a secret
 
@@ -55,13 +55,13 @@ def compose(request: EndpointRequest) -> Composition | Blocked:
     destinations = fleet_gateway.destinations(request, is_local=request.facts.gateway_is_local)
     if isinstance(destinations, Blocked):
         return destinations
-    target = target_of(endpoint, destinations)
+    target = find_target(endpoint, destinations)
     proxy = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
     objects: dict[str, endpoint_backends.Manifest] | Rejected = {}
     if isinstance(target, Rejected):
         objects = target
     elif fleet_gateway.reads_gateway_api(proxy) and not _needs_envoy(endpoint):
-        objects = endpoint_backends.backend(endpoint, target)
+        objects = endpoint_backends.build_backend(endpoint, target)
     if isinstance(objects, Rejected):
         return _refused(request, objects)
     children: tuple[Desired | Keep, ...] = tuple(
@@ -99,7 +99,7 @@ def _routing(request: EndpointRequest, objects: dict[str, endpoint_backends.Mani
         return false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, message)
     if waiting := fleet_gateway.unspoken(gateways):
         return false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, waiting)
-    if credentials.needs_module(request.owner) and (why := _unsupported(request)):
+    if credentials.must_have_module(request.owner) and (why := _unsupported(request)):
         message = f"cannot set spec.model and spec.credential, so it gets no requests: {why}"
         return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
     proxy = fleet_gateway.proxy(gateways)
@@ -116,7 +116,7 @@ def _routing(request: EndpointRequest, objects: dict[str, endpoint_backends.Mani
 
 
 def _needs_envoy(endpoint: ModelEndpoint) -> bool:
-    return credentials.needs_module(endpoint) or endpoint.spec.mutual_tls is not None
+    return credentials.must_have_module(endpoint) or endpoint.spec.mutual_tls is not None
 
 
 def _unsupported(request: EndpointRequest) -> str:
@@ -132,13 +132,13 @@ def _unsupported(request: EndpointRequest) -> str:
 
 def _credential(request: EndpointRequest, target: Target) -> tuple[Condition, ...]:
     """Return whether the gateway has the credential; nothing for an endpoint that names none."""
-    wanted = credentials.reference(request.owner, target.authority)
+    wanted = credentials.find_reference(request.owner, target.authority)
     if wanted is None:
         return ()
     if unknown := request.unknown(SECRET_KEY):
         message = f'cannot read Secret "{wanted.secret}", so what it gave before stays: {unknown.cause}'
         return (false(Type.CREDENTIAL_READY, Reason.SECRET_UNREADABLE, message),)
-    found = credentials.header_of(wanted, next(iter(request.found(SECRET_KEY)), None))
+    found = credentials.build_header(wanted, next(iter(request.found(SECRET_KEY)), None))
     if isinstance(found, Rejected):
         message = f"it gets no requests: {found.message}"
         return (false(Type.CREDENTIAL_READY, Reason.SECRET_REFUSED, message),)

@@ -116,9 +116,9 @@ class Traffic:
                 group.requests / seconds,
                 100 * group.errors / group.requests,
                 (group.prompt_tokens + group.completion_tokens) / seconds,
-                group.first_token.percentile(0.5),
-                group.first_token.percentile(0.95),
-                group.duration.percentile(0.95),
+                group.first_token.find_percentile(0.5),
+                group.first_token.find_percentile(0.95),
+                group.duration.find_percentile(0.95),
                 group.cost / UNIT * 3600 / seconds if group.cost else None,
                 last[name],
             )

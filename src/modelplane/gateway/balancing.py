@@ -22,7 +22,7 @@ class Limits:
     queued_requests: int | None = None
 
     @classmethod
-    def of(cls, entry: EndpointEntry) -> Self:
+    def read(cls, entry: EndpointEntry) -> Self:
         """Return the limits of each endpoint of a group."""
         return cls(entry.max_outstanding_requests, entry.max_queued_requests)
 
@@ -34,11 +34,11 @@ def is_wanted(service: ModelService) -> bool:
     """Return True if a service asks for what only the gateway's module can do."""
     balancing = service.spec.balancing
     return (balancing is not None and balancing.policy is not BalancingPolicy.WEIGHTED) or any(
-        Limits.of(entry) != NO_LIMITS for entry in service.spec.endpoints
+        Limits.read(entry) != NO_LIMITS for entry in service.spec.endpoints
     )
 
 
-def settings(service: ModelService, backends: Sequence[tuple[Backend, Limits]]) -> ServiceEntry:
+def build_settings(service: ModelService, backends: Sequence[tuple[Backend, Limits]]) -> ServiceEntry:
     """Return the settings of a service, from its backends with their limits."""
     if not is_wanted(service) or len(backends) < 2:
         return ServiceEntry()
@@ -62,13 +62,13 @@ def settings(service: ModelService, backends: Sequence[tuple[Backend, Limits]]) 
     )
 
 
-def in_force(route: Route) -> ServiceEntry:
+def select_in_force(route: Route) -> ServiceEntry:
     """Return the settings of a route, without the backends that it does not lead to."""
     balancing = route.settings.balancing
     if balancing is None:
         return route.settings
     names = {backend.name for backend in route.backends}
-    left = tuple(each for each in balancing.backends if each.name in names)
+    left = tuple(backend for backend in balancing.backends if backend.name in names)
     return msgspec.structs.replace(
         route.settings, balancing=msgspec.structs.replace(balancing, backends=left)
     )

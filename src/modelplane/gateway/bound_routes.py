@@ -23,21 +23,21 @@ def is_needed(listener: Listener, route: Route) -> bool:
     return bool(services) and not services.isdisjoint({route.name, f"{namespace}/*"})
 
 
-def ordered(route: Route) -> Route:
+def build_bound_route(route: Route) -> Route:
     """Return the route of bound requests."""
     backends = tuple(
-        BackendEntry(name=each.name, weight=each.weight, priority=each.priority)
-        for each in sorted(route.backends, key=lambda each: each.name)
+        BackendEntry(name=backend.name, weight=backend.weight, priority=backend.priority)
+        for backend in sorted(route.backends, key=lambda backend: backend.name)
     )
     return replace(route, settings=ServiceEntry(balancing=BalancingEntry(backends=backends)))
 
 
-def with_regions(route: Route, choice: BalancingEntry | None) -> BalancingEntry | None:
+def add_regions(route: Route, choice: BalancingEntry | None) -> BalancingEntry | None:
     """Return the choice among a route's backends with the region of each."""
     if choice is None:
         return None
-    regions = {each.name: each.region for each in route.backends}
+    regions = {backend.name: backend.region for backend in route.backends}
     backends = tuple(
-        msgspec.structs.replace(each, region=regions[each.name] or None) for each in choice.backends
+        msgspec.structs.replace(backend, region=regions[backend.name] or None) for backend in choice.backends
     )
     return msgspec.structs.replace(choice, backends=backends)

@@ -33,7 +33,7 @@ class GatewayState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     """Time since which the gateway sends the tokens of a key, by the key's number."""
 
 
-def manifest(state: GatewayState, namespace: str) -> dict[str, Any]:
+def build_manifest(state: GatewayState, namespace: str) -> dict[str, Any]:
     """Return the ConfigMap of a state."""
     return {
         "apiVersion": "v1",

@@ -36,19 +36,19 @@ _MAX_HOSTS_BYTES = MOST_HOSTS * 260
 _VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
 
 
-def needs_module(endpoint: ModelEndpoint) -> bool:
+def must_have_module(endpoint: ModelEndpoint) -> bool:
     """Return True if only the gateway module can send requests to an endpoint as its spec says."""
     return endpoint.spec.model is not None or endpoint.spec.credential is not None
 
 
-def in_clear_text(endpoint: ModelEndpoint, host: str, *, tls: bool, destinations: Destinations) -> str:
+def explain_clear_text(endpoint: ModelEndpoint, host: str, *, tls: bool, destinations: Destinations) -> str:
     """Return why the credential of an endpoint must not be sent to its url; empty if it may be."""
     if endpoint.spec.credential is None or tls or (destinations.is_local and _is_loopback(host)):
         return ""
     return "its spec.credential is not sent in clear text: use https://HOST"
 
 
-def reference(endpoint: ModelEndpoint, authority: str) -> CredentialReference | None:
+def find_reference(endpoint: ModelEndpoint, authority: str) -> CredentialReference | None:
     """Return the credential that an endpoint names, for the host of its URL; None if it names none."""
     if (credential := endpoint.spec.credential) is None:
         return None
@@ -57,7 +57,7 @@ def reference(endpoint: ModelEndpoint, authority: str) -> CredentialReference | 
     return CredentialReference(namespace, secret.name, secret.key, credential.header.lower(), authority)
 
 
-def header_of(wanted: CredentialReference, secret: Object | None) -> SecretHeader | Rejected:
+def build_header(wanted: CredentialReference, secret: Object | None) -> SecretHeader | Rejected:
     """Return the header that a Secret gives, or why it gives none; no reason quotes a value."""
     named = f'Secret "{wanted.secret}"'
     if secret is None:
@@ -86,12 +86,12 @@ def header_of(wanted: CredentialReference, secret: Object | None) -> SecretHeade
     return SecretHeader(wanted.header, f"Bearer {value}" if bearer else value)
 
 
-def references(routes: Iterable[Route]) -> Iterator[CredentialReference]:
+def list_references(routes: Iterable[Route]) -> Iterator[CredentialReference]:
     """Yield the credentials of the backends of routes."""
-    return (each.credential for route in routes for each in route.backends if each.credential)
+    return (backend.credential for route in routes for backend in route.backends if backend.credential)
 
 
-def usable(
+def select_usable(
     routes: Iterable[Route], known: Mapping[str, SecretHeader], *, has_module: bool
 ) -> tuple[Route, ...]:
     """Return routes without the backends that cannot be sent requests.
@@ -102,7 +102,7 @@ def usable(
 
 
 def _usable(route: Route, known: Mapping[str, SecretHeader], has_module: bool) -> Route:
-    left = tuple(each for each in route.backends if _is_usable(each, known, has_module))
+    left = tuple(backend for backend in route.backends if _is_usable(backend, known, has_module))
     if len(left) == len(route.backends):
         return route
     if left:

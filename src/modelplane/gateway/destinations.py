@@ -139,7 +139,7 @@ class Destinations:
         """Return the internal networks, which only names of replicas may resolve to."""
         return tuple(_with_ipv6_forms(_INTERNAL)) if self.refuses_internal else ()
 
-    def refusal(self, host: str, port: int, *, of_replica: bool = False) -> str:
+    def check(self, host: str, port: int, *, of_replica: bool = False) -> str:
         """Return why the gateway must not send requests to a host and port; empty if it may.
 
         ``of_replica``: a ModelReplica wrote the URL, with the address of its cluster's gateway.
@@ -191,7 +191,7 @@ _ALLOWED = "spec.allowedDestinations of the InferenceGateway"
 _DENIED = "spec.deniedDestinations of the InferenceGateway"
 
 
-def networks(cidrs: Iterable[str]) -> tuple[Network, ...]:
+def parse_networks(cidrs: Iterable[str]) -> tuple[Network, ...]:
     """Return the networks of CIDRs and addresses. Raises ValueError if one is neither."""
     return tuple(ipaddress.ip_network(cidr, strict=False) for cidr in cidrs)
 
@@ -224,12 +224,12 @@ def _clusters(authorities: tuple[str, ...]) -> frozenset[tuple[Address | str, in
 
     On loopback, other ports are other programs of the machine.
     """
-    found: set[tuple[Address | str, int]] = set()
-    for host, port in filter(lambda each: each[0], map(_host_and_port, authorities)):
+    networks: set[tuple[Address | str, int]] = set()
+    for host, port in filter(lambda authority: authority[0], map(_host_and_port, authorities)):
         address = _address(host)
         is_shared = address is not None and address.is_loopback
-        found.add((address or host, (port or HTTP_PORT) if is_shared else 0))
-    return frozenset(found)
+        networks.add((address or host, (port or HTTP_PORT) if is_shared else 0))
+    return frozenset(networks)
 
 
 def _is_unicast(address: Address) -> bool:

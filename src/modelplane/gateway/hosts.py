@@ -12,20 +12,20 @@ _HTTP = "http"
 _HTTPS = "https"
 
 
-def authority(host: str, port: int = HTTP_PORT, usual: int = HTTP_PORT) -> str:
+def format_authority(host: str, port: int = HTTP_PORT, usual: int = HTTP_PORT) -> str:
     """Return the authority of a URL: host, and port unless it is the scheme's (RFC 3986, section 3.2)."""
     host = f"[{host}]" if ":" in host else host
     return host if port == usual else f"{host}:{port}"
 
 
-def address_of(service: Mapping[str, Any], *, tls: bool = False) -> str | Rejected:
+def find_address(service: Mapping[str, Any], *, tls: bool = False) -> str | Rejected:
     """Return the address of a Service for clients, or why it has none."""
     spec, metadata = service["spec"], service["metadata"]
     name, namespace = metadata["name"], metadata["namespace"]
     host = f"{name}.{namespace}.svc"
     if spec.get("type") == "LoadBalancer":
         ingresses = service.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
-        host = next(filter(None, (each.get("ip") or each.get("hostname") for each in ingresses)), "")
+        host = next(filter(None, (ingress.get("ip") or ingress.get("hostname") for ingress in ingresses)), "")
         if not host:
             return Rejected(
                 f'Service "{namespace}/{name}" of type LoadBalancer has no address yet: '
@@ -33,6 +33,6 @@ def address_of(service: Mapping[str, Any], *, tls: bool = False) -> str | Reject
             )
     # Both ports lead to the same one of Envoy.
     scheme, usual = (_HTTPS, HTTPS_PORT) if tls else (_HTTP, HTTP_PORT)
-    ports = sorted(spec.get("ports") or (), key=lambda each: each.get("name") != scheme)
+    ports = sorted(spec.get("ports") or (), key=lambda entry: entry.get("name") != scheme)
     port = ports[0]["port"] if ports else usual
-    return authority(host, port, usual)
+    return format_authority(host, port, usual)

@@ -34,17 +34,17 @@ _ACCEPTED = {
 }
 
 
-def accepted(phase: MutualTLSPhase) -> frozenset[Protocol]:
+def list_accepted(phase: MutualTLSPhase) -> frozenset[Protocol]:
     """Return the protocols that the cluster's gateway is to accept."""
     return _ACCEPTED[phase]
 
 
-def used(phase: MutualTLSPhase) -> Protocol:
+def choose_protocol(phase: MutualTLSPhase) -> Protocol:
     """Return the protocol that requests are to use."""
     return Protocol.TLS if phase in (MutualTLSPhase.USED, MutualTLSPhase.REQUIRED) else Protocol.PLAIN
 
 
-def server_name(uid: str) -> str:
+def name_server(uid: str) -> str:
     """Return the name of a cluster's gateway, by the uid of its InferenceCluster: no other ever has it."""
     return f"{uid}.{SERVER_DOMAIN}"
 
@@ -69,7 +69,7 @@ class Seen(msgspec.Struct, frozen=True):
     """The protocols of its endpoints."""
 
 
-def leaving(rollout: Rollout, *, wanted: bool) -> Protocol | None:
+def find_leaving(rollout: Rollout, *, wanted: bool) -> Protocol | None:
     """Return the protocol that is to be closed next; None if none is yet."""
     if rollout.phase is MutualTLSPhase.USED and wanted:
         return Protocol.PLAIN
@@ -80,7 +80,7 @@ def leaving(rollout: Rollout, *, wanted: bool) -> Protocol | None:
 
 def step(rollout: Rollout, seen: Seen, drain: timedelta, now: datetime) -> Rollout:
     """Return the next state of a rollout: the same, or one phase further towards what is wanted."""
-    closing = leaving(rollout, wanted=seen.wanted)
+    closing = find_leaving(rollout, wanted=seen.wanted)
     is_draining = closing is not None and closing not in seen.in_use
     since = (rollout.draining_since or now) if is_draining else None
     has_drained = since is not None and now - since >= drain
@@ -102,12 +102,12 @@ def step(rollout: Rollout, seen: Seen, drain: timedelta, now: datetime) -> Rollo
     return Rollout(phase, since)
 
 
-def waiting(rollout: Rollout, seen: Seen, drain: timedelta) -> str:
+def describe_waiting(rollout: Rollout, seen: Seen, drain: timedelta) -> str:
     """Return the next step of a rollout, and its cause for waiting; empty if it is complete."""
     phase, wanted = rollout.phase, seen.wanted
     if phase is (MutualTLSPhase.REQUIRED if wanted else MutualTLSPhase.PLAIN):
         return ""
-    if closing := leaving(rollout, wanted=wanted):
+    if closing := find_leaving(rollout, wanted=wanted):
         name = "plain HTTP" if closing is Protocol.PLAIN else "mutual TLS"
         if closing in seen.in_use:
             return f"the gateway still accepts {name}: endpoints of replicas use it"
@@ -181,7 +181,7 @@ def must_issue(validity: Validity | None, *, by_current: bool, is_trusted: bool,
     return is_trusted or validity.is_urgent(now)
 
 
-def bundle(current: str, stored: Iterable[str], still_used: Iterable[str]) -> str:
+def build_bundle(current: str, stored: Iterable[str], still_used: Iterable[str]) -> str:
     """Return the authorities to trust, in PEM: the present one, and former ones with certificates in use."""
     needed = frozenset(still_used)
-    return "".join(dict.fromkeys((current, *(each for each in stored if each in needed))))
+    return "".join(dict.fromkeys((current, *(authority for authority in stored if authority in needed))))

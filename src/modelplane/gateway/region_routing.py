@@ -15,7 +15,7 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.gateway.services import selected_by
+from modelplane.gateway.services import select_endpoints
 
 _OF_ENDPOINTS = (labels.CLUSTER, labels.REPLICA_INDEX)
 """Labels that differ between the endpoints of a deployment."""
@@ -30,7 +30,7 @@ class DeploymentRule:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels that all its endpoints have."""
 
-    def binds(self, service: ModelService) -> bool:
+    def is_binding(self, service: ModelService) -> bool:
         """Return True if the service would select an endpoint of the deployment."""
         return any(
             all(
@@ -48,7 +48,7 @@ class RegionRule:
     regions: frozenset[str]
     deployments: tuple[str, ...]
 
-    def admits(self, endpoint: ModelEndpoint) -> bool:
+    def is_admitted(self, endpoint: ModelEndpoint) -> bool:
         """Return True if requests may go to an endpoint."""
         return endpoint.spec.region in self.regions
 
@@ -61,18 +61,20 @@ class RegionRule:
         return f"{named} {verb} only {listed(self.regions)}"
 
 
-def binding(
+def find_rule(
     service: ModelService, rules: Iterable[DeploymentRule], endpoints: Iterable[ModelEndpoint]
 ) -> RegionRule | None:
     """Return the rule of a service; None if no deployment binds it.
 
     A deployment also binds a service that selects one of its endpoints by labels of a former template.
     """
-    known = tuple(rules)
-    if not known:
+    decided = tuple(rules)
+    if not decided:
         return None
-    of = {each.metadata.labels.get(labels.DEPLOYMENT) for each in selected_by(service, endpoints)}
-    bound = [rule for rule in known if rule.deployment in of or rule.binds(service)]
+    of = {
+        endpoint.metadata.labels.get(labels.DEPLOYMENT) for endpoint in select_endpoints(service, endpoints)
+    }
+    bound = [rule for rule in decided if rule.deployment in of or rule.is_binding(service)]
     if not bound:
         return None
     regions = frozenset.intersection(*(rule.regions for rule in bound))
@@ -92,28 +94,32 @@ class Admitted:
         """The endpoints left out, and why; empty if there are none."""
         if not self.outside:
             return ""
-        named = listing(f'"{each.metadata.name}" ({place(each.spec.region)})' for each in self.outside)
+        named = listing(
+            f'"{endpoint.metadata.name}" ({place(endpoint.spec.region)})' for endpoint in self.outside
+        )
         return f"{kind_name(ModelEndpoint)} {named} gets no requests, because {self.rule}"
 
-    def refusals(self) -> Iterator[tuple[ModelEndpoint, str]]:
+    def list_refusals(self) -> Iterator[tuple[ModelEndpoint, str]]:
         """Yield each endpoint left out, and why."""
-        for each in self.outside:
-            yield each, f"it is {place(each.spec.region)}, and {self.rule}"
+        for endpoint in self.outside:
+            yield endpoint, f"it is {place(endpoint.spec.region)}, and {self.rule}"
 
 
 def admit(
     service: ModelService, rules: Iterable[DeploymentRule], endpoints: tuple[ModelEndpoint, ...]
 ) -> Admitted:
     """Return the endpoints to which the rules let requests of a service go."""
-    rule = binding(service, rules, endpoints)
+    rule = find_rule(service, rules, endpoints)
     if rule is None:
         return Admitted(endpoints)
-    inside = tuple(each for each in endpoints if rule.admits(each))
-    outside = tuple(each for each in selected_by(service, endpoints) if not rule.admits(each))
+    inside = tuple(endpoint for endpoint in endpoints if rule.is_admitted(endpoint))
+    outside = tuple(
+        endpoint for endpoint in select_endpoints(service, endpoints) if not rule.is_admitted(endpoint)
+    )
     return Admitted(inside, outside, rule)
 
 
-def unavailable(service: ModelService, admitted: Admitted) -> str:
+def explain_unavailable(service: ModelService, admitted: Admitted) -> str:
     """Return the reason that clients get while every endpoint of a service is outside its regions."""
     name = f"{service.metadata.namespace}/{service.metadata.name}"
     return f'cannot serve {kind_name(ModelService)} "{name}": {admitted.problem or admitted.rule}'

@@ -104,7 +104,7 @@ class Backend:
 _OF_ROUTE = ("weight", "priority")
 
 shared: Callable[[Backend], tuple[Any, ...]] = attrgetter(
-    *(each.name for each in fields(Backend) if each.name not in _OF_ROUTE)
+    *(part.name for part in fields(Backend) if part.name not in _OF_ROUTE)
 )
 """Returns what routes that share a backend agree on: everything but what is the matter of one route."""
 
@@ -171,4 +171,4 @@ class Table:
 
     listeners: tuple[Listener, ...] = ()
     identity: Identity | None = None
-    """Identity of the gateway for clusters; without it, backends with a ``server_name`` get no requests."""
+    """Identity of the gateway for clusters; without it, backends with a ``name_server`` get no requests."""

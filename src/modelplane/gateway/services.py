@@ -78,7 +78,7 @@ def parse_url(url: str) -> Target | Rejected:
     except ValueError as error:
         return Rejected(f"{error}: {_FORM}")
     host = (parts.hostname or "").rstrip(".")
-    version = ip_version(host)
+    version = find_ip_version(host)
     problem = next((text for holds, text in _problems(parts, host, version) if holds), "")
     if problem:
         return Rejected(problem)
@@ -100,7 +100,7 @@ def _problems(parts: SplitResult, host: str, version: int) -> Iterator[tuple[boo
     yield not named, f'"{host}" is neither a host name nor an IP address: {_FORM}'
 
 
-def target_of(endpoint: ModelEndpoint, destinations: Destinations) -> Target | Rejected:
+def find_target(endpoint: ModelEndpoint, destinations: Destinations) -> Target | Rejected:
     """Return the destination of an endpoint, or why the gateway must not use it."""
     target = parse_url(endpoint.spec.url)
     is_of_replica = (
@@ -109,11 +109,13 @@ def target_of(endpoint: ModelEndpoint, destinations: Destinations) -> Target | R
         and destinations.may_be_gateway_of_cluster(target.host, target.port)
     )
     if isinstance(target, Target) and (
-        why := destinations.refusal(target.host, target.port, of_replica=is_of_replica)
+        why := destinations.check(target.host, target.port, of_replica=is_of_replica)
     ):
         return RefusedDestination(f"the gateway must not send requests to it: {why}")
     if isinstance(target, Target) and (
-        why := credentials.in_clear_text(endpoint, target.host, tls=target.tls, destinations=destinations)
+        why := credentials.explain_clear_text(
+            endpoint, target.host, tls=target.tls, destinations=destinations
+        )
     ):
         return Rejected(why)
     if isinstance(target, Target) and (why := _outside(endpoint, tls=target.tls)):
@@ -129,11 +131,11 @@ def _is_of_replica(endpoint: ModelEndpoint, replicas: frozenset[str] | None) -> 
     """
     metadata = endpoint.metadata
     is_owned = any(
-        each.controller
-        and (each.api_version, each.kind) == (API_VERSION, kind_name(ModelReplica))
-        and each.name == metadata.name
-        and (replicas is None or each.uid in replicas)
-        for each in metadata.owner_references
+        reference.controller
+        and (reference.api_version, reference.kind) == (API_VERSION, kind_name(ModelReplica))
+        and reference.name == metadata.name
+        and (replicas is None or reference.uid in replicas)
+        for reference in metadata.owner_references
     )
     return is_owned and endpoint.spec.rewrite_path == f"/{metadata.namespace}/{metadata.name}/"
 
@@ -174,55 +176,57 @@ def select(
     """
     groups: list[_Group] = [[] for _ in service.spec.endpoints]
     for endpoint in _candidates(service, endpoints):
-        entry = entry_of(service, endpoint)
+        entry = find_entry(service, endpoint)
         if entry is None or entry in closed:
             continue
-        target = target_of(endpoint, destinations)
+        target = find_target(endpoint, destinations)
         if isinstance(target, Target):
             groups[entry].append((endpoint, target))
     entries = zip(service.spec.endpoints, groups, strict=True)
-    ordered = sorted(entries, key=lambda each: each[0].priority)
-    tiers = groupby(ordered, key=lambda each: each[0].priority)
-    return tuple(each for _, tier in tiers for each in _weighed(list(tier)))
+    ordered = sorted(entries, key=lambda other: other[0].priority)
+    tiers = groupby(ordered, key=lambda choice: choice[0].priority)
+    return tuple(selected for _, tier in tiers for selected in _weighed(list(tier)))
 
 
-def selected_by(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[ModelEndpoint, ...]:
+def select_endpoints(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[ModelEndpoint, ...]:
     """Return the endpoints that a service selects, whatever their url, by name."""
-    found = _candidates(service, endpoints)
-    return tuple(endpoint for endpoint in found if entry_of(service, endpoint) is not None)
+    candidates = _candidates(service, endpoints)
+    return tuple(endpoint for endpoint in candidates if find_entry(service, endpoint) is not None)
 
 
-def without_target(
+def list_without_target(
     service: ModelService, endpoints: Iterable[ModelEndpoint], destinations: Destinations
 ) -> tuple[str, ...]:
     """Return the names of the endpoints that a service selects and whose url cannot be used."""
     return tuple(
         endpoint.metadata.name
-        for endpoint in selected_by(service, endpoints)
-        if isinstance(target_of(endpoint, destinations), Rejected)
+        for endpoint in select_endpoints(service, endpoints)
+        if isinstance(find_target(endpoint, destinations), Rejected)
     )
 
 
-def service_route(service: ModelService, selected: Sequence[Selected], unusable: Sequence[str]) -> Route:
+def build_service_route(
+    service: ModelService, selected: Sequence[Selected], unusable: Sequence[str]
+) -> Route:
     """Return the route of a service to its endpoints, up to the maximum; without any, it says why.
 
     ``unusable`` are the names of the selected endpoints whose url cannot be used.
     """
     name = f"{service.metadata.namespace}/{service.metadata.name}"
-    backends = tuple(_backend(each) for each in selected[:MOST_ENDPOINTS])
-    limits = (each.limits for each in selected)
+    backends = tuple(_backend(endpoint) for endpoint in selected[:MOST_ENDPOINTS])
+    limits = (endpoint.limits for endpoint in selected)
     return Route(
         name=name,
         prefix=f"/{name}/",
         backends=backends,
-        settings=balancing.settings(service, tuple(zip(backends, limits, strict=False))),
+        settings=balancing.build_settings(service, tuple(zip(backends, limits, strict=False))),
         unavailable="" if selected else _missing(service, unusable),
     )
 
 
 def _backend(selected: Selected) -> Backend:
     endpoint, target = selected.endpoint, selected.target
-    prefix, overlap = rewriting(endpoint)
+    prefix, overlap = find_rewriting(endpoint)
     return Backend(
         name=f"{endpoint.metadata.namespace}/{endpoint.metadata.name}",
         hosts=((target.host, target.port),),
@@ -234,7 +238,7 @@ def _backend(selected: Selected) -> Backend:
         host=target.authority,
         model=endpoint.spec.model or "",
         served=_served(endpoint),
-        credential=credentials.reference(endpoint, target.authority),
+        credential=credentials.find_reference(endpoint, target.authority),
         region=endpoint.spec.region or "",
         priority=selected.priority,
         tokens=() if target.is_of_replica else None,
@@ -246,7 +250,7 @@ def _served(endpoint: ModelEndpoint) -> str:
     return named if _MODEL.fullmatch(named) else ""
 
 
-def rewriting(endpoint: ModelEndpoint) -> tuple[str, str]:
+def find_rewriting(endpoint: ModelEndpoint) -> tuple[str, str]:
     """Return the replacement of a service's prefix, with a slash at the end or empty, and its overlap.
 
     The overlap is its last segment, if that is an API version: a provider's base path usually ends in one,
@@ -283,7 +287,7 @@ def _candidates(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> li
     return sorted(mine, key=lambda endpoint: endpoint.metadata.name)
 
 
-def entry_of(service: ModelService, endpoint: ModelEndpoint) -> int | None:
+def find_entry(service: ModelService, endpoint: ModelEndpoint) -> int | None:
     """Return the index of the first entry that an endpoint matches; None if none does."""
     for index, entry in enumerate(service.spec.endpoints):
         if _carries(endpoint.metadata.labels, entry.selector.match_labels):
@@ -304,7 +308,7 @@ def _weighed(tier: Sequence[tuple[EndpointEntry, _Group]]) -> Iterator[Selected]
     endpoints = [endpoint for _, group in tier for endpoint, _ in group]
     divided = iter(divide_for_canary(endpoints, [*chain.from_iterable(shares)]))
     for entry, group in tier:
-        limits = balancing.Limits.of(entry)
+        limits = balancing.Limits.read(entry)
         for endpoint, target in group:
             yield Selected(endpoint, target, next(divided), entry.priority, limits)
 
@@ -314,7 +318,7 @@ def _with_slash(path: str) -> str:
 
 
 @lru_cache(maxsize=1 << 14)
-def ip_version(host: str) -> int:
+def find_ip_version(host: str) -> int:
     """Return 4 or 6 for an IP address, 0 for a name."""
     try:
         return ipaddress.ip_address(host).version

@@ -66,7 +66,7 @@ def read(secret: Object) -> GatewayKeys:
     return GatewayKeys(newest, required, annotation == NONE)
 
 
-def manifest(keys: GatewayKeys, namespace: str) -> Object:
+def build_manifest(keys: GatewayKeys, namespace: str) -> Object:
     """Return the Secret of keys."""
     required = NONE if keys.is_off else str(keys.required or "")
     annotations = {"annotations": {REQUIRED: required}} if required else {}
@@ -79,7 +79,7 @@ def manifest(keys: GatewayKeys, namespace: str) -> Object:
     }
 
 
-def advanced(
+def advance_keys(
     keys: GatewayKeys, sent_since: Mapping[int, datetime], now: datetime, settled: timedelta = SETTLED
 ) -> GatewayKeys:
     """Return the keys with the newest one required, once every gateway has sent its tokens long enough."""
@@ -90,25 +90,27 @@ def advanced(
     return replace(keys, required=newest)
 
 
-def tokens(keys: GatewayKeys, replica: str) -> tuple[Token, ...]:
+def list_tokens(keys: GatewayKeys, replica: str) -> tuple[Token, ...]:
     """Return the tokens of a replica, NAMESPACE/NAME: one for each key."""
     return tuple(_token(number, key, replica) for number, key in sorted(keys.keys.items()))
 
 
-def required(keys: GatewayKeys, replica: str) -> Token | None:
+def find_required(keys: GatewayKeys, replica: str) -> Token | None:
     """Return the token that the cluster's gateway requires for a replica; None while it requires none."""
     key = keys.keys.get(keys.required)
     return None if key is None else _token(keys.required, key, replica)
 
 
-def with_tokens(routes: Iterable[Route], keys: GatewayKeys) -> tuple[Route, ...]:
+def add_tokens(routes: Iterable[Route], keys: GatewayKeys) -> tuple[Route, ...]:
     """Return the routes of the fleet's gateway with the tokens of replicas."""
     return tuple(
         replace(
             route,
             backends=tuple(
-                each if each.tokens is None else replace(each, tokens=tokens(keys, each.name))
-                for each in route.backends
+                backend
+                if backend.tokens is None
+                else replace(backend, tokens=list_tokens(keys, backend.name))
+                for backend in route.backends
             ),
         )
         for route in routes

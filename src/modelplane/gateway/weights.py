@@ -30,11 +30,11 @@ def spread(weights: Sequence[int], counts: Sequence[int]) -> tuple[tuple[int, ..
     shares = tuple(
         _divide(weight * max(scale, 1), count) for weight, count in zip(weights, counts, strict=True)
     )
-    members = iter(limited([share for group in shares for share in group]))
+    members = iter(limit_weights([share for group in shares for share in group]))
     return tuple(tuple(next(members) for _ in group) for group in shares)
 
 
-def limited(weights: Sequence[int]) -> tuple[int, ...]:
+def limit_weights(weights: Sequence[int]) -> tuple[int, ...]:
     """Return the smallest weights of the same proportion; those above the maximum are scaled, at least 1."""
     divisor = gcd(*weights) if weights else 1
     largest = max(weights, default=0) // divisor
@@ -46,8 +46,8 @@ def limited(weights: Sequence[int]) -> tuple[int, ...]:
 def _divide(total: int, count: int) -> tuple[int, ...]:
     if count == 0:
         return ()
-    each, rest = divmod(total, count)
-    return tuple(each + 1 if member < rest else each for member in range(count))
+    share, rest = divmod(total, count)
+    return tuple(share + 1 if member < rest else share for member in range(count))
 
 
 _FEWEST, _MOST = 1, 99
@@ -60,25 +60,25 @@ def divide_for_canary(endpoints: Sequence[ModelEndpoint], weights: Sequence[int]
         members.setdefault(endpoint.metadata.labels.get(labels.DEPLOYMENT, ""), []).append(index)
     shares = [Fraction(weight) for weight in weights]
     is_changed = False
-    for deployment, own in members.items():
-        percents = {index: percent for index in own if (percent := _percent(endpoints[index]))}
-        if not deployment or not percents or len(percents) == len(own):
+    for deployment, indices in members.items():
+        percents = {index: percent for index in indices if (percent := _percent(endpoints[index]))}
+        if not deployment or not percents or len(percents) == len(indices):
             continue
-        whole = sum((shares[index] for index in own), Fraction(0))
+        whole = sum((shares[index] for index in indices), Fraction(0))
         part = whole * max(percents.values()) / 100
         canaries = sum((shares[index] for index in percents), Fraction(0))
-        for index in own:
+        for index in indices:
             to_divide, among = (part, canaries) if index in percents else (whole - part, whole - canaries)
             shares[index] = shares[index] * to_divide / among
         is_changed = True
     if not is_changed:
         return tuple(weights)
     scale = lcm(*(share.denominator for share in shares))
-    return limited([int(share * scale) for share in shares])
+    return limit_weights([int(share * scale) for share in shares])
 
 
 def _percent(endpoint: ModelEndpoint) -> int:
     """Return the percentage of an endpoint's canary; 0 without one that can be read."""
-    said = endpoint.metadata.annotations.get(labels.CANARY_WEIGHT, "")
-    percent = int(said) if said.isascii() and said.isdecimal() and len(said) <= len(str(_MOST)) else 0
+    text = endpoint.metadata.annotations.get(labels.CANARY_WEIGHT, "")
+    percent = int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(_MOST)) else 0
     return percent if _FEWEST <= percent <= _MOST else 0

@@ -13,7 +13,7 @@ from modelplane.api.meta import GATEWAY_NAMESPACE
 from modelplane.api.rejected import Rejected
 from modelplane.gateway import hosts
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
-from modelplane.gateway.envoy.file_names import takes_tls
+from modelplane.gateway.envoy.file_names import has_tls
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load
 from modelplane.kube import resources
@@ -94,7 +94,7 @@ class GatewayDeployment:
 
     async def bring(self, files: Mapping[str, str]) -> bool:
         """Publish files, first the private ones, which the others name."""
-        self._takes_tls = takes_tls(files)
+        self._takes_tls = has_tls(files)
         private = {path: content for path, content in files.items() if is_private(path, content)}
         others = {path: content for path, content in files.items() if path not in private}
         written = [await self._private.publish(private), await self._public.publish(others, tuple(private))]
@@ -189,5 +189,5 @@ class _Publisher:
 
 def address_of(service: Mapping[str, Any], *, tls: bool = False) -> GatewayAddress:
     """Return the address of a Service for clients."""
-    found = hosts.address_of(service, tls=tls)
+    found = hosts.find_address(service, tls=tls)
     return GatewayAddress(problem=found.message) if isinstance(found, Rejected) else GatewayAddress(found)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from modelplane.gateway.envoy.clusters import CA_BUNDLE
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.file_names import CLUSTERS
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
 from modelplane.gateway.envoy.type_urls import RESOURCE_MONITORS
@@ -83,7 +83,7 @@ def prepare(
     problem = module.place(directory, library, binary() if library else None)
     listeners_file = module.listeners_file(directory, has_module=not problem)
     if not (directory / listeners_file).exists():
-        for path, content in files(Table(listeners)).items():
+        for path, content in render_files(Table(listeners)).items():
             if not (directory / path).exists():
                 (directory / path).parent.mkdir(mode=0o700, exist_ok=True)
                 write_private(directory / path, content)

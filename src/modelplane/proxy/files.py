@@ -8,7 +8,7 @@ that does not exist yet. If Envoy rejects a file, it keeps its configuration;
 from collections.abc import Mapping
 from pathlib import Path
 
-from modelplane.gateway.envoy.envoy_files import transition
+from modelplane.gateway.envoy.envoy_files import find_transition
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, MUTUAL_TLS, WITH_MODULE
 from modelplane.gateway.envoy.filters.module_filters import PRIVATE
 from modelplane.host.private_files import write_private
@@ -17,14 +17,13 @@ _ORDER = {CLUSTERS: 0, LISTENERS: 2, WITH_MODULE: 2}
 
 
 def write(directory: Path, files: Mapping[str, str]) -> bool:
-    """Write the files of ``modelplane.gateway.envoy.envoy_files.files`` to a directory; return True if any
-    changed.
+    """Write the files that ``envoy_files.render_files`` returns to a directory; return True if any changed.
 
     A cluster that routes leave in this call stays until the next call, so after True a second call,
     a moment later, removes it.
     """
     current = _current(directory)
-    wanted = transition(files, current)
+    wanted = find_transition(files, current)
     changed = sorted((path for path in wanted if current.get(path) != wanted[path]), key=_order)
     for path in changed:
         (directory / path).parent.mkdir(mode=0o700, exist_ok=True)

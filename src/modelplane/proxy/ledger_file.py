@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from modelplane.gateway.usage.ledger import MOST_BYTES, Ledger, rows_of, text_of
+from modelplane.gateway.usage.ledger import MOST_BYTES, Ledger, decode_rows, encode_rows
 from modelplane.gateway.usage.usage_sums import MOST_LINE_BYTES, record_of
 from modelplane.host.private_files import write_private
 from modelplane.proxy import usage_files
@@ -127,7 +127,7 @@ class LedgerFile:
             stored = msgspec.json.decode(self._path.read_bytes(), type=_Stored)
             if stored.format != _FORMAT:
                 raise msgspec.ValidationError(f"its format is {stored.format}")
-            periods = {name: rows_of(bytes(rows)) for name, rows in stored.periods.items()}
+            periods = {name: decode_rows(bytes(rows)) for name, rows in stored.periods.items()}
             self._ledger = Ledger(periods, MOST_BYTES)
             self._read, self.id = stored.read, stored.id
         except FileNotFoundError:
@@ -145,7 +145,9 @@ class LedgerFile:
             self.id = text if _AN_ID.fullmatch(text) else self.id
 
     def _save(self) -> None:
-        periods = {name: msgspec.Raw(text_of(rows)) for name, rows in sorted(self._ledger.periods.items())}
+        periods = {
+            name: msgspec.Raw(encode_rows(rows)) for name, rows in sorted(self._ledger.periods.items())
+        }
         stored = _Stored(format=_FORMAT, id=self.id, read=self._read, periods=periods)
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
         if not self._has_id:

@@ -15,7 +15,15 @@ from typing import NamedTuple
 from modelplane.api import labels
 from modelplane.api.inference_gateway import DEFAULT_NAME
 from modelplane.api.meta import GATEWAY_NAMESPACE
-from modelplane.gateway.usage.ledger import Ledger, Rows, end_of, is_kept, joined, rows_of, text_of
+from modelplane.gateway.usage.ledger import (
+    Ledger,
+    Rows,
+    decode_rows,
+    encode_rows,
+    end_of,
+    is_kept,
+    join_ledgers,
+)
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
@@ -30,7 +38,7 @@ _MOST_BYTES = 64 << 20
 
 def published(gateway: str, period: str, rows: Rows) -> Object:
     """Return the object of a gateway's sums in a period; the same for the same sums."""
-    content = gzip.compress(text_of(rows), mtime=0)
+    content = gzip.compress(encode_rows(rows), mtime=0)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -98,7 +106,7 @@ class Published:
         if known != self._known:
             self._known, self._joined = (
                 known,
-                joined(published_sums.ledger for published_sums in known.values()),
+                join_ledgers(published_sums.ledger for published_sums in known.values()),
             )
         if unknown:
             raise OSError(f"{min(unknown)}; delete it if its sums need not count")
@@ -112,4 +120,4 @@ def _rows(item: Object) -> Rows:
     text = unpacking.decompress(content, _MOST_BYTES)
     if not unpacking.eof:
         raise EOFError("it is not complete")
-    return rows_of(text)
+    return decode_rows(text)

@@ -89,7 +89,7 @@ def _refused(directory: Path, envoy: Path) -> str:
     from modelplane.gateway.envoy import listeners  # noqa: PLC0415 - heavy, and only to start an Envoy
     from modelplane.gateway.route_table import Listener  # noqa: PLC0415 - as above
 
-    listener = listeners.resource(Listener("trial", "127.0.0.1", 0), with_module=True)
+    listener = listeners.build_listener(Listener("trial", "127.0.0.1", 0), with_module=True)
     manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
     del manager["rds"]  # its file does not exist yet
     manager["route_config"] = {"name": "trial"}

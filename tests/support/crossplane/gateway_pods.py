@@ -40,7 +40,7 @@ class GatewayPods:
 
     def publish(self, **said: Any) -> None:
         """Report the state of the configuration, as the publisher does."""
-        reported = configuration_state.manifest(GatewayState(**said), SYSTEM_NAMESPACE)
+        reported = configuration_state.build_manifest(GatewayState(**said), SYSTEM_NAMESPACE)
         self._api.apply(reported, "publisher")
 
     def wakes(self, event: Event) -> list[Key]:

@@ -91,7 +91,7 @@ def test_the_route_leads_to_the_envoy_of_an_installation() -> None:
 
 
 def test_the_routes_of_an_installed_gateway_are_made_for_its_controller() -> None:
-    of_routes = {key: implementations.implementation(key, ()).controller for key in IMPLEMENTATIONS}
+    of_routes = {key: implementations.find_implementation(key, ()).controller for key in IMPLEMENTATIONS}
     assert of_routes == {key: row.controller for key, row in IMPLEMENTATIONS.items()}
 
 

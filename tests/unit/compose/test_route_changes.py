@@ -80,7 +80,7 @@ class Bench:
     def _check(self) -> None:
         if ROUTE in self.stored:
             routes = [item for key, item in self.stored.items() if key.startswith(ROUTE)]
-            implementation = implementations.implementation(self.backend, ())
+            implementation = implementations.find_implementation(self.backend, ())
             gateway = Gateway(implementation, routes, front_name("qwen"))
             shares = gateway.shares(Asked("/ml-team/qwen/v1/models"))
             assert NOT_FOUND not in {name for name, _ in shares}, "a request is lost"

@@ -133,7 +133,7 @@ async def test_after_a_restart_a_key_that_cannot_be_read_keeps_what_was_publishe
     front = await bench.admission.read()
     assert isinstance(front, Front)
     assert front.keys
-    again = Bench(client, front.keys.text().decode())
+    again = Bench(client, front.keys.encode().decode())
     again.has(again.gateways, "default", CLOSED)
     again.has(again.keys, "ci", {"hashes": [{"sha256": 7}]})
     assert await again.in_force() == ["ml/ci aa"]
@@ -157,7 +157,7 @@ async def test_keys_that_were_deleted_while_no_controller_ran_are_revoked(
     front = await bench.admission.read()
     assert isinstance(front, Front)
     assert front.keys
-    again = Bench(client, front.keys.text().decode())
+    again = Bench(client, front.keys.encode().decode())
     again.has(again.gateways, "default", CLOSED)
     assert await again.in_force() == []
 
@@ -167,7 +167,7 @@ async def test_a_gateway_that_is_gone_over_a_restart_stays_closed_with_the_keys_
 ) -> None:
     entry = KeyEntry(sha256=A, id="ml/gone", namespace="ml", services=("ml/*",))
     published = KeyFile(keys=(entry,))
-    bench = Bench(client, published.text().decode())
+    bench = Bench(client, published.encode().decode())
     assert await bench.admission.read() == Front(keys=published)
     damaged = Bench(client, "{")
     assert await damaged.admission.read() == Front(keys=KeyFile())

@@ -12,10 +12,10 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.gateway.budget_enforcement import Budgets
 from modelplane.gateway.envoy.filters.module_filters import KEYS
-from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
+from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load
-from modelplane.gateway.usage.spent_budgets import blocked_by_budget
+from modelplane.gateway.usage.spent_budgets import list_blocked
 from modelplane.gateway.usage.usage_sums import UsageRecord
 
 PRICES = Pricing(
@@ -41,7 +41,7 @@ class Counted:
         return self.ledger
 
     def former(self, path: str) -> str:
-        return self._former.text().decode() if self._former and path == KEYS else ""
+        return self._former.encode().decode() if self._former and path == KEYS else ""
 
     def former_problem(self) -> str:
         return self.unreadable
@@ -75,10 +75,10 @@ class Bench:
 
     async def refused(self) -> set[str]:
         """Return the keys that the gateway is told to refuse."""
-        self.table = key_table(self.keys, (KeyGrant(namespace="*"),), self.table)
+        self.table = build_key_table(self.keys, (KeyGrant(namespace="*"),), self.table)
         found = await self.budgets.apply(self.table, self.pricing)
         assert isinstance(found, KeyFile)
-        return set(blocked_by_budget(found))
+        return set(list_blocked(found))
 
     async def look(self) -> None:
         await self.budgets._look(self.counted)  # type: ignore[arg-type]  # as above
@@ -192,7 +192,7 @@ async def test_a_key_is_written_anew_only_if_what_is_spent_changes(spent: bool) 
 async def test_while_the_former_keys_cannot_be_read_all_stays_as_it_is() -> None:
     bench = Bench(DAILY)
     bench.counted.unreadable = "1 of 2 parts are not there yet"
-    table = key_table(bench.keys, (KeyGrant(namespace="*"),), bench.table)
+    table = build_key_table(bench.keys, (KeyGrant(namespace="*"),), bench.table)
     for _ in range(2):
         found = await bench.budgets.apply(table, None)
         assert isinstance(found, Blocked)
@@ -204,7 +204,7 @@ async def test_while_the_former_keys_cannot_be_read_all_stays_as_it_is() -> None
 async def test_known_sums_need_no_former_keys() -> None:
     bench = Bench(DAILY)
     bench.counted.unreadable = "damaged"
-    await bench.budgets.apply(key_table(bench.keys, (KeyGrant(namespace="*"),), bench.table), None)
+    await bench.budgets.apply(build_key_table(bench.keys, (KeyGrant(namespace="*"),), bench.table), None)
     bench.counted.use(100)
     await bench.look()
     assert (await bench.refused(), bench.touched) == ({"ml/ci"}, 1)

@@ -9,7 +9,7 @@ import pytest
 
 from modelplane.api.inference_gateway import TLSVersion
 from modelplane.controllers.gateway.listener_certificates import Certificates
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.route_table import Listener, Table
 from modelplane.gateway.tls import Certificate, Tls
 from modelplane.proxy.interface import GatewayAddress
@@ -66,7 +66,7 @@ class Bench:
         tls_files = [path for path in self.files if path.startswith("tls/")]
         await self.certificates.update(lambda path: self.files.get(path, ""), lambda: tls_files)
         tls = self.certificates.tls
-        self.files = files(Table((Listener("front-door", "127.0.0.1", 8080, tls=tls),)))
+        self.files = render_files(Table((Listener("front-door", "127.0.0.1", 8080, tls=tls),)))
         return tls
 
     @property

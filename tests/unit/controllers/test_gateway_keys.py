@@ -167,7 +167,7 @@ def test_a_reader_waits_until_the_keys_are_known(found: Any, keys: GatewayKeys |
 
 
 def test_a_reader_keeps_the_keys_that_it_knows() -> None:
-    found: Any = (tokens.manifest(GatewayKeys({1: b"k" * 32}, 1), "modelplane-system"),)
+    found: Any = (tokens.build_manifest(GatewayKeys({1: b"k" * 32}, 1), "modelplane-system"),)
     told: list[bool] = []
     keys = NamedKeys(lambda _requirement: found, lambda: told.append(True))
     known = keys.current()

@@ -87,7 +87,7 @@ def test_a_change_of_a_secret_concerns_the_gateway_if_a_route_names_it() -> None
 
 
 def test_after_a_restart_a_secret_that_cannot_be_read_keeps_what_the_gateway_has() -> None:
-    former = Bench().credentials.read(ROUTES).text().decode()
+    former = Bench().credentials.read(ROUTES).encode().decode()
     again = Bench(former)
     again.found = Unknown("forbidden")
     assert again.values() == ["sk-1"]

@@ -16,7 +16,7 @@ from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.controllers.gateway.fleet_routes import Composed, Routes
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.manager import Manager
-from modelplane.gateway.envoy.envoy_routes import clusters_of
+from modelplane.gateway.envoy.envoy_routes import list_clusters
 from modelplane.gateway.route_table import Backend, Route
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load
@@ -188,7 +188,7 @@ class Recorded:
         [configuration] = json.loads(files["routes/front-door.json"])["resources"]
         routes = (route for host in configuration["virtual_hosts"] for route in host["routes"])
         self.backends = {
-            route["name"]: list(clusters_of(route))
+            route["name"]: list(list_clusters(route))
             for route in routes
             if route["name"] not in ("ambiguous-path", "loop", "not-found")
         }

@@ -14,7 +14,7 @@ from modelplane.api.model_service import (
     ModelService,
     ModelServiceSpec,
 )
-from modelplane.gateway.balancing import NO_LIMITS, Limits, in_force, is_wanted, settings
+from modelplane.gateway.balancing import NO_LIMITS, Limits, build_settings, is_wanted, select_in_force
 from modelplane.gateway.envoy.filters import module_filters
 from modelplane.gateway.route_table import Backend, Front, Listener, Route
 
@@ -46,22 +46,22 @@ def service(balancing: Balancing | None, limits: Limits = NO_LIMITS) -> ModelSer
 )
 def test_only_what_a_route_cannot_do_is_a_setting(asking: ModelService, wanted: bool) -> None:
     assert is_wanted(asking) is wanted
-    assert (settings(asking, ((A, Limits(2)), (B, NO_LIMITS))).balancing is not None) is wanted
-    assert settings(asking, ((A, Limits(2)),)).balancing is None
+    assert (build_settings(asking, ((A, Limits(2)), (B, NO_LIMITS))).balancing is not None) is wanted
+    assert build_settings(asking, ((A, Limits(2)),)).balancing is None
 
 
 def test_the_module_reads_the_backends_that_the_route_leads_to() -> None:
     asking = service(Balancing(policy=BalancingPolicy.SESSION, session_header="X-Session"))
     route = Route(
-        "ml/qwen", "/ml/qwen/", (A, B), settings=settings(asking, ((A, Limits(2, 4)), (B, NO_LIMITS)))
+        "ml/qwen", "/ml/qwen/", (A, B), settings=build_settings(asking, ((A, Limits(2, 4)), (B, NO_LIMITS)))
     )
     listener = Listener("front-door", "127.0.0.1", 80, (route,), front=Front())
-    written = msgspec.json.decode(module_filters.files(listener)[module_filters.SERVICES])
+    written = msgspec.json.decode(module_filters.render_files(listener)[module_filters.SERVICES])
     a = {"name": "ml/a", "weight": 3, "maxOutstandingRequests": 2, "maxQueuedRequests": 4}
     b = {"name": "ml/b", "priority": 1}
     expected = {"policy": "Session", "sessionHeader": "x-session", "backends": [a, b]}
     assert written == {"services": {"ml/qwen": {"balancing": expected}}}
     # One without its credential gets no requests.
-    left = in_force(replace(route, backends=(B,))).balancing
+    left = select_in_force(replace(route, backends=(B,))).balancing
     assert left is not None
     assert [each.name for each in left.backends] == ["ml/b"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.file_names import CLUSTERS
 from modelplane.gateway.envoy.filters.module_filters import SERVICES
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile
@@ -25,7 +25,7 @@ def key(*services: str, regions: tuple[str, ...] | None = ("eu-west",)) -> KeyEn
 def written(*keys: KeyEntry, route: Route = ROUTE, has_keys: bool = True) -> dict[str, Any]:
     front = Front(keys=KeyFile(keys=keys)) if has_keys else Front()
     listener = Listener("front-door", "127.0.0.1", 8800, (route,), front=front)
-    return {path: json.loads(text) for path, text in files(Table((listener,))).items()}
+    return {path: json.loads(text) for path, text in render_files(Table((listener,))).items()}
 
 
 def routes(content: dict[str, Any]) -> list[dict[str, Any]]:

@@ -8,16 +8,16 @@ import pytest
 from modelplane.api.fields.requests.budgets import Budget
 from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.gateway.module_files.keys import KeyTable, key_table
+from modelplane.gateway.module_files.keys import KeyTable, build_key_table
 from modelplane.gateway.usage.costs import Tariff
-from modelplane.gateway.usage.ledger import Ledger, Row, Tokens, joined
+from modelplane.gateway.usage.ledger import Ledger, Row, Tokens, join_ledgers
 from modelplane.gateway.usage.spent_budgets import (
     BudgetTable,
-    blocked_by_budget,
     budget_table,
+    find_spent,
     has_budgets,
-    spent,
-    with_budgets,
+    list_blocked,
+    refuse_spent,
 )
 
 NOW = dt.datetime(2026, 11, 30, 23, 59, 59, tzinfo=dt.UTC)
@@ -34,7 +34,7 @@ def key(name: str = "ci", namespace: str = "ml", **spec: Any) -> dict[str, Any]:
 
 
 def keys(*objects: dict[str, Any], **grant: Any) -> KeyTable:
-    return key_table(objects, (KeyGrant(namespace="*", **grant),), KeyTable())
+    return build_key_table(objects, (KeyGrant(namespace="*", **grant),), KeyTable())
 
 
 def used(tokens: int, name: str = "ml/ci", period: str = "2026-11-30") -> Ledger:
@@ -47,7 +47,7 @@ def state(keys_: KeyTable, ledger: Ledger, now: dt.datetime = NOW, tariff: Tarif
 
 
 def refused(keys_: KeyTable, table: BudgetTable) -> set[str]:
-    return set(blocked_by_budget(with_budgets(keys_.file, table.spent)))
+    return set(list_blocked(refuse_spent(keys_.file, table.spent)))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_budget_is_spent_when_its_limit_is_reached(
 ) -> None:
     table = keys(key(budget=budget))
     found = state(table, ledger)
-    (only,) = found.of("ml/ci")
+    (only,) = found.list_states("ml/ci")
     assert (only.percent, only.is_spent) == (percent, percent == 100)
     assert opens in (None, only.opens)
     assert refused(table, found) == ({"ml/ci"} if only.is_spent else set())
@@ -89,17 +89,19 @@ def test_the_next_day_and_the_next_month_open_a_key_again() -> None:
 def test_the_limit_that_opens_last_says_until_when() -> None:
     early = dt.datetime(2026, 11, 3, tzinfo=dt.UTC)
     table = keys(key(budget={"tokensPerDay": 10, "tokensPerMonth": 10}))
-    last = spent(state(table, used(10, period="2026-11-03"), early).of("ml/ci"))
+    last = find_spent(state(table, used(10, period="2026-11-03"), early).list_states("ml/ci"))
     assert last is not None
     assert (last.limit, last.opens) == ("tokensPerMonth", "2026-12-01T00:00:00Z")
 
 
 def test_the_budget_of_a_namespace_is_for_the_sum_of_its_keys_and_for_each_namespace() -> None:
     table = keys(key("a"), key("b"), key("c", "web"), budget=Budget(tokens_per_day=100))
-    ledger = joined([used(60, "ml/a"), used(40, "ml/b"), used(99, "web/c")])
+    ledger = join_ledgers([used(60, "ml/a"), used(40, "ml/b"), used(99, "web/c")])
     found = state(table, ledger)
     assert refused(table, found) == {"ml/a", "ml/b"}
-    assert [each.percent for each in found.of("web/c")] == [90], "in tens: each step is written to every key"
+    assert [each.percent for each in found.list_states("web/c")] == [90], (
+        "in tens: each step is written to every key"
+    )
 
 
 def test_a_deleted_key_has_spent_its_part_of_the_namespaces_budget() -> None:
@@ -115,12 +117,12 @@ def test_a_key_only_narrows() -> None:
 def test_two_gateways_together_spend_a_budget() -> None:
     table = keys(key(budget={"tokensPerDay": 100}))
     assert refused(table, state(table, used(50))) == set()
-    assert refused(table, state(table, joined([used(50), used(50)]))) == {"ml/ci"}
+    assert refused(table, state(table, join_ledgers([used(50), used(50)]))) == {"ml/ci"}
 
 
 def test_a_key_that_is_blocked_stays_blocked_by_its_owner() -> None:
     table = keys(key(budget={"tokensPerDay": 1}, blocked=True))
-    file = with_budgets(table.file, state(table, used(1)).spent)
+    file = refuse_spent(table.file, state(table, used(1)).spent)
     assert [each.blocked for each in file.keys] == ["Key"]
 
 
@@ -133,11 +135,11 @@ def test_without_prices_money_is_not_spent() -> None:
 def test_keys_without_budgets_need_no_ledger() -> None:
     table = keys(key())
     assert not has_budgets(table.parts)
-    assert with_budgets(table.file, frozenset()) is table.file
+    assert refuse_spent(table.file, frozenset()) is table.file
 
 
 def test_an_unreadable_key_keeps_its_budget() -> None:
     grants = (KeyGrant(namespace="*"),)
     before = keys(key(budget={"tokensPerDay": 10}))
-    table = key_table([key(budget={"tokensPerDay": "many"})], grants, before)
+    table = build_key_table([key(budget={"tokensPerDay": "many"})], grants, before)
     assert refused(table, state(table, used(10))) == {"ml/ci"}

@@ -12,13 +12,13 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.gateway import credentials
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy import rewrite
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.file_names import CLUSTERS, WITH_MODULE
 from modelplane.gateway.envoy.filters.module_filters import CREDENTIALS
 from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
 from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
 from modelplane.gateway.route_table import Backend, CredentialReference, Front, Listener, Route, Table
-from modelplane.gateway.services import Target, target_of
+from modelplane.gateway.services import Target, find_target
 
 WANTED = CredentialReference("ml", "openai", "apiKey", "authorization", "api.openai.com")
 OPEN = Backend("ml/own", (("10.0.0.1", 80),), host="own")
@@ -63,9 +63,9 @@ def endpoint(url: str, **credential: Any) -> ModelEndpoint:
 def test_a_secret_gives_the_header_that_the_endpoint_names(
     credential: dict[str, Any], expected: SecretHeader
 ) -> None:
-    wanted = credentials.reference(endpoint("https://api.openai.com/v1", **credential), "api.openai.com")
+    wanted = credentials.find_reference(endpoint("https://api.openai.com/v1", **credential), "api.openai.com")
     assert wanted is not None
-    found = credentials.header_of(wanted, secret(second="sk-2"))
+    found = credentials.build_header(wanted, secret(second="sk-2"))
     assert isinstance(found, SecretHeader)
     assert (found.header, found.value) == (expected.header, expected.value)
 
@@ -97,7 +97,7 @@ def test_a_secret_gives_the_header_that_the_endpoint_names(
     ],
 )
 def test_a_secret_whose_owner_does_not_permit_the_use_gives_nothing(found: Any, said: str) -> None:
-    refused = credentials.header_of(WANTED, found)
+    refused = credentials.build_header(WANTED, found)
     assert isinstance(refused, Rejected)
     assert said in refused.message
     assert "sk-hidden" not in refused.message
@@ -117,7 +117,7 @@ def test_a_secret_whose_owner_does_not_permit_the_use_gives_nothing(found: Any, 
 def test_a_credential_is_not_sent_in_clear_text_over_a_network(
     url: str, is_local: bool, is_sent: bool
 ) -> None:
-    target = target_of(endpoint(url), Destinations(is_local=is_local))
+    target = find_target(endpoint(url), Destinations(is_local=is_local))
     assert isinstance(target, Target) is is_sent
     if isinstance(target, Rejected):
         assert "spec.credential is not sent in clear text: use https://HOST" in target.message
@@ -125,7 +125,7 @@ def test_a_credential_is_not_sent_in_clear_text_over_a_network(
 
 def test_the_name_of_a_credential_holds_its_host_so_a_new_url_never_gets_the_former_ones() -> None:
     first, second = (
-        credentials.reference(endpoint(f"https://{host}/"), host) for host in ("a.example", "b.example")
+        credentials.find_reference(endpoint(f"https://{host}/"), host) for host in ("a.example", "b.example")
     )
     assert first is not None
     assert second is not None
@@ -147,10 +147,10 @@ def test_backends_that_cannot_be_asked_get_no_requests(
     known: dict[str, SecretHeader], has_module: bool, expected: tuple[Backend, ...]
 ) -> None:
     routes = (Route("ml/qwen", "/ml/qwen/", (OPEN, PAID, NAMED)), Route("ml/own", "/ml/own/", (OPEN,)))
-    found = credentials.usable(routes, known, has_module=has_module)
+    found = credentials.select_usable(routes, known, has_module=has_module)
     assert [route.backends for route in found] == [expected, (OPEN,)]
     holding = ServiceEntry(hold=HoldEntry(timeout_seconds=60, max_requests=9))
-    (alone,) = credentials.usable(
+    (alone,) = credentials.select_usable(
         [Route("ml/paid", "/ml/paid/", (PAID,), settings=holding)], {}, has_module=True
     )
     assert (alone.backends, "kubectl get modelendpoints -n ml" in alone.unavailable) == ((), True)
@@ -160,7 +160,7 @@ def test_backends_that_cannot_be_asked_get_no_requests(
 def table(backend: Backend, known: dict[str, SecretHeader]) -> dict[str, str]:
     front = Front(credentials=CredentialFile(known))
     route = Route("ml/qwen", "/ml/qwen/", (backend,))
-    return files(Table((Listener("front-door", "127.0.0.1", 8080, (route,), front=front),)))
+    return render_files(Table((Listener("front-door", "127.0.0.1", 8080, (route,), front=front),)))
 
 
 def test_another_value_of_a_credential_reaches_one_file() -> None:
@@ -184,7 +184,7 @@ def test_a_first_credential_changes_no_listener() -> None:
 
 
 def test_a_cluster_that_needs_no_module_is_as_it_was() -> None:
-    metadata = rewrite.of_backend(OPEN)["filter_metadata"]["modelplane.rewrite"]
+    metadata = rewrite.build_backend_metadata(OPEN)["filter_metadata"]["modelplane.rewrite"]
     assert metadata == {"prefix": "", "overlap": "", "host": "own", "attempt": "\n\nown\n\n\n"}
 
 
@@ -192,7 +192,7 @@ def test_the_module_gets_what_a_cluster_wants_in_lines() -> None:
     paid = Backend(
         "ml/paid", (), prefix="/v1/", overlap="v1", host="paid", model="m", served="s", credential=WANTED
     )
-    metadata = rewrite.of_backend(paid)["filter_metadata"]["modelplane.rewrite"]
+    metadata = rewrite.build_backend_metadata(paid)["filter_metadata"]["modelplane.rewrite"]
     assert metadata["attempt"].split("\n") == ["/v1/", "v1", "paid", "m", "s", WANTED.name]
 
 

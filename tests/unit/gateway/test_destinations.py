@@ -3,7 +3,7 @@
 import pytest
 
 from modelplane.gateway import destinations
-from modelplane.gateway.destinations import Destinations, networks
+from modelplane.gateway.destinations import Destinations, parse_networks
 
 LOOPBACK = "127.0.0.1 is the gateway's own loopback interface"
 OTHERWISE = ": use another, or add it to spec.allowedDestinations of the InferenceGateway"
@@ -37,7 +37,7 @@ OTHERWISE = ": use another, or add it to spec.allowedDestinations of the Inferen
     ],
 )
 def test_addresses_of_the_gateways_surroundings_are_refused(host: str, why: str) -> None:
-    refusal = Destinations().refusal(host, 80)
+    refusal = Destinations().check(host, 80)
     assert why in refusal
     assert refusal.endswith(OTHERWISE)
 
@@ -46,7 +46,7 @@ def test_addresses_of_the_gateways_surroundings_are_refused(host: str, why: str)
     "host", ["10.0.0.1", "192.0.2.7", "198.18.0.1", "2001:db8::1", "fd00::1", "api.example.com", "100.64.0.1"]
 )
 def test_others_are_not(host: str) -> None:
-    assert Destinations().refusal(host, 80) == ""
+    assert Destinations().check(host, 80) == ""
 
 
 @pytest.mark.parametrize(
@@ -54,26 +54,26 @@ def test_others_are_not(host: str) -> None:
     [
         pytest.param(Destinations(is_local=True), "127.0.0.1", "", id="a local gateway shares its machine"),
         pytest.param(
-            Destinations(allowed=networks(["169.254.20.0/24"])),
+            Destinations(allowed=parse_networks(["169.254.20.0/24"])),
             "169.254.20.1",
             "",
             id="the platform team allows",
         ),
         pytest.param(
-            Destinations(allowed=networks(["169.254.20.0/24"])),
+            Destinations(allowed=parse_networks(["169.254.20.0/24"])),
             "169.254.21.1",
             "169.254.21.1 is a link-local address, where clouds keep the credentials of their machines"
             + OTHERWISE,
             id="only what it names",
         ),
         pytest.param(
-            Destinations(denied=networks(["10.0.0.0/8"]), is_local=True),
+            Destinations(denied=parse_networks(["10.0.0.0/8"]), is_local=True),
             "10.96.0.1",
             "10.96.0.1 is in spec.deniedDestinations of the InferenceGateway: use another",
             id="the platform team denies, on a local gateway too",
         ),
         pytest.param(
-            Destinations(denied=networks(["10.0.0.0/8"]), allowed=networks(["10.0.0.7"])),
+            Destinations(denied=parse_networks(["10.0.0.0/8"]), allowed=parse_networks(["10.0.0.7"])),
             "10.0.0.7",
             "",
             id="an exception of a denied range",
@@ -91,7 +91,7 @@ def test_others_are_not(host: str) -> None:
     ],
 )
 def test_the_platform_team_decides(policy: Destinations, host: str, why: str) -> None:
-    assert policy.refusal(host, 80) == why
+    assert policy.check(host, 80) == why
 
 
 OWN = "it is the gateway's own address, to which requests would return: use another"
@@ -114,7 +114,7 @@ OWN = "it is the gateway's own address, to which requests would return: use anot
     ],
 )
 def test_the_gateway_itself_is_refused(gateway: str, host: str, port: int, why: str) -> None:
-    assert Destinations(gateway=gateway, is_local=True).refusal(host, port) == why
+    assert Destinations(gateway=gateway, is_local=True).check(host, port) == why
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_gateway_itself_is_refused(gateway: str, host: str, port: int, why: 
     ],
 )
 def test_the_gateway_itself_is_refused_with_tls(gateway: str, port: int, why: str) -> None:
-    assert Destinations(gateway=gateway, has_tls=True).refusal("192.0.2.1", port) == why
+    assert Destinations(gateway=gateway, has_tls=True).check("192.0.2.1", port) == why
 
 
 INSTALLED = Destinations(refuses_internal=True)
@@ -164,19 +164,19 @@ CONTAINS = "not a global address of IPv6, or contains an IPv4 address"
     ],
 )
 def test_pods_and_services_of_the_gateways_cluster_are_refused(host: str, why: str) -> None:
-    assert why in INSTALLED.refusal(host, 80)
-    assert INSTALLED.refusal(host, 443), "on every port"
+    assert why in INSTALLED.check(host, 80)
+    assert INSTALLED.check(host, 443), "on every port"
 
 
 @pytest.mark.parametrize("host", ["8.8.8.8", "2600::1", "64:ff9b::808:808", "api.example.com"])
 def test_servers_of_the_internet_are_not(host: str) -> None:
-    assert INSTALLED.refusal(host, 443) == ""
+    assert INSTALLED.check(host, 443) == ""
 
 
 def test_the_platform_team_allows_private_addresses() -> None:
-    policy = Destinations(refuses_internal=True, allowed=networks(["10.96.0.7", "64:ff9b:1::/48"]))
-    assert policy.refusal("10.96.0.7", 80) == policy.refusal("64:ff9b:1::1", 80) == ""
-    assert policy.refusal("10.96.0.8", 80)
+    policy = Destinations(refuses_internal=True, allowed=parse_networks(["10.96.0.7", "64:ff9b:1::/48"]))
+    assert policy.check("10.96.0.7", 80) == policy.check("64:ff9b:1::1", 80) == ""
+    assert policy.check("10.96.0.8", 80)
 
 
 CLUSTERS = ("198.51.100.7", "lb.Example.com.", "[2600::7]:8443", "127.0.0.1:8801", "10.0.0.9:8443")
@@ -205,24 +205,27 @@ OF_ALL_TEAMS = (
 @pytest.mark.parametrize("is_local", [False, True], ids=["installed", "local"])
 def test_the_gateway_of_a_cluster_is_for_replicas_only(host: str, port: int, *, is_local: bool) -> None:
     policy = Destinations(
-        clusters=CLUSTERS, is_local=is_local, refuses_internal=not is_local, allowed=networks(["0.0.0.0/0"])
+        clusters=CLUSTERS,
+        is_local=is_local,
+        refuses_internal=not is_local,
+        allowed=parse_networks(["0.0.0.0/0"]),
     )
-    assert policy.refusal(host, port) == OF_ALL_TEAMS, "whatever else is allowed"
-    assert policy.refusal(host, port, of_replica=True) == ""
+    assert policy.check(host, port) == OF_ALL_TEAMS, "whatever else is allowed"
+    assert policy.check(host, port, of_replica=True) == ""
 
 
 def test_other_programs_of_the_machine_are_not_its_clusters_gateway() -> None:
     policy = Destinations(clusters=CLUSTERS, is_local=True)
-    assert policy.refusal("127.0.0.1", 11434) == ""
+    assert policy.check("127.0.0.1", 11434) == ""
 
 
 def test_a_replica_reaches_a_private_gateway_of_its_cluster() -> None:
-    assert INSTALLED.refusal("10.1.2.3", 80, of_replica=True) == ""
-    assert "link-local" in INSTALLED.refusal("169.254.169.254", 80, of_replica=True), "and nothing else"
+    assert INSTALLED.check("10.1.2.3", 80, of_replica=True) == ""
+    assert "link-local" in INSTALLED.check("169.254.169.254", 80, of_replica=True), "and nothing else"
 
 
 def test_hosts_that_are_always_new_do_not_fill_the_memory() -> None:
     number = 20_000
     for at in range(number):
-        assert INSTALLED.refusal(f"new-{at}.example", 80) == ""
+        assert INSTALLED.check(f"new-{at}.example", 80) == ""
     assert destinations._address.cache_info().currsize < number

@@ -9,8 +9,8 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.gateway_api.endpoint_backends import backend
-from modelplane.gateway.gateway_api.route_tree import ROUTE, routes
+from modelplane.gateway.gateway_api.endpoint_backends import build_backend
+from modelplane.gateway.gateway_api.route_tree import ROUTE, build_routes
 from modelplane.gateway.services import Target, parse_url, select
 from support.third_party_crds import problems, schemas
 
@@ -30,14 +30,14 @@ def service(*weights: int) -> ModelService:
 def backend_of(found: ModelEndpoint) -> dict[str, dict[str, Any]]:
     target = parse_url(found.spec.url)
     assert isinstance(target, Target)
-    objects = backend(found, target)
+    objects = build_backend(found, target)
     assert not isinstance(objects, Rejected)
     return objects
 
 
 def rules(*endpoints: ModelEndpoint) -> list[dict[str, Any]]:
     selected = select(service(), endpoints, Destinations())
-    found: list[dict[str, Any]] = routes(service(), selected, per_backend=True)[ROUTE]["spec"]["rules"]
+    found: list[dict[str, Any]] = build_routes(service(), selected, per_backend=True)[ROUTE]["spec"]["rules"]
     return found
 
 
@@ -83,7 +83,7 @@ def test_https_is_tls_on_any_port_with_a_certificate_for_the_host() -> None:
 def test_https_to_an_address_is_refused_rather_than_spoken_in_the_clear() -> None:
     target = parse_url("https://192.0.2.7/")
     assert isinstance(target, Target)
-    assert backend(REPLICA, target) == Rejected(
+    assert build_backend(REPLICA, target) == Rejected(
         "with https its host must be a name, for which the certificate is checked"
     )
 
@@ -145,7 +145,7 @@ def test_the_weights_are_those_of_the_service() -> None:
             "spec": {"url": "http://192.0.2.7/"},
         },
     )
-    found = routes(heavy, select(heavy, [own, REPLICA], Destinations()), per_backend=True)[ROUTE]
+    found = build_routes(heavy, select(heavy, [own, REPLICA], Destinations()), per_backend=True)[ROUTE]
     assert [each["weight"] for each in found["spec"]["rules"][0]["backendRefs"]] == [19, 1]
 
 
@@ -153,7 +153,7 @@ def test_the_weights_are_those_of_the_service() -> None:
 def test_the_owners_schemas_know_every_field(found: ModelEndpoint) -> None:
     known = schemas("gateway-api")
     selected = select(service(), [found], Destinations())
-    objects = [*routes(service(), selected, per_backend=True).values(), *backend_of(found).values()]
+    objects = [*build_routes(service(), selected, per_backend=True).values(), *backend_of(found).values()]
     checked = [each for each in objects if (each["apiVersion"], each["kind"]) in known]
     assert {each["kind"] for each in checked} >= {"HTTPRoute"}
     for each in checked:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.gateway_api.http_routes import attached, unsupported, workload_routes
+from modelplane.gateway.gateway_api.http_routes import build_workload_routes, find_unsupported, is_attached
 from modelplane.gateway.route_table import Backend, Route
 from modelplane.host.addresses import bound
 
@@ -113,7 +113,7 @@ NO_POD = (
 def test_ready_pods_are_the_instances_of_a_backend(
     slices: list[dict[str, Any]], backends: tuple[Backend, ...]
 ) -> None:
-    routes = workload_routes([http_route()], [service()], slices, bound)
+    routes = build_workload_routes([http_route()], [service()], slices, bound)
     assert routes == (Route("ml/r", "/ml/r/", backends, "" if backends else NO_POD),)
 
 
@@ -121,7 +121,7 @@ def test_a_port_without_a_name_is_found() -> None:
     nameless = service()
     del nameless["spec"]["ports"][0]["name"]
     slices = [endpoint_slice(pod("10.0.0.1"), ports=[{"name": "", "port": 8001}])]
-    (route,) = workload_routes([http_route()], [nameless], slices, bound)
+    (route,) = build_workload_routes([http_route()], [nameless], slices, bound)
     assert route.backends == (backend("10.0.0.1", port=8001),)
 
 
@@ -158,7 +158,7 @@ SLICES = [endpoint_slice(pod("10.0.0.1")), endpoint_slice(pod("10.0.0.2"), of="s
     ],
 )
 def test_rules(rule: dict[str, Any], routes: list[tuple[str, list[tuple[str, int, str]]]]) -> None:
-    found = workload_routes([http_route(**rule)], [service(), service("s")], SLICES, bound)
+    found = build_workload_routes([http_route(**rule)], [service(), service("s")], SLICES, bound)
     assert [
         (route.prefix, [(each.name, each.weight, each.prefix) for each in route.backends]) for route in found
     ] == routes
@@ -177,8 +177,8 @@ def test_rules(rule: dict[str, Any], routes: list[tuple[str, list[tuple[str, int
 def test_only_routes_of_the_inference_gateway_are_served(parents: list[dict[str, Any]], ours: bool) -> None:
     route = http_route()
     route["spec"]["parentRefs"] = parents
-    assert attached(route) is ours
-    assert bool(workload_routes([route], [service()], SLICES, bound)) is ours
+    assert is_attached(route) is ours
+    assert bool(build_workload_routes([route], [service()], SLICES, bound)) is ours
 
 
 @pytest.mark.parametrize(
@@ -221,15 +221,15 @@ def test_only_routes_of_the_inference_gateway_are_served(parents: list[dict[str,
 )
 def test_a_route_that_asks_for_more_is_not_served(rule: dict[str, Any], reason: str) -> None:
     route = http_route(**rule)
-    found = unsupported(route)
+    found = find_unsupported(route)
     assert found.startswith(f"spec.rules[0].{reason}") if reason else found == ""
-    assert bool(workload_routes([route], [service()], SLICES, bound)) is not bool(reason)
+    assert bool(build_workload_routes([route], [service()], SLICES, bound)) is not bool(reason)
 
 
 def test_host_names_are_not_supported() -> None:
     route = http_route()
     route["spec"]["hostnames"] = ["a.example"]
-    assert unsupported(route) == "spec.hostnames: requests are told apart by their path only"
+    assert find_unsupported(route) == "spec.hostnames: requests are told apart by their path only"
 
 
 def test_older_routes_come_first_in_any_order_of_the_input() -> None:
@@ -239,4 +239,8 @@ def test_older_routes_come_first_in_any_order_of_the_input() -> None:
         http_route("t", "2026-01-02T00:00:00Z"),
     ]
     for order in itertools.permutations(routes):
-        assert [route.name for route in workload_routes(order, [], [], bound)] == ["ml/s", "ml/t", "ml/r"]
+        assert [route.name for route in build_workload_routes(order, [], [], bound)] == [
+            "ml/s",
+            "ml/t",
+            "ml/r",
+        ]

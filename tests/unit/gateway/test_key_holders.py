@@ -6,8 +6,8 @@ import pytest
 
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.gateway.module_files import key_holders
-from modelplane.gateway.module_files.key_holders import Claim, Holders, holders
-from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
+from modelplane.gateway.module_files.key_holders import Claim, Holders, find_holders
+from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
 
 A, B = "aa" * 32, "bb" * 32
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z"
@@ -42,12 +42,12 @@ class Fleet:
 
     def has(self, *keys: Key, grants: tuple[KeyGrant, ...] = ANY) -> str:
         """Return the ModelKey that has hash A; empty if none does."""
-        self.table = key_table(keys, grants, self.table)
+        self.table = build_key_table(keys, grants, self.table)
         return next((each.id for each in self.table.file.keys if each.sha256 == A), "")
 
     def restart(self, *, is_published: bool = True) -> None:
         """Forget everything but the gateway's file, or that too."""
-        self.table = KeyTable.of_file(self.table.file if is_published else KeyFile())
+        self.table = KeyTable.build_from_file(self.table.file if is_published else KeyFile())
 
 
 VICTIM = key("team/app", A)
@@ -58,7 +58,7 @@ def test_a_hash_that_is_added_to_an_older_key_stays_where_it_was() -> None:
     fleet = Fleet()
     assert fleet.has(VICTIM) == "team/app"
     assert fleet.has(VICTIM, THIEF) == "team/app"
-    assert fleet.table.refused("evil/a") == {A}
+    assert fleet.table.list_refused("evil/a") == {A}
     fleet.restart()
     assert fleet.has(THIEF, VICTIM) == "team/app"
 
@@ -146,5 +146,5 @@ def test_only_the_latest_hashes_without_a_holder_are_remembered(monkeypatch: pyt
     monkeypatch.setattr(key_holders, "MOST_LEFT", 2)
     found = Holders()
     for number in range(4):
-        found = holders([Claim(f"{number}", "team/app")], found)
+        found = find_holders([Claim(f"{number}", "team/app")], found)
     assert (dict(found.ids), dict(found.left)) == ({"3": "team/app"}, {"1": "team", "2": "team"})

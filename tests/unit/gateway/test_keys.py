@@ -10,7 +10,7 @@ import pytest
 
 from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, KeyTable, NamespaceEntry, key_table
+from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, KeyTable, NamespaceEntry, build_key_table
 
 A, B = "aa" * 32, "bb" * 32
 OWN = KeyGrant(namespace="ml", requests_per_minute=600)
@@ -27,13 +27,13 @@ def key(name: str = "ci", *hashes: str, namespace: str = "ml", age: int = 1, **s
 def written(
     *keys: dict[str, Any], grants: tuple[KeyGrant, ...] = (OWN,), former: KeyFile | None = None
 ) -> Any:
-    return json.loads(table(*keys, grants=grants, former=former).file.text())
+    return json.loads(table(*keys, grants=grants, former=former).file.encode())
 
 
 def table(
     *keys: dict[str, Any], grants: tuple[KeyGrant, ...] = (OWN,), former: KeyFile | None = None
 ) -> KeyTable:
-    return key_table(keys, grants, KeyTable(former or KeyFile()))
+    return build_key_table(keys, grants, KeyTable(former or KeyFile()))
 
 
 def in_force(*keys: dict[str, Any], grants: tuple[KeyGrant, ...] = (OWN,)) -> list[tuple[str, str]]:
@@ -170,7 +170,7 @@ def test_a_time_is_written_in_seconds(text: str, seconds: int) -> None:
 
 def test_what_was_written_is_read_again() -> None:
     made = table(key(streams=3), key("b", B)).file
-    assert KeyFile.of_text(made.text()) == made
+    assert KeyFile.parse(made.encode()) == made
 
 
 def test_every_field_is_one_of_the_contract_which_the_module_refuses_others_of() -> None:
@@ -222,7 +222,7 @@ def test_a_grant_narrows_the_regions_of_a_key(
     spec: dict[str, Any] = {"regions": list(asked)} if asked else {}
     file = table(key(**spec), grants=(KeyGrant(namespace="ml", regions=granted),)).file
     assert file.keys[0].regions == expected
-    assert ("regions" in json.loads(file.text())["keys"][0]) is (expected is not None)
+    assert ("regions" in json.loads(file.encode())["keys"][0]) is (expected is not None)
 
 
 def test_a_key_that_cannot_be_read_keeps_its_regions_within_the_grant_of_now() -> None:

@@ -16,12 +16,12 @@ from modelplane.gateway.usage.ledger import (
     Ledger,
     Row,
     Tokens,
+    decode_rows,
+    encode_rows,
     end_of,
     is_kept,
-    joined,
-    row_of,
-    rows_of,
-    text_of,
+    join_ledgers,
+    read_row,
 )
 from modelplane.gateway.usage.usage_sums import UsageRecord, record_of
 
@@ -42,7 +42,7 @@ def ledger(*records: UsageRecord) -> Ledger:
 
 def totals(made: Ledger, period: str) -> dict[str, int]:
     found: dict[str, int] = {}
-    for row, tokens in made.rows(period).items():
+    for row, tokens in made.get_rows(period).items():
         found[row.key] = found.get(row.key, 0) + tokens.total
     return found
 
@@ -65,7 +65,7 @@ def test_a_record_counts_for_the_day_and_the_month_in_which_its_request_began() 
 def test_a_sum_is_of_what_decides_about_budgets_and_prices() -> None:
     paid: dict[str, Any] = {"host": "api.example.com", "backend_model": "big"}
     made = ledger(record(model="auto", **paid), record(model="qwen"), record())
-    assert set(made.rows("2026-11-30")) == {
+    assert set(made.get_rows("2026-11-30")) == {
         Row("ml/ci", "ml/qwen", "ml/own", "api.example.com", "big"),
         Row("ml/ci", "ml/qwen", "ml/own", "", UNKNOWN),
     }
@@ -93,9 +93,9 @@ def test_hostile_counts_are_summed_exactly_or_not_at_all(line: bytes, total: int
 
 def test_a_sum_ends_at_a_number_that_every_reader_has() -> None:
     huge = Ledger({"2026-11": {Row("ml/ci"): Tokens(MOST_TOKENS, 1)}})
-    found = joined([huge, huge]).rows("2026-11")
+    found = join_ledgers([huge, huge]).get_rows("2026-11")
     assert found == {Row("ml/ci"): Tokens(MOST_TOKENS, 2)}
-    assert rows_of(text_of(found)) == found
+    assert decode_rows(encode_rows(found)) == found
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_sum_ends_at_a_number_that_every_reader_has() -> None:
 )
 def test_sums_that_are_damaged_are_none(text: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
-        rows_of(text)
+        decode_rows(text)
 
 
 @pytest.mark.parametrize(
@@ -145,16 +145,16 @@ def bounded(most_bytes: int = 4000) -> Ledger:
 
 
 def length(made: Ledger) -> int:
-    return max(len(text_of(rows)) for rows in made.periods.values())
+    return max(len(encode_rows(rows)) for rows in made.periods.values())
 
 
 def test_names_that_a_client_chooses_have_no_row() -> None:
     made = ledger(*(record(model=f"model-{number}") for number in range(100)))
-    assert made.rows("2026-11-30") == {Row("ml/ci", "ml/qwen", "ml/own", "", UNKNOWN): Tokens(300, 400)}
+    assert made.get_rows("2026-11-30") == {Row("ml/ci", "ml/qwen", "ml/own", "", UNKNOWN): Tokens(300, 400)}
 
 
 def test_a_name_that_is_too_long_is_not_kept() -> None:
-    (row,) = ledger(record(host="h" * (MOST_NAME_BYTES + 1))).rows("2026-11-30")
+    (row,) = ledger(record(host="h" * (MOST_NAME_BYTES + 1))).get_rows("2026-11-30")
     assert row.host == UNKNOWN
 
 
@@ -177,9 +177,9 @@ def test_a_namespace_with_many_rows_makes_only_its_own_sums_coarser(
     for each in (*others, *own, *others):
         made.add(each)
         assert length(made) <= 4000
-    rows = made.rows("2026-11-30")
+    rows = made.get_rows("2026-11-30")
     theirs = {row: tokens for row, tokens in rows.items() if row.owner == "web"}
-    assert theirs == {row_of(each)[0]: Tokens(6, 8) for each in others}
+    assert theirs == {read_row(each)[0]: Tokens(6, 8) for each in others}
     mine = {row: tokens.total for row, tokens in rows.items() if row.owner == "ml"}
     used = sum(each.key == "ml/ci" for each in own) * 7
     assert sum(tokens for row, tokens in mine.items() if row.namespace == "ml") == 301 * 7
@@ -210,9 +210,11 @@ def test_a_ledger_stays_below_its_maximum_and_loses_no_token_of_a_key(
     for each in used:
         made.add(each)
         assert length(made) <= most_bytes
-    again = Ledger({period: rows_of(text_of(rows)) for period, rows in made.periods.items()}, most_bytes)
+    again = Ledger(
+        {period: decode_rows(encode_rows(rows)) for period, rows in made.periods.items()}, most_bytes
+    )
     assert again.periods == made.periods
-    rows = made.rows("2026-11-30")
+    rows = made.get_rows("2026-11-30")
     if Row(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN) not in rows:
-        with_key = [row_of(each)[1].total for each in used if row_of(each)[0].key]
+        with_key = [read_row(each)[1].total for each in used if read_row(each)[0].key]
         assert sum(tokens.total for row, tokens in rows.items() if row.key) == sum(with_key)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from modelplane.api.inference_gateway import ModelAlias
-from modelplane.gateway.module_files.models import AliasEntry, ModelTable, ServiceEntry, model_table
+from modelplane.gateway.module_files.models import AliasEntry, ModelTable, ServiceEntry, build_model_table
 
 
 def service(name: str = "qwen", *aliases: str, namespace: str = "ml", **status: str) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def table(
     former: ModelTable | None = None,
     with_keys: bool = True,
 ) -> ModelTable:
-    return model_table(services, granted, former or ModelTable(), with_keys=with_keys)
+    return build_model_table(services, granted, former or ModelTable(), with_keys=with_keys)
 
 
 def aliases(made: ModelTable) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -43,7 +43,7 @@ def aliases(made: ModelTable) -> list[tuple[str, str, tuple[str, ...]]]:
 
 def test_every_field_is_written_as_the_module_reads_it() -> None:
     made = table(service("qwen", "gpt-4o"), granted=(alias("fast", "ml/qwen", "web", "ml"),))
-    assert json.loads(made.file.text()) == {
+    assert json.loads(made.file.encode()) == {
         "services": [{"name": "ml/qwen", "created": 1790000000}],
         "aliases": [
             {"name": "fast", "service": "ml/qwen", "namespaces": ["ml", "web"]},

@@ -10,10 +10,10 @@ from modelplane.gateway.mutual_tls import (
     Rollout,
     Seen,
     Validity,
-    bundle,
+    build_bundle,
+    describe_waiting,
     must_issue,
     step,
-    waiting,
 )
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -51,7 +51,7 @@ def test_a_certificate_is_issued_in_time(
 def test_former_authorities_are_trusted_while_in_use(
     stored: tuple[str, ...], used: tuple[str, ...], expected: str
 ) -> None:
-    assert bundle("new", stored, used) == expected
+    assert build_bundle("new", stored, used) == expected
 
 
 BOTH = frozenset(Protocol)
@@ -112,4 +112,4 @@ def test_the_time_to_drain_begins_when_the_last_endpoint_has_changed() -> None:
     ],
 )
 def test_the_message_has_the_next_step(state: Rollout, seen: Seen, expected: str) -> None:
-    assert waiting(state, seen, DRAIN) == expected
+    assert describe_waiting(state, seen, DRAIN) == expected

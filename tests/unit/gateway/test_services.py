@@ -20,7 +20,14 @@ from modelplane.api.model_service import (
 from modelplane.api.rejected import Rejected
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.route_table import Backend, Route
-from modelplane.gateway.services import Target, parse_url, select, service_route, target_of, without_target
+from modelplane.gateway.services import (
+    Target,
+    build_service_route,
+    find_target,
+    list_without_target,
+    parse_url,
+    select,
+)
 
 QWEN = {"modelplane.ai/deployment": "qwen"}
 KIMI = {"modelplane.ai/deployment": "kimi"}
@@ -220,7 +227,7 @@ def test_entries_of_one_priority_share_by_weight_and_come_before_those_of_the_ne
 
 def route(wanted: ModelService, endpoints: list[ModelEndpoint]) -> Route:
     selected = select(wanted, endpoints, Destinations())
-    return service_route(wanted, selected, without_target(wanted, endpoints, Destinations()))
+    return build_service_route(wanted, selected, list_without_target(wanted, endpoints, Destinations()))
 
 
 REPLICA = Backend("ml/r", (("10.0.0.1", 80),), 1, "/ml/r/", host="10.0.0.1")
@@ -329,7 +336,9 @@ def test_mutual_tls_leads_to_replicas_of_the_own_namespace_only(
 ) -> None:
     mutual = EndpointMutualTLS(server_name="a.clusters.modelplane.internal")
     spec = ModelEndpointSpec(url=url, rewrite_path=path, mutual_tls=mutual)
-    found = target_of(ModelEndpoint(metadata=ObjectMeta(name="e", namespace="ml"), spec=spec), Destinations())
+    found = find_target(
+        ModelEndpoint(metadata=ObjectMeta(name="e", namespace="ml"), spec=spec), Destinations()
+    )
     message = found.message if isinstance(found, Rejected) else ""
     assert (refused in message, bool(message)) == (True, bool(refused))
 
@@ -356,6 +365,6 @@ def test_only_the_gateway_of_a_cluster_has_the_rights_of_a_replica(
         metadata=ObjectMeta(name="chat-1", namespace="ml", owner_references=(replica,)),
         spec=ModelEndpointSpec(url=url, rewrite_path="/ml/chat-1/"),
     )
-    found = target_of(edited, Destinations(clusters=clusters, refuses_internal=True))
+    found = find_target(edited, Destinations(clusters=clusters, refuses_internal=True))
     assert isinstance(found, Target)
     assert found.is_of_replica is is_of_replica

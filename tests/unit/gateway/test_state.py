@@ -15,7 +15,10 @@ from modelplane.gateway.configuration_state import GatewayState
     ],
 )
 def test_a_state_is_read_as_it_was_written(reported: GatewayState) -> None:
-    assert configuration_state.read(configuration_state.manifest(reported, "modelplane-system")) == reported
+    assert (
+        configuration_state.read(configuration_state.build_manifest(reported, "modelplane-system"))
+        == reported
+    )
 
 
 @pytest.mark.parametrize(

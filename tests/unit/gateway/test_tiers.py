@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.gateway.envoy.priority_groups import MOST_PER_TIER, Shares, attempts
+from modelplane.gateway.envoy.priority_groups import MOST_PER_TIER, Shares, plan_attempts
 from modelplane.gateway.route_table import Backend
 
 
@@ -51,7 +51,7 @@ def routes(draw: st.DrawFn) -> list[Backend]:
 @settings(max_examples=40, deadline=None)
 @given(routes())
 def test_a_request_asks_each_tier_in_turn_and_no_backend_twice(backends: list[Backend]) -> None:
-    groups = attempts(backends)
+    groups = plan_attempts(backends)
     sizes = Counter(each.priority for each in backends)
     asked = [shares[0][0].priority for shares in groups]
     assert asked == [
@@ -74,7 +74,7 @@ def test_a_request_is_answered_by_the_first_tier_that_has_a_healthy_backend(
     for tier in filter(None, names.values()):
         some = st.sets(st.sampled_from(tier), max_size=min(len(tier), MOST_PER_TIER - 1))
         failed |= data.draw(some | st.just(set(tier)))
-    asked = [chosen(shares, number) for shares in attempts(backends)]
+    asked = [chosen(shares, number) for shares in plan_attempts(backends)]
     answering = next((each.priority for each in asked if each.name not in failed), None)
     healthy = [each.priority for each in backends if each.name not in failed]
     assert answering == min(healthy, default=None)
@@ -83,7 +83,7 @@ def test_a_request_is_answered_by_the_first_tier_that_has_a_healthy_backend(
 @settings(max_examples=40, deadline=None)
 @given(routes())
 def test_the_first_attempt_at_a_tier_goes_by_weight(backends: list[Backend]) -> None:
-    groups = attempts(backends)
+    groups = plan_attempts(backends)
     for priority in {each.priority for each in backends}:
         first = Counter(request[0].name for request in requests(groups, priority))
         tier = {each.name: each.weight for each in backends if each.priority == priority}
@@ -96,7 +96,7 @@ def test_the_first_attempt_at_a_tier_goes_by_weight(backends: list[Backend]) -> 
     ("size", "several"), [(2, 1), (3, 2), (5, 4), (32, 4), (33, 3), (64, 2), (65, 1), (300, 1)]
 )
 def test_several_backends_take_over_the_requests_of_one_that_fails(size: int, several: int) -> None:
-    groups = attempts([*(backend(0, number) for number in range(size)), backend(1, 0)])
+    groups = plan_attempts([*(backend(0, number) for number in range(size)), backend(1, 0)])
     gone = min(each.name for each, _ in groups[0])
     over = Counter(request[1].name for request in requests(groups, 0) if request[0].name == gone)
     assert (len(over), max(over.values()) - min(over.values())) == (several, 0)
@@ -104,5 +104,5 @@ def test_several_backends_take_over_the_requests_of_one_that_fails(size: int, se
 
 
 def test_backends_of_one_priority_are_no_tiers() -> None:
-    assert attempts([backend(3, 0), backend(3, 1)]) == []
-    assert attempts([]) == []
+    assert plan_attempts([backend(3, 0), backend(3, 1)]) == []
+    assert plan_attempts([]) == []

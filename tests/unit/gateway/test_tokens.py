@@ -48,7 +48,7 @@ def test_keys_are_read_from_their_secret(found: dict[str, Any], keys: GatewayKey
     ids=["new", "required", "off"],
 )
 def test_keys_are_written_as_they_are_read(keys: GatewayKeys) -> None:
-    written = tokens.manifest(keys, "modelplane-system")
+    written = tokens.build_manifest(keys, "modelplane-system")
     assert tokens.read(written) == keys
     assert written["metadata"]["namespace"] == "modelplane-system"
 
@@ -71,31 +71,31 @@ def test_keys_are_written_as_they_are_read(keys: GatewayKeys) -> None:
 def test_a_token_is_required_once_every_gateway_sends_it(
     keys: GatewayKeys, since: dict[int, datetime], required: int
 ) -> None:
-    assert tokens.advanced(keys, since, NOW).required == required
+    assert tokens.advance_keys(keys, since, NOW).required == required
 
 
 def test_a_token_is_of_one_replica_and_one_key() -> None:
     keys = GatewayKeys({1: OLD, 2: NEW}, 2)
-    found = {token.value for replica in ("a/b", "a/c", "b/b") for token in tokens.tokens(keys, replica)}
+    found = {token.value for replica in ("a/b", "a/c", "b/b") for token in tokens.list_tokens(keys, replica)}
     assert len(found) == 6
-    assert tokens.required(keys, "a/b") == tokens.tokens(keys, "a/b")[1]
-    assert tokens.required(GatewayKeys({1: OLD}), "a/b") is None
+    assert tokens.find_required(keys, "a/b") == tokens.list_tokens(keys, "a/b")[1]
+    assert tokens.find_required(GatewayKeys({1: OLD}), "a/b") is None
 
 
 def test_two_successive_keys_have_headers_of_their_own() -> None:
     keys = GatewayKeys({7: OLD, 8: NEW}, 7)
-    assert sorted(token.header for token in tokens.tokens(keys, "a/b")) == sorted(HEADERS)
+    assert sorted(token.header for token in tokens.list_tokens(keys, "a/b")) == sorted(HEADERS)
 
 
 def test_only_replicas_get_tokens() -> None:
     outside, replica = Backend("a/x", (("x", 80),)), Backend("a/r", (("r", 80),), tokens=())
-    [route] = tokens.with_tokens([Route("a/s", "/a/s/", (outside, replica))], GatewayKeys({1: OLD}))
+    [route] = tokens.add_tokens([Route("a/s", "/a/s/", (outside, replica))], GatewayKeys({1: OLD}))
     assert route.backends[0] == outside
-    assert route.backends[1].tokens == tokens.tokens(GatewayKeys({1: OLD}), "a/r")
+    assert route.backends[1].tokens == tokens.list_tokens(GatewayKeys({1: OLD}), "a/r")
 
 
 def test_no_text_about_keys_has_a_secret() -> None:
     keys = GatewayKeys({1: OLD}, 1)
     assert "oooo" not in repr(keys)
-    [token] = tokens.tokens(keys, "a/b")
+    [token] = tokens.list_tokens(keys, "a/b")
     assert token.value not in repr(token)

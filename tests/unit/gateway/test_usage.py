@@ -148,11 +148,11 @@ def test_a_percentile_is_off_by_one_percent_at_most(most: int, share: float) -> 
     for each in times:
         found.add(each)
     exact = next(each for at, each in enumerate(times, 1) if at >= share * len(times))
-    percentile = found.percentile(share)
+    percentile = found.find_percentile(share)
     assert percentile is not None
     assert abs(percentile - exact) <= max(exact * 0.011, 0.5)
     assert len(found._buckets) < 1000
 
 
 def test_no_times_have_no_percentile() -> None:
-    assert Times().percentile(0.5) is None
+    assert Times().find_percentile(0.5) is None

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.gateway.envoy.envoy_files import files
-from modelplane.gateway.envoy.envoy_routes import routes_file
+from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.envoy.envoy_routes import name_routes_file
 from modelplane.gateway.envoy.file_names import LISTENERS
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.proxy import envoy_bootstrap
 from modelplane.proxy import files as envoy_files
 
 LISTENER = Listener("front-door", "127.0.0.1", 8080)
-ROUTES = routes_file("front-door")
+ROUTES = name_routes_file("front-door")
 
 
 def table(*names: str) -> Table:
@@ -26,16 +26,16 @@ def table(*names: str) -> Table:
 
 def test_a_restart_keeps_the_routes_that_were_written(tmp_path: Path) -> None:
     envoy_bootstrap.prepare(tmp_path, (LISTENER,))
-    assert (tmp_path / ROUTES).read_text() == files(Table((LISTENER,)))[ROUTES]
-    envoy_files.write(tmp_path, files(table("a")))
+    assert (tmp_path / ROUTES).read_text() == render_files(Table((LISTENER,)))[ROUTES]
+    envoy_files.write(tmp_path, render_files(table("a")))
     envoy_bootstrap.prepare(tmp_path, (LISTENER,))
-    assert (tmp_path / ROUTES).read_text() == files(table("a"))[ROUTES]
+    assert (tmp_path / ROUTES).read_text() == render_files(table("a"))[ROUTES]
 
 
 def test_the_first_routes_do_not_touch_the_listener_that_was_prepared(tmp_path: Path) -> None:
     envoy_bootstrap.prepare(tmp_path, (LISTENER,))
     before = (tmp_path / LISTENERS).stat().st_ino
-    envoy_files.write(tmp_path, files(table("a")))
+    envoy_files.write(tmp_path, render_files(table("a")))
     assert (tmp_path / LISTENERS).stat().st_ino == before
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.usage.ledger import MOST_BYTES, Ledger, Row, Rows, Tokens, text_of
+from modelplane.gateway.usage.ledger import MOST_BYTES, Ledger, Row, Rows, Tokens, encode_rows
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.proxy import counting, ledger_objects, usage_files
@@ -91,8 +91,8 @@ def test_the_object_of_a_full_ledger_has_room_even_if_nothing_can_be_compressed(
         full._add("2026-11", row, Tokens(2**61, 2**61))
         full._bound("2026-11")
         if at % 25_000 == 0:
-            assert len(text_of(full.rows("2026-11"))) <= MOST_BYTES
-    assert len(json.dumps(published("a" * 16, "2026-11-30", full.rows("2026-11")))) < 900 << 10
+            assert len(encode_rows(full.get_rows("2026-11"))) <= MOST_BYTES
+    assert len(json.dumps(published("a" * 16, "2026-11-30", full.get_rows("2026-11")))) < 900 << 10
     worst = base64.b64encode(gzip.compress(noise.randbytes(MOST_BYTES)))
     assert len(worst) < 899 << 10
 
@@ -126,7 +126,7 @@ class Bench:
     def total(self) -> int:
         """Return the tokens of this day by what the controllers find."""
         newest = {each["metadata"]["name"]: each for each in self.written}
-        rows = Published().read([stored(each) for each in newest.values()]).rows(TODAY)
+        rows = Published().read([stored(each) for each in newest.values()]).get_rows(TODAY)
         return sum(tokens.total for tokens in rows.values())
 
 
@@ -210,7 +210,7 @@ async def test_the_controllers_add_up_and_delete_what_is_over(client: Client, pl
         usage.remember(each)
     found = await proxy.usage()
     assert found is not None
-    assert found.rows(TODAY) == {row: Tokens(6, 8) for row in ROWS}
+    assert found.get_rows(TODAY) == {row: Tokens(6, 8) for row in ROWS}
     deleted = {path.rsplit("/", 1)[1] for method, path, _, _ in plane.writes if method == "DELETE"}
     assert deleted == {"usage-b-2025-01-31", "usage-b-2025-01"}
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.gateway.envoy.envoy_files import files
-from modelplane.gateway.envoy.envoy_routes import routes_file
+from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.envoy.envoy_routes import name_routes_file
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.proxy import files as envoy_files
 
-ROUTES = routes_file("front-door")
+ROUTES = name_routes_file("front-door")
 
 
 def table(*names: str) -> Table:
@@ -28,34 +28,34 @@ def test_nothing_refers_to_what_is_not_there_yet(tmp_path: Path, monkeypatch: py
         path.write_text(content if isinstance(content, str) else content.decode())
 
     monkeypatch.setattr(envoy_files, "write_private", record)
-    assert envoy_files.write(tmp_path, files(table("b", "a")))
+    assert envoy_files.write(tmp_path, render_files(table("b", "a")))
     assert order == [CLUSTERS, ROUTES, WITH_MODULE, LISTENERS]
 
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
-    envoy_files.write(tmp_path, files(table("a")))
+    envoy_files.write(tmp_path, render_files(table("a")))
     before = {path: path.stat().st_ino for path in tmp_path.rglob("*.json")}
-    assert envoy_files.write(tmp_path, files(table("a", "b")))
+    assert envoy_files.write(tmp_path, render_files(table("a", "b")))
     after = {path: path.stat().st_ino for path in tmp_path.rglob("*.json")}
     replaced = {path.relative_to(tmp_path).as_posix() for path in after if after[path] != before.get(path)}
     assert replaced == {CLUSTERS, ROUTES}
-    assert not envoy_files.write(tmp_path, files(table("a", "b")))
+    assert not envoy_files.write(tmp_path, render_files(table("a", "b")))
 
 
 def test_what_routes_have_left_goes_with_the_next_call(tmp_path: Path) -> None:
-    envoy_files.write(tmp_path, files(table("a")))
-    assert envoy_files.write(tmp_path, files(table("b")))
+    envoy_files.write(tmp_path, render_files(table("a")))
+    assert envoy_files.write(tmp_path, render_files(table("b")))
     assert "front-door/ml/a" in (tmp_path / CLUSTERS).read_text()
-    assert envoy_files.write(tmp_path, files(table("b")))
+    assert envoy_files.write(tmp_path, render_files(table("b")))
     assert {
         path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.json")
-    } == files(table("b"))
-    assert not envoy_files.write(tmp_path, files(table("b")))
+    } == render_files(table("b"))
+    assert not envoy_files.write(tmp_path, render_files(table("b")))
 
 
 def test_files_of_an_earlier_version_are_deleted(tmp_path: Path) -> None:
     former = tmp_path / "endpoints" / "front-door_ml_a.json"
     former.parent.mkdir()
     former.write_text("{}")
-    assert envoy_files.write(tmp_path, files(table("a")))
+    assert envoy_files.write(tmp_path, render_files(table("a")))
     assert not former.exists()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.route_table import Listener, Route, Table
 from modelplane.kube.client import Client
 from modelplane.proxy.follower import GatewayFollower, listening
@@ -20,7 +20,7 @@ AT = ("127.0.0.1", 9000)
 
 def _files(*services: str) -> dict[str, str]:
     routes = tuple(Route(name, f"/{name}/", unavailable="not yet") for name in services)
-    return files(Table((Listener("front-door", "0.0.0.0", 8080, routes),)))
+    return render_files(Table((Listener("front-door", "0.0.0.0", 8080, routes),)))
 
 
 class Bench:

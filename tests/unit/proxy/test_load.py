@@ -94,8 +94,8 @@ def test_an_envoy_that_does_not_answer_is_a_problem(tmp_path: Path) -> None:
 def test_a_gateway_that_began_again_or_is_new_has_no_negative_and_no_old_requests() -> None:
     before = Load({"a": Reading(requests={"x": 50})})
     now = Load({"a": Reading(requests={"x": 3}), "b": Reading(requests={"x": 1000})})
-    assert now.requests_since(before, "x") == 3
-    assert now.requests_since(now, "x") == 0
+    assert now.count_requests_since(before, "x") == 3
+    assert now.count_requests_since(now, "x") == 0
 
 
 def test_streams_are_counted_by_bucket_since_the_last_reading() -> None:
@@ -107,14 +107,14 @@ def test_streams_are_counted_by_bucket_since_the_last_reading() -> None:
         }
     )
     # The last bucket is below what it was, so that counter began again.
-    assert now.first_tokens_since(before, "x") == (1, 2, 1)
-    assert now.first_tokens_since(before, "new") == (0, 4, 0)
+    assert now.count_first_tokens_since(before, "x") == (1, 2, 1)
+    assert now.count_first_tokens_since(before, "new") == (0, 4, 0)
     for silent in ("y", "other"):
-        assert now.first_tokens_since(before, silent) == ()
+        assert now.count_first_tokens_since(before, silent) == ()
 
 
 def test_a_gateway_that_did_not_answer_for_a_while_is_compared_with_its_last_counts() -> None:
     before = Load({"a": Reading(requests={"x": 5})})
     silent = Load(problem="no answer")
-    assert Load({"a": Reading(requests={"x": 6})}).requests_since(silent.after(before), "x") == 1
-    assert Load({"b": Reading()}).after(before).readings == {"b": Reading()}
+    assert Load({"a": Reading(requests={"x": 6})}).count_requests_since(silent.keep_missing(before), "x") == 1
+    assert Load({"b": Reading()}).keep_missing(before).readings == {"b": Reading()}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.proxy.publication import CHUNK_BYTES, INDEX, Channel, Incomplete, Read, published, read
 
@@ -125,7 +125,7 @@ def test_a_thousand_services_fit_into_one_part() -> None:
         )
         for number in range(1000)
     )
-    written = files(Table((Listener("front-door", "0.0.0.0", 8080, routes),)))
+    written = render_files(Table((Listener("front-door", "0.0.0.0", 8080, routes),)))
     found = published(written, "system")
     assert read([*found.chunks, found.index]) == Read(written)
     assert len(found.chunks) == 1

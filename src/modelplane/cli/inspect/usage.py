@@ -46,7 +46,7 @@ def usage(*, by: str, since_s: int | None, as_json: bool, live: Live) -> None:
 
     since = None if since_s is None else dt.datetime.now(dt.UTC) - dt.timedelta(seconds=since_s)
     tariff, problem = _tariff(live)
-    sums = Usage(By(by), since, tariff.of_record)
+    sums = Usage(By(by), since, tariff.measure_cost_of_record)
     home = live.find_local_home()
     if home is not None:
         found = _of_this_machine(home, sums)
@@ -124,10 +124,10 @@ def _show(by: str, sums: "Usage", currency: str) -> None:
 
 
 def _row(name: str, group: "Group", currency: str) -> tuple[str, ...]:
-    from modelplane.gateway.usage.costs import rounded
+    from modelplane.gateway.usage.costs import format_rounded
 
     times = [
-        histogram.percentile(share)
+        histogram.find_percentile(share)
         for histogram in (group.first_token, group.duration)
         for share in (0.5, 0.95)
     ]
@@ -135,7 +135,7 @@ def _row(name: str, group: "Group", currency: str) -> tuple[str, ...]:
         *(group.requests, group.errors, group.prompt_tokens, group.completion_tokens),
         group.estimated_tokens,
     )
-    cost = [rounded(group.cost, 4)] if currency else []
+    cost = [format_rounded(group.cost, 4)] if currency else []
     return (
         name,
         *(f"{count:,}" for count in counts),
@@ -166,11 +166,11 @@ def _document(
 
 
 def _sums(group: "Group", currency: str) -> dict[str, object]:
-    from modelplane.gateway.usage.costs import amount_of
+    from modelplane.gateway.usage.costs import format_amount
 
     def measure_times(of: str) -> dict[str, int | None]:
         found = getattr(group, of)
-        return {"p50": found.percentile(0.5), "p95": found.percentile(0.95)}
+        return {"p50": found.find_percentile(0.5), "p95": found.find_percentile(0.95)}
 
     return {
         "requests": group.requests,
@@ -178,7 +178,7 @@ def _sums(group: "Group", currency: str) -> dict[str, object]:
         "promptTokens": group.prompt_tokens,
         "completionTokens": group.completion_tokens,
         "estimatedTokens": group.estimated_tokens,
-        "cost": amount_of(group.cost) if currency else None,
+        "cost": format_amount(group.cost) if currency else None,
         "tokensWithoutPrice": group.unpriced_tokens if currency else None,
         "firstTokenMs": measure_times("first_token"),
         "durationMs": measure_times("duration"),

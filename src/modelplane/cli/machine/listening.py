@@ -1,6 +1,6 @@
 """Addresses of a fleet on this machine."""
 
-from modelplane.gateway.envoy.file_names import takes_tls
+from modelplane.gateway.envoy.file_names import has_tls
 from modelplane.local import settings
 from modelplane.local.home import Home
 
@@ -9,7 +9,7 @@ def find_addresses(home: Home) -> dict[str, str]:
     """Return the addresses of the API server and of the gateway, by name."""
     chosen = settings.load(home).ports
     files = (path.relative_to(home.envoy).as_posix() for path in home.envoy.glob("*/*.json"))
-    scheme = "https" if takes_tls(files) else "http"
+    scheme = "https" if has_tls(files) else "http"
     return {
         "kubernetes": f"https://127.0.0.1:{chosen.api_server}",
         "models": f"{scheme}://127.0.0.1:{chosen.gateway}",

@@ -203,7 +203,7 @@ def _place(item: "Object") -> tuple[str, str]:
 def _row(item: "Object", now: dt.datetime) -> tuple[str, ...]:
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.cli.models.new_keys import encode_hash, is_valid
-    from modelplane.gateway.module_files.grants import services_of
+    from modelplane.gateway.module_files.grants import list_services
 
     try:
         found = _decoded(item)
@@ -215,7 +215,7 @@ def _row(item: "Object", now: dt.datetime) -> tuple[str, ...]:
         _state(found, is_valid=bool(valid)),
         str(len(valid)),
         encode_hash(found.spec.hashes[-1]).get("expires", "never"),
-        ", ".join(services_of(found.spec.services, found.metadata.namespace)),
+        ", ".join(list_services(found.spec.services, found.metadata.namespace)),
         ", ".join(map(_used, found.status.budgets)) or _granted(found.spec.budget),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from modelplane.api.model_key import MAX_HASHES, KeyHash
 from modelplane.api.rejected import Rejected
-from modelplane.gateway.module_files.keys import seconds_of
+from modelplane.gateway.module_files.keys import parse_seconds
 from modelplane.kube.timestamps import at
 
 PREFIX = "mpk_"
@@ -28,7 +28,7 @@ def hash_key(key: str, expires: dt.datetime | None) -> KeyHash:
 
 def is_valid(hash_: KeyHash, now: dt.datetime) -> bool:
     """Return True if a key has not expired."""
-    seconds = seconds_of(hash_.expires)
+    seconds = parse_seconds(hash_.expires)
     return seconds is None or seconds > now.timestamp()
 
 
@@ -54,11 +54,11 @@ def rotate_hashes(
 
 
 def _earlier(hash_: KeyHash, end: dt.datetime) -> dt.datetime:
-    seconds = seconds_of(hash_.expires)
+    seconds = parse_seconds(hash_.expires)
     return end if seconds is None or seconds > end.timestamp() else dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
 def encode_hash(hash_: KeyHash) -> dict[str, str]:
     """Return a hash as manifests have it, with whole seconds in UTC."""
-    seconds = seconds_of(hash_.expires)
+    seconds = parse_seconds(hash_.expires)
     return {"sha256": hash_.sha256} | ({} if seconds is None else {"expires": at(seconds)})

@@ -14,7 +14,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Desired
 from modelplane.compose.gateway.gateway_facts import GatewayRequest
 from modelplane.compose.readiness import condition_of, exists, is_true
-from modelplane.gateway.hosts import address_of
+from modelplane.gateway.hosts import find_address
 
 PREFIX: Final = "envoy-"
 """Prefix of the keys of these children, and of no other."""
@@ -48,7 +48,7 @@ def address(request: GatewayRequest) -> str | Rejected:
         is_needed = key == DEPLOYMENT or not _serves(request.owner)
         if is_needed and not is_available(observed.get(key, {})):
             return Rejected(_unavailable(key, observed.get(key, {})))
-    return address_of(observed[SERVICE], tls=request.owner.spec.tls is not None)
+    return find_address(observed[SERVICE], tls=request.owner.spec.tls is not None)
 
 
 def _serves(gateway: InferenceGateway) -> bool:

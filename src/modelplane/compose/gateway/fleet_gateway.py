@@ -11,7 +11,7 @@ from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGat
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Blocked, Request, Requirement, Unknown
-from modelplane.gateway.destinations import Destinations, networks
+from modelplane.gateway.destinations import Destinations, parse_networks
 
 KEY = "gateway"
 
@@ -58,7 +58,7 @@ def destinations_of(found: tuple[Object, ...], *, is_local: bool) -> Destination
     read = {}
     for field in ("allowedDestinations", "deniedDestinations"):
         try:
-            read[field] = networks(spec.get(field) or ())
+            read[field] = parse_networks(spec.get(field) or ())
         except ValueError as error:
             return Blocked(f'InferenceGateway "{DEFAULT_NAME}": spec.{field}: {error}: correct it')
     return Destinations(

@@ -46,7 +46,7 @@ def link(request: ReplicaRequest, cluster: InferenceCluster, route: Object | Non
     if isinstance(keys, Unknown) or (not keys.keys and _requires_token(route)):
         return ReplicaLink(is_unknown=True)
     metadata = request.owner.metadata
-    return ReplicaLink(tokens.required(keys, f"{metadata.namespace}/{metadata.name}"))
+    return ReplicaLink(tokens.find_required(keys, f"{metadata.namespace}/{metadata.name}"))
 
 
 def _requires_token(route: Object | None) -> bool:

@@ -129,7 +129,7 @@ def _keys(request: GatewayRequest) -> tuple[Desired | Keep, ...]:
     """Return the Secret of the gateway's keys, where the InferenceGateway composes it."""
     if request.facts.keys is None:
         return keep_all({gateway_keys.KEY} & request.observed.keys())
-    manifest = tokens.manifest(request.facts.keys, SYSTEM_NAMESPACE)
+    manifest = tokens.build_manifest(request.facts.keys, SYSTEM_NAMESPACE)
     return (Desired(gateway_keys.KEY, manifest, exists),)
 
 
@@ -189,7 +189,7 @@ def _front(request: GatewayRequest) -> _Front:
     is_ours = found is None or stack_gateway.is_ours(found) or stack_gateway.KEY in request.observed
     if row is None or not is_ours:
         return _existing(row, request, found)
-    return _installed(row, request, endpoint_backends.address(found) if found else "")
+    return _installed(row, request, endpoint_backends.find_address(found) if found else "")
 
 
 def _by_controllers(request: GatewayRequest) -> bool:
@@ -206,7 +206,7 @@ def _existing(row: Implementation | None, request: GatewayRequest, found: Object
     """Return the Gateway that Modelplane has not made."""
     if found is None and _by_controllers(request):
         return _Front(_NAMED, ignored=f"there is no {_NAMED}: create it")
-    address = endpoint_backends.address(found) if found else ""
+    address = endpoint_backends.find_address(found) if found else ""
     why = f"{_NAMED} exists and is not Modelplane's: delete it to install {row.title}" if row else ""
     return _Front(_NAMED, address=address, waiting="" if address else _NO_ADDRESS, ignored=why)
 

@@ -8,7 +8,7 @@ from modelplane.api.fields.requests.budgets import Budget
 from modelplane.api.inference_gateway import DEFAULT_NAME
 from modelplane.api.model_key import BudgetLimit, BudgetScope
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.gateway.usage.spent_budgets import KeyBudgets, State, spent
+from modelplane.gateway.usage.spent_budgets import KeyBudgets, State, find_spent
 
 _TYPE = ModelKeyCondition.WITHIN_BUDGET
 _NAMES = {
@@ -28,7 +28,7 @@ def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets 
     if found.problem:
         message = f"requests are refused or served as before: {found.problem}"
         return false(_TYPE, Reason.NOT_MEASURED, message)
-    if last := spent(found.states):
+    if last := find_spent(found.states):
         is_own = last.scope is BudgetScope.KEY
         whose = "the key" if is_own else "all keys of the namespace"
         limit = amount_of_limit(last, found.currency)

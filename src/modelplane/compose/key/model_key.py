@@ -14,7 +14,7 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.key import authentication, key_budgets, rate_limits
 from modelplane.compose.key.key_facts import KeyRequest
-from modelplane.gateway.module_files.grants import grant_of, not_granted, services_of
+from modelplane.gateway.module_files.grants import grant_of, list_not_granted, list_services
 
 
 def requirements(_key: ModelKey) -> tuple[Requirement, ...]:
@@ -76,9 +76,9 @@ def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:
             "valid: ask your platform team to add the namespace to spec.keyGrants"
         )
         return false(Type.GRANTED, Reason.NO_GRANT, message)
-    asked = services_of(key.spec.services, namespace)
-    granted = services_of(grant.services, namespace)
-    if missing := not_granted(asked, granted):
+    asked = list_services(key.spec.services, namespace)
+    granted = list_services(grant.services, namespace)
+    if missing := list_not_granted(asked, granted):
         message = (
             f'spec.services: {listing(missing)}: not granted to namespace "{namespace}": remove them, or ask '
             f'your platform team to add them to spec.keyGrants of InferenceGateway "{DEFAULT_NAME}"'

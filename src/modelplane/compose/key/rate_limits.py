@@ -6,7 +6,7 @@ from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, KeyGrant
 from modelplane.api.model_key import ModelKey
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.gateway.module_files.grants import counted_by_service, requires_service
+from modelplane.gateway.module_files.grants import is_counted_by_service, must_count_by_service
 
 _INSTEAD = "so each gateway enforces its part of the limits"
 
@@ -17,9 +17,9 @@ def limited_globally(
     """Return the condition of a key with global limits; none for another."""
     type_ = ModelKeyCondition.LIMITED_GLOBALLY
     asks = key.spec.rate_limit_type is RateLimitType.GLOBAL
-    if grant is None or gateway is None or not (asks or requires_service(grant)):
+    if grant is None or gateway is None or not (asks or must_count_by_service(grant)):
         return ()
-    if not counted_by_service(grant, asks):
+    if not is_counted_by_service(grant, asks):
         message = (
             f'the grant of namespace "{key.metadata.namespace}" allows only rateLimitType Local, {_INSTEAD}: '
             "remove spec.rateLimitType, or ask your platform team"

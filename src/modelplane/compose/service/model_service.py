@@ -39,7 +39,7 @@ from modelplane.gateway import balancing, region_routing
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.endpoint_share import MOST_IN_NAMESPACE
 from modelplane.gateway.gateway_api import endpoint_backends, route_tree
-from modelplane.gateway.gateway_api.implementations import OTHER, implementation
+from modelplane.gateway.gateway_api.implementations import OTHER, find_implementation
 from modelplane.gateway.gateway_api.route_tree import ROUTE
 from modelplane.gateway.module_files.models import ONE_URL
 from modelplane.gateway.region_routing import Admitted
@@ -47,10 +47,10 @@ from modelplane.gateway.route_table import Route
 from modelplane.gateway.services import (
     MOST_ENDPOINTS,
     Selected,
+    build_service_route,
+    list_without_target,
     select,
-    selected_by,
-    service_route,
-    without_target,
+    select_endpoints,
 )
 
 
@@ -120,9 +120,9 @@ def _unusable(
     service: ModelService, admitted: Admitted, destinations: Destinations, matched: tuple[Selected, ...]
 ) -> tuple[str, ...]:
     """Return the names of the selected endpoints whose url cannot be used."""
-    if len(matched) == len(selected_by(service, admitted.endpoints)):
+    if len(matched) == len(select_endpoints(service, admitted.endpoints)):
         return ()
-    return without_target(service, admitted.endpoints, destinations)
+    return list_without_target(service, admitted.endpoints, destinations)
 
 
 def _most(request: ServiceRequest) -> int:
@@ -178,23 +178,25 @@ def _through_gateway(
     keys = gateway_keys.keys_of(request)
     if isinstance(keys, Unknown):
         return keep_all(request.observed)  # clusters may require tokens
-    selected = endpoint_backends.routable(matched)[:MOST_ENDPOINTS]
+    selected = endpoint_backends.select_routable(matched)[:MOST_ENDPOINTS]
     known = [item for key, item in request.observed.items() if key.startswith(ROUTE)]
-    gateway = implementation(proxy, known)
+    gateway = find_implementation(proxy, known)
     serving = request.observed.get(ROUTE)
     # What an unknown gateway has served so far, it goes on serving.
-    kept_form = gateway is OTHER and serving is not None and route_tree.rewrites_per_backend(serving)
+    kept_form = gateway is OTHER and serving is not None and route_tree.has_rewrites_per_backend(serving)
     per_backend = gateway.rewrites_per_backend or kept_form
-    found = route_tree.routes(request.owner, selected, keys, per_backend=per_backend)
+    found = route_tree.build_routes(request.owner, selected, keys, per_backend=per_backend)
     first, *rest = (Desired(key, manifest, accepted) for key, manifest in found.items())
     steps: tuple[Desired, ...] = tuple(rest)
     if route_tree.has_steps(found):
-        front = endpoint_backends.front(request.owner, host)
+        front = endpoint_backends.build_front(request.owner, host)
         if isinstance(front, Rejected):
             return keep_all(request.observed)  # the gateway has no address yet
         steps = (*(Desired(key, manifest, exists) for key, manifest in front.items()), *rest)
     is_there = all(each.key in request.observed and each.ready(request.observed[each.key]) for each in steps)
-    has_changed = serving is not None and route_tree.leads_to(serving) == route_tree.leads_to(first.manifest)
+    has_changed = serving is not None and route_tree.find_replacement(serving) == route_tree.find_replacement(
+        first.manifest
+    )
     named = {ROUTE, *(each.key for each in steps)}
     # What the route leads to until it has changed.
     former = [] if is_there and has_changed else [key for key in request.observed if key not in named]
@@ -216,11 +218,11 @@ def _routes(
     reaches_envoy = request.facts.proxy is Backend.ENVOY
     if not (reaches_envoy and gets_route(service.metadata.namespace, service.status.address)):
         return ()
-    route, admitted = service_route(service, matched[: _most(request)], unusable), left_out.admitted
+    route, admitted = build_service_route(service, matched[: _most(request)], unusable), left_out.admitted
     if matched and not route.backends:
         route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {_FULL}')
     elif not matched and (admitted.outside or (admitted.rule and not admitted.rule.regions)):
-        route = replace(route, unavailable=region_routing.unavailable(service, admitted))
+        route = replace(route, unavailable=region_routing.explain_unavailable(service, admitted))
     elif left_out.closed and not matched:
         route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {tier_budgets.SPENT}')
     held = hold.settings(request, has_endpoints=bool(matched), left_out=left_out).hold
@@ -342,7 +344,7 @@ def _routing(
             "backend Envoy"
         )
         return false(type_, Reason.TIERS_WITHOUT_FAILOVER, message)
-    return _within_maximum(request, endpoint_backends.routable(matched) if observed else matched)
+    return _within_maximum(request, endpoint_backends.select_routable(matched) if observed else matched)
 
 
 def _within_maximum(request: ServiceRequest, routable: Sequence[Selected]) -> Condition:

@@ -10,7 +10,7 @@ from modelplane.compose.composition import Desired, Requirement
 from modelplane.compose.readiness import accepted, is_true, when_condition
 from modelplane.compose.serving_stack import cluster_mutual_tls, traffic_policies
 from modelplane.compose.serving_stack.component import Plan
-from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT, authority
+from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT, format_authority
 
 KEY: Final = "gateway"
 CLASS_KEY: Final = "gateway-class"
@@ -74,7 +74,11 @@ def secured_address(gateway: Object) -> str:
 
 def _address(gateway: Object, listeners: Sequence[Mapping[str, Any]], usual: int) -> str:
     addresses = gateway.get("status", {}).get("addresses") or ()
-    return authority(addresses[0]["value"], listeners[0]["port"], usual) if addresses and listeners else ""
+    return (
+        format_authority(addresses[0]["value"], listeners[0]["port"], usual)
+        if addresses and listeners
+        else ""
+    )
 
 
 def is_programmed(gateway: Object) -> bool:

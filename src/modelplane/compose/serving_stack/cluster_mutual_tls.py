@@ -13,7 +13,7 @@ from modelplane.compose.composition import Desired, Requirement
 from modelplane.compose.readiness import exists
 from modelplane.compose.serving_stack import traffic_policies
 from modelplane.compose.serving_stack.component import Plan
-from modelplane.gateway.mutual_tls import CLIENT_NAME, Pair, Protocol, accepted
+from modelplane.gateway.mutual_tls import CLIENT_NAME, Pair, Protocol, list_accepted
 
 LISTENER: Final = "mutual-tls"
 """Name of the listener."""
@@ -56,7 +56,7 @@ def listeners(plan: Plan, plain: list[dict[str, Any]], observed: Object | None) 
     if link is None:
         present: list[dict[str, Any]] = list((observed or {}).get("spec", {}).get("listeners") or ())
         return present if any(map(is_listener, present)) else plain
-    protocols = accepted(link.rollout.phase)
+    protocols = list_accepted(link.rollout.phase)
     taken = {each["port"] for each in plain}
     secured = {
         "name": LISTENER,
@@ -79,7 +79,7 @@ def listeners(plan: Plan, plain: list[dict[str, Any]], observed: Object | None) 
 def objects(plan: Plan) -> Iterator[Desired]:
     """Yield the Secret, the grant to read it, and the policy, while the gateway accepts mutual TLS."""
     link = plan.request.facts.mutual_tls
-    if link is None or link.certificate is None or Protocol.TLS not in accepted(link.rollout.phase):
+    if link is None or link.certificate is None or Protocol.TLS not in list_accepted(link.rollout.phase):
         return
     manifests = (_secret(link.certificate, link.authorities), _grant(), _policy())
     for key, manifest in zip(KEYS, manifests, strict=True):
@@ -89,7 +89,7 @@ def objects(plan: Plan) -> Iterator[Desired]:
 def withdrawn(plan: Plan) -> frozenset[str]:
     """Return the keys of the objects that are pruned: all, once the gateway accepts plain HTTP only."""
     link = plan.request.facts.mutual_tls
-    is_off = link is not None and Protocol.TLS not in accepted(link.rollout.phase)
+    is_off = link is not None and Protocol.TLS not in list_accepted(link.rollout.phase)
     return frozenset(KEYS) if is_off else frozenset()
 
 

@@ -118,7 +118,7 @@ class Autoscaling(Runnable):
         except (errors.KubernetesError, OSError) as error:
             load = Load(problem=str(error))
         counted = DeploymentLoad(self._informers, self._before or load, load, self._indexes)
-        self._before = load.after(self._before)
+        self._before = load.keep_missing(self._before)
         owners: dict[tuple[str, str], str] = {}
         before: dict[str, State] = {}
         changes: list[_Change] = []

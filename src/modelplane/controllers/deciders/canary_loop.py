@@ -115,7 +115,10 @@ class Canaries(Runnable):
             return
         limits = _limits(settings)
         sample = self._sample(deployment, canary.revision, step.before, load, now)
-        step.evidence, step.before = step.evidence.add_sample(sample, limits.least), load.after(step.before)
+        step.evidence, step.before = (
+            step.evidence.add_sample(sample, limits.least),
+            load.keep_missing(step.before),
+        )
         left_s = _left_s(settings, canary, now)
         decision = decide(step.evidence, limits, left_s=left_s, problem=load.problem)
         is_news = decision.outcome is not step.state.decision.outcome or load.problem != step.problem
@@ -153,7 +156,9 @@ def _answers(endpoints: Iterable[Object], before: Load, now: Load) -> Answers:
     counted = Answers()
     for item in endpoints:
         name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-        counts = (now.since(before, each, name) for each in ("answers", "errors", "timed", "milliseconds"))
+        counts = (
+            now.count_since(before, each, name) for each in ("answers", "errors", "timed", "milliseconds")
+        )
         counted += Answers(*counts)
     return counted
 

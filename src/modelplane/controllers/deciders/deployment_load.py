@@ -63,11 +63,15 @@ class DeploymentLoad:
         return Sample(at, *total, not self._now.problem, self._first_tokens(deployment))
 
     def _of_endpoint(self, name: str) -> _Counts:
-        return _Counts(self._now.in_flight(name), arrivals=self._now.requests_since(self._before, name))
+        return _Counts(
+            self._now.count_in_flight(name), arrivals=self._now.count_requests_since(self._before, name)
+        )
 
     def _first_tokens(self, deployment: Object) -> tuple[int, ...]:
         """Return the streams of a deployment's replicas, by the time to their first token."""
-        since = (self._now.first_tokens_since(self._before, each) for each in self._endpoints_of(deployment))
+        since = (
+            self._now.count_first_tokens_since(self._before, each) for each in self._endpoints_of(deployment)
+        )
         counted = [each for each in since if each]
         return first_tokens.sum_counts(counted) if counted else ()
 
@@ -77,9 +81,9 @@ class DeploymentLoad:
             now, before, released = self._now, self._before, self._of_endpoint(f"held/{name}")
             known = self._services[name] = _Counts(
                 released.in_flight,
-                now.held(name),
-                released.arrivals + now.holds_since(before, name),
-                now.tokens_since(before, name),
+                now.count_held(name),
+                released.arrivals + now.count_holds_since(before, name),
+                now.count_tokens_since(before, name),
             )
         return known
 

@@ -22,14 +22,14 @@ from modelplane.gateway.envoy.filters.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable
 from modelplane.gateway.route_table import Front
 from modelplane.gateway.usage.costs import Tariff
-from modelplane.gateway.usage.ledger import Ledger, day_of
+from modelplane.gateway.usage.ledger import Ledger, format_day
 from modelplane.gateway.usage.spent_budgets import (
     BudgetTable,
     KeyBudgets,
-    blocked_by_budget,
     budget_table,
     has_budgets,
-    with_budgets,
+    list_blocked,
+    refuse_spent,
 )
 from modelplane.gateway.usage.spent_tiers import TierBudgets
 from modelplane.kube import errors
@@ -110,7 +110,7 @@ class Budgets(Runnable):
         if self._table is None:
             return KeyBudgets(problem=self._problem or "what API keys have used is still being read")
         name = f"{key.metadata.namespace}/{key.metadata.name}"
-        return KeyBudgets(self._table.of(name), self._table.currency)
+        return KeyBudgets(self._table.list_states(name), self._table.currency)
 
     def price(self, pricing: Pricing | None) -> None:
         """Use these prices from now on."""
@@ -140,7 +140,7 @@ class Budgets(Runnable):
         spent = await self._spent()
         known = self._file
         if known is None or known[0] is not keys.file or known[1] != spent:
-            self._file = known = (keys.file, spent, with_budgets(keys.file, spent))
+            self._file = known = (keys.file, spent, refuse_spent(keys.file, spent))
         return known[2]
 
     async def _spent(self) -> frozenset[str]:
@@ -160,7 +160,7 @@ class Budgets(Runnable):
         text = self._proxy.former(KEYS)
         if not text and (problem := self._proxy.former_problem()):
             raise OSError(problem)
-        return blocked_by_budget(KeyFile.of_text(text.encode())) if text else frozenset()
+        return list_blocked(KeyFile.parse(text.encode())) if text else frozenset()
 
     async def run(self) -> None:
         """Compare every second, until cancelled."""
@@ -191,14 +191,14 @@ class Budgets(Runnable):
     async def _compare(self, ledger: Ledger) -> None:
         now = self._now()
         tiers = tuple(self._tiers.with_budgets) if self._tiers else ()
-        seen = _Seen(ledger, self._keys, self._tariff, tiers, ledger.changes, day_of(now))
+        seen = _Seen(ledger, self._keys, self._tariff, tiers, ledger.changes, format_day(now))
         if self._table is not None and self._seen and self._seen.is_same(seen):
             return
         if self._tiers is not None:
             await self._tiers.compare(ledger, self._tariff, now)
         table = await asyncio.to_thread(budget_table, self._keys.parts, ledger, self._tariff, now)
         before, self._table, self._seen = self._table, table, seen
-        keys, namespaces = table.differing(before or BudgetTable())
+        keys, namespaces = table.list_differing(before or BudgetTable())
         for namespace in namespaces:
             part = self._keys.parts.get(namespace)
             keys |= {f"{namespace}/{name}" for name in part.generations} if part else set()

@@ -11,7 +11,7 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.readable import readable
 from modelplane.gateway.usage.costs import Tariff
 from modelplane.gateway.usage.ledger import Ledger
-from modelplane.gateway.usage.spent_tiers import ServiceUse, TierBudgets, has_budgets, service_use
+from modelplane.gateway.usage.spent_tiers import ServiceUse, TierBudgets, has_budgets, measure_service_use
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 
@@ -41,13 +41,13 @@ class Tiers:
         if self._use is None:
             return TierBudgets(problem=problem)
         found = self._endpoints.in_namespace(service.metadata.namespace)
-        return self._use.of(service, chain.from_iterable(map(readable(ModelEndpoint), found)))
+        return self._use.list_states(service, chain.from_iterable(map(readable(ModelEndpoint), found)))
 
     async def compare(self, ledger: Ledger, tariff: Tariff, now: dt.datetime) -> None:
         """Compare what was used with the budgets."""
         services = {_name(item): item for item in self.with_budgets}
         former, before = self._use, self._closed
-        self._use = await asyncio.to_thread(service_use, ledger, tariff, now, services.keys())
+        self._use = await asyncio.to_thread(measure_service_use, ledger, tariff, now, services.keys())
         self._closed = {name: self._spent(item, before.get(name)) for name, item in services.items()}
         changed = [
             services[name]

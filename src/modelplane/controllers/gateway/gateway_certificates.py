@@ -18,7 +18,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.names import child_name
 from modelplane.compose.composition import Unknown
-from modelplane.gateway.mutual_tls import CLIENT_NAME, Identity, Pair, Validity, bundle, must_issue
+from modelplane.gateway.mutual_tls import CLIENT_NAME, Identity, Pair, Validity, build_bundle, must_issue
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 
@@ -146,7 +146,7 @@ class Certificates:
                 await self._write(_secret_name(place.cluster), _content(known), place)
             servers[place.cluster] = known
         used = [client, *servers.values()]
-        authorities = bundle(current, stored, _still_used(issuing, stored, used, places))
+        authorities = build_bundle(current, stored, _still_used(issuing, stored, used, places))
         await self._write(CLIENT, {**_content(client), _AUTHORITIES: authorities})
         return Issued(Identity(client, authorities), servers, authorities)
 

@@ -27,13 +27,13 @@ from modelplane.controllers.gateway.provider_credentials import ProviderCredenti
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
 from modelplane.gateway import tokens
-from modelplane.gateway.credentials import usable
+from modelplane.gateway.credentials import select_usable
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.endpoint_share import EndpointShare
-from modelplane.gateway.envoy.envoy_files import files
-from modelplane.gateway.envoy.envoy_routes import endpoint_counts, possible_files
+from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.envoy.envoy_routes import count_endpoints, list_possible_files
 from modelplane.gateway.envoy.file_names import TLS
-from modelplane.gateway.gateway_api.http_routes import attached, unsupported, workload_routes
+from modelplane.gateway.gateway_api.http_routes import build_workload_routes, find_unsupported, is_attached
 from modelplane.gateway.mutual_tls import Identity
 from modelplane.gateway.route_table import Front, Listener, Table
 from modelplane.gateway.tokens import GatewayKeys
@@ -202,19 +202,20 @@ class GatewayController(Runnable):
         while True:
             try:
                 contents = [
-                    await asyncio.to_thread(proxy.former, each) for each in possible_files(FLEET_LISTENER)
+                    await asyncio.to_thread(proxy.former, each)
+                    for each in list_possible_files(FLEET_LISTENER)
                 ]
             except OSError as error:
                 _log.warning("cannot read the gateway configuration; trying again: %s", error)
                 await asyncio.sleep(_RETRY_S)
                 continue
-            self._routes.restore(await asyncio.to_thread(endpoint_counts, contents))
+            self._routes.restore(await asyncio.to_thread(count_endpoints, contents))
             return
 
     def _files_of(self, table: Table) -> Mapping[str, str]:
         """Return the files of a table; those of the former table if it is the same."""
         if self._made_of != table:
-            self._files, self._made_of = files(table), table
+            self._files, self._made_of = render_files(table), table
         return self._files
 
     def _look_at(self, address: GatewayAddress) -> None:
@@ -257,12 +258,12 @@ class GatewayController(Runnable):
         problems |= disagreements
         credentials = self._settings.credentials.read(routes)
         keys = self._sending = self._settings.keys.current() or GatewayKeys()
-        routes = tokens.with_tokens(routes, keys)
+        routes = tokens.add_tokens(routes, keys)
         fleet = Listener(
             FLEET_LISTENER,
             host,
             port,
-            usable(routes, credentials.credentials, has_module=not proxy.address().without_module),
+            select_usable(routes, credentials.credentials, has_module=not proxy.address().without_module),
             self._known_destinations,
             replace(front, credentials=credentials, gateways=proxy.gateways),
             self._settings.certificates.tls,
@@ -296,9 +297,9 @@ class GatewayController(Runnable):
             return None
         http_routes = connection.objects(resources.HTTP_ROUTES)
         for route in http_routes:
-            if attached(route) and (problem := unsupported(route)):
+            if is_attached(route) and (problem := find_unsupported(route)):
                 problems[f"HTTPRoute {key_of(route)} of cluster {connection.name} is not served"] = problem
-        routes = workload_routes(
+        routes = build_workload_routes(
             http_routes,
             connection.objects(resources.SERVICES),
             connection.objects(resources.ENDPOINT_SLICES),
@@ -309,7 +310,7 @@ class GatewayController(Runnable):
         # Their HTTPRoutes are as the version before tokens wrote them, which serves no others.
         replicas = {str(key_of(each)) for each in http_routes if _is_of_replica(each)}
         routes = tuple(
-            replace(each, token=tokens.required(keys, each.name))
+            replace(each, token=tokens.find_required(keys, each.name))
             if each.name in replicas and each.token is None
             else each
             for each in routes

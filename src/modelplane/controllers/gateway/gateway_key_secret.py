@@ -125,12 +125,12 @@ class KeyRing(Keys, Runnable):
             _log.warning("Secret %s has no key of at least 16 bytes: delete it to get one", tokens.SECRET)
             return
         wanted = read if read.keys else self.known if self.known.keys else self._first()
-        following = tokens.advanced(wanted, self.sent_since(wanted), self.now())
+        following = tokens.advance_keys(wanted, self.sent_since(wanted), self.now())
         if following != wanted and not (await proxy.load()).problem:
             wanted = following
         if wanted != read:
             try:
-                written = await self._client.apply(tokens.manifest(wanted, SYSTEM_NAMESPACE))
+                written = await self._client.apply(tokens.build_manifest(wanted, SYSTEM_NAMESPACE))
             except errors.KubernetesError as error:
                 _log.warning("cannot write Secret %s; trying again: %s", tokens.SECRET, error)
                 return

@@ -242,7 +242,7 @@ class _Reporter(Runnable):
             if current == self._written:
                 continue
             try:
-                await self._client.apply(configuration_state.manifest(current, SYSTEM_NAMESPACE))
+                await self._client.apply(configuration_state.build_manifest(current, SYSTEM_NAMESPACE))
             except errors.KubernetesError as error:
                 _log.warning("cannot write the state of the gateway; trying again: %s", error)
                 asyncio.get_running_loop().call_later(_RETRY_S, self.touch)

@@ -21,7 +21,7 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.gateway.budget_enforcement import Budgets
 from modelplane.gateway.envoy.filters.module_filters import KEYS
-from modelplane.gateway.module_files.keys import KeyFile, KeyTable, key_table
+from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
 from modelplane.gateway.route_table import Front
 from modelplane.kube.informer import Informer
 
@@ -54,19 +54,19 @@ class Admission:
     def problem(self, key: ModelKey) -> str | None:
         """Return why a ModelKey is not, or not wholly, in force; None until the gateway has it."""
         metadata = key.metadata
-        if not self._written.knows(metadata.namespace, metadata.name, metadata.generation):
+        if not self._written.is_known(metadata.namespace, metadata.name, metadata.generation):
             return None
         return self._written.problems.get(f"{metadata.namespace}/{metadata.name}", "")
 
     def refused(self, key: ModelKey) -> frozenset[str]:
         """Return the hashes of a ModelKey that belong to another namespace, as far as the gateway knows."""
-        return self._written.refused(f"{key.metadata.namespace}/{key.metadata.name}")
+        return self._written.list_refused(f"{key.metadata.namespace}/{key.metadata.name}")
 
     def written(self) -> None:
         """Note that the gateway has what was read last."""
         before, self._written = self._written, self._table or self._written
         if self._written is not before:
-            self._changed(self._written.differing(before))
+            self._changed(self._written.list_differing(before))
 
     async def read(self) -> Front | Blocked:
         """Return who is admitted."""
@@ -82,10 +82,10 @@ class Admission:
         known = before = self._table
         if before is None:
             published = await asyncio.to_thread(self._published)
-            before = KeyTable.of_file(published or KeyFile())
+            before = KeyTable.build_from_file(published or KeyFile())
         # A copy of now: the informer changes while a thread reads.
         keys = tuple(self._keys)
-        self._table = await asyncio.to_thread(key_table, keys, self._spec.key_grants, before)
+        self._table = await asyncio.to_thread(build_key_table, keys, self._spec.key_grants, before)
         file = await self._budgets.apply(self._table, self._spec.pricing)
         if isinstance(file, Blocked):
             self._table = known
@@ -116,7 +116,7 @@ class Admission:
         """Return the keys that were in force before this process began; None if the gateway was open."""
         text = self._former(KEYS)
         try:
-            return KeyFile.of_text(text.encode()) if text else None
+            return KeyFile.parse(text.encode()) if text else None
         except msgspec.DecodeError as error:
             _log.warning(
                 "the former keys cannot be read, so ModelKeys that cannot be read have none: %s", error

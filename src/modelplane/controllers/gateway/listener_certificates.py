@@ -15,7 +15,7 @@ from modelplane.api.inference_gateway import Backend, GatewayTLS, InferenceGatew
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.gateway.envoy.certificates.listener_tls import certificate, certificate_file
+from modelplane.gateway.envoy.certificates.listener_tls import name_certificate_file, parse_certificate
 from modelplane.gateway.tls import Certificate, Tls
 from modelplane.host import certificates
 from modelplane.kube.resources import Object
@@ -78,7 +78,7 @@ class Certificates:
     async def _resume(self, kept: Callable[[str], str], served: Callable[[], Iterable[str]]) -> None:
         paths = await asyncio.to_thread(lambda: sorted(served()))
         if paths:
-            found = [certificate(await asyncio.to_thread(kept, path)) for path in paths]
+            found = [parse_certificate(await asyncio.to_thread(kept, path)) for path in paths]
             self.tls = Tls(tuple(each for each in found if each is not None))
 
     async def _read(self, wanted: GatewayTLS, kept: Callable[[str], str]) -> None:
@@ -89,7 +89,7 @@ class Certificates:
         for name in names:
             former = self._known.get(name)
             if former is None:
-                former = certificate(await asyncio.to_thread(kept, certificate_file(name)))
+                former = parse_certificate(await asyncio.to_thread(kept, name_certificate_file(name)))
             found = await self._valid(name)
             served = former if isinstance(found, Rejected) else found
             if isinstance(found, Rejected):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, ModelAlias
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked
-from modelplane.gateway.module_files.models import ModelTable, model_table
+from modelplane.gateway.module_files.models import ModelTable, build_model_table
 from modelplane.gateway.route_table import Front
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
@@ -33,7 +33,7 @@ class ModelList:
         services, with_keys = tuple(self._services), front.keys is not None
         # Most changes of the gateway are those of endpoints, of which it has many more.
         if (seen := (services, self._granted, with_keys)) != self._seen:
-            self._former = model_table(services, self._granted, self._former, with_keys=with_keys)
+            self._former = build_model_table(services, self._granted, self._former, with_keys=with_keys)
             self._seen = seen
         return replace(front, models=self._former.file)
 

@@ -25,16 +25,16 @@ from modelplane.compose.serving_stack import cluster_gateway, cluster_mutual_tls
 from modelplane.controllers.children.ownership import controller_uid
 from modelplane.controllers.gateway.gateway_certificates import Certificates, Issued, Place
 from modelplane.controllers.runnable import Runnable
-from modelplane.gateway.envoy.certificates.upstream_tls import AUTHORITIES, IDENTITY, identity
+from modelplane.gateway.envoy.certificates.upstream_tls import AUTHORITIES, IDENTITY, parse_identity
 from modelplane.gateway.mutual_tls import (
     Identity,
     Link,
     Protocol,
     Seen,
-    accepted,
-    server_name,
+    describe_waiting,
+    list_accepted,
+    name_server,
     step,
-    waiting,
 )
 from modelplane.kube import errors
 from modelplane.kube.informer import Informer
@@ -70,8 +70,8 @@ class _Observed:
     def place(self) -> Place:
         """The place of its certificate."""
         name, uid = self.cluster.metadata.name, self.cluster.metadata.uid
-        checks = Protocol.TLS in accepted(rollout(self.cluster).phase)
-        return Place(name, uid, server_name(uid), self.secret, checks=checks)
+        checks = Protocol.TLS in list_accepted(rollout(self.cluster).phase)
+        return Place(name, uid, name_server(uid), self.secret, checks=checks)
 
 
 class MutualTls(Runnable):
@@ -107,7 +107,7 @@ class MutualTls(Runnable):
         files = await asyncio.gather(
             *(asyncio.to_thread(self._former, path) for path in (IDENTITY, AUTHORITIES))
         )
-        self._identity = identity(*files)
+        self._identity = parse_identity(*files)
         await self.look()
 
     async def run(self) -> None:
@@ -192,7 +192,7 @@ class MutualTls(Runnable):
         # Without the field, the default counts.
         drain = timedelta(seconds=(wanted or MutualTLS()).drain_seconds)
         following = step(state, seen, drain, now)
-        said = waiting(following, seen, drain)
+        said = describe_waiting(following, seen, drain)
         return Link(following, pair, issued.authorities, issued.problem, said)
 
     def _in_use(self) -> dict[str, frozenset[Protocol]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.model_endpoint import secret_requirement
-from modelplane.gateway.credentials import header_of, references
+from modelplane.gateway.credentials import build_header, list_references
 from modelplane.gateway.envoy.filters.module_filters import CREDENTIALS
 from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
 from modelplane.gateway.route_table import Route
@@ -42,16 +42,16 @@ class ProviderCredentials:
 
     def read(self, routes: Iterable[Route]) -> CredentialFile:
         """Return the credentials that are in force."""
-        wanted = {each.name: each for each in references(routes)}
+        wanted = {each.name: each for each in list_references(routes)}
         self._named = frozenset(Key(each.namespace, each.secret) for each in wanted.values())
         self.loading = False
         if self._file is None:
-            self._file = CredentialFile.of_text(self._former(CREDENTIALS))
+            self._file = CredentialFile.parse(self._former(CREDENTIALS))
         found: dict[str, SecretHeader] = {}
         for name, each in wanted.items():
             secrets = self._find(secret_requirement(each.namespace, each.secret))
             if not isinstance(secrets, Unknown):
-                header = header_of(each, next(iter(secrets), None))
+                header = build_header(each, next(iter(secrets), None))
                 if isinstance(header, SecretHeader):
                     found[name] = header
                 continue

@@ -25,7 +25,7 @@ from modelplane.compose.gateway.inference_gateway import CLUSTERS
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.gateway import configuration_state, tokens
 from modelplane.gateway.configuration_state import GatewayState
-from modelplane.gateway.credentials import needs_module
+from modelplane.gateway.credentials import must_have_module
 from modelplane.gateway.tokens import GatewayKeys
 
 STATE: Final = "gateway-state"
@@ -52,7 +52,7 @@ def requirements(owner: Any, composed: Mapping[str, Object]) -> tuple[Requiremen
         if owner.spec.backend is Backend.ENVOY:
             return (_STATE,)
         return (_SERVICES,) if any(key.startswith(envoy_pods.PREFIX) for key in composed) else ()
-    return (_STATE,) if isinstance(owner, ModelEndpoint) and needs_module(owner) else ()
+    return (_STATE,) if isinstance(owner, ModelEndpoint) and must_have_module(owner) else ()
 
 
 def gateway_facts(
@@ -120,10 +120,10 @@ def _keys(
     if request.owner.spec.backend is Backend.ENVOY:
         reported = known.keys_sent if known else {}
         sent = {int(number): since for number, since in reported.items() if number.isdecimal()}
-        return tokens.advanced(keys, sent, request.now)
+        return tokens.advance_keys(keys, sent, request.now)
     changed = _changed(request.observed.get(gateway_keys.KEY, {}))
     since = {number: changed for number in keys.keys if changed is not None}
-    return tokens.advanced(keys, since, request.now, _UNREPORTED)
+    return tokens.advance_keys(keys, since, request.now, _UNREPORTED)
 
 
 def _changed(secret: Object) -> datetime | None:

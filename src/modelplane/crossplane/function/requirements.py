@@ -212,7 +212,7 @@ class RequiredResources:
 
     def gateway_address(self) -> str:
         """Return the address of the Gateway that routes are attached to; empty while it has none."""
-        found = (endpoint_backends.address(each) for each in self._given.get(FRONT, ()))
+        found = (endpoint_backends.find_address(each) for each in self._given.get(FRONT, ()))
         return next(found, "")
 
     def required(

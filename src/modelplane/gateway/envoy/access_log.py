@@ -70,7 +70,7 @@ OF_LEDGER = ("time", "service", "backend", "host", "backendModel", "status")
 """The fields that a ledger needs, beside those of the module."""
 
 
-def access_log(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
+def build_access_log(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
     """Return the access logs of a listener: one if it has a ``usage_log``, and that of the ledger."""
     if not listener.usage_log:
         return []
@@ -102,7 +102,7 @@ def _logger(name: str, type_: str, fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def before_all(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
+def build_path_filter(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
     """Return the filter that saves the client's path for the log; it comes before filters that may answer."""
     if not listener.usage_log or _has_record(listener, with_module=with_module):
         return []
@@ -115,7 +115,7 @@ def before_all(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]
     return [{"name": _PATH, "typed_config": configured}]
 
 
-def of_backend(backend: Backend) -> dict[str, Any]:
+def build_backend_metadata(backend: Backend) -> dict[str, Any]:
     """Return the metadata of an Envoy cluster from which the log has the backend.
 
     Host and model are of now: a later change of the endpoint must not change what its requests have cost.

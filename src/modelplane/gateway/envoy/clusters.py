@@ -65,12 +65,12 @@ _OUTLIERS = {
 }
 
 
-def cluster_name(listener: Listener, backend: Backend) -> str:
+def name_cluster(listener: Listener, backend: Backend) -> str:
     """Return the name of the cluster of a listener's backend."""
     return f"{listener.name}/{backend.name}"
 
 
-def cluster(name: str, backend: Backend, *, has_identity: bool = False) -> dict[str, Any]:
+def build_cluster(name: str, backend: Backend, *, has_identity: bool = False) -> dict[str, Any]:
     """Return the ``Cluster`` of a backend.
 
     Without an identity for mutual TLS, a backend that needs one has no instances.
@@ -81,12 +81,12 @@ def cluster(name: str, backend: Backend, *, has_identity: bool = False) -> dict[
         "name": name,
         **_by_address(name, backend.hosts),
         **_transport_socket(backend),
-        **endpoint_pickers.balancing(backend.picker),
+        **endpoint_pickers.build_balancing(backend.picker),
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
         "connect_timeout": _CONNECT_TIMEOUT,
         "metadata": {
-            "filter_metadata": rewrite.of_backend(backend)["filter_metadata"]
-            | token_filters.of_backend(backend)
+            "filter_metadata": rewrite.build_backend_metadata(backend)["filter_metadata"]
+            | token_filters.build_backend_metadata(backend)
         },
         "typed_extension_protocol_options": {
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": _protocol(backend)
@@ -103,15 +103,15 @@ def cluster(name: str, backend: Backend, *, has_identity: bool = False) -> dict[
     }
 
 
-def rate_limit_service(service: RateLimitService) -> dict[str, Any]:
+def build_rate_limit_service(service: RateLimitService) -> dict[str, Any]:
     """Return the ``Cluster`` of a rate limit service."""
     own = _grpc_server(rate_limit_filter.CLUSTER, ((service.host, service.port),), rate_limit_filter.TIMEOUT)
     return {**own, **({"transport_socket": _tls(service.host, ("h2",))} if service.tls else {})}
 
 
-def endpoint_picker(listener: str, picker: EndpointPicker) -> dict[str, Any]:
+def build_endpoint_picker(listener: str, picker: EndpointPicker) -> dict[str, Any]:
     """Return the ``Cluster`` of an endpoint picker."""
-    name = endpoint_pickers.cluster_name(listener, picker)
+    name = endpoint_pickers.name_cluster(listener, picker)
     return _grpc_server(name, picker.hosts, _CONNECT_TIMEOUT)
 
 
@@ -159,7 +159,7 @@ def _assignment(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]
 
 def _transport_socket(backend: Backend) -> dict[str, Any]:
     if backend.server_name:
-        return {"transport_socket": upstream_tls.transport_socket(backend.server_name)}
+        return {"transport_socket": upstream_tls.build_transport_socket(backend.server_name)}
     return {"transport_socket": _tls(backend.hosts[0][0])} if backend.tls else {}
 
 

@@ -15,62 +15,79 @@ import msgspec
 from modelplane.gateway.envoy import clusters, envoy_routes, holding
 from modelplane.gateway.envoy import listeners as envoy_listeners
 from modelplane.gateway.envoy.certificates import listener_tls, upstream_tls
-from modelplane.gateway.envoy.envoy_routes import former_names, routes_file
+from modelplane.gateway.envoy.envoy_routes import list_former_names, name_routes_file
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, ROUTES, WITH_MODULE
 from modelplane.gateway.envoy.filters import module_filters, rate_limit_filter
-from modelplane.gateway.envoy.filters.upstream_addresses import destinations_file, policy
+from modelplane.gateway.envoy.filters.upstream_addresses import build_policy, name_destinations_file
 from modelplane.gateway.envoy.type_urls import CONFIG
 from modelplane.gateway.route_table import Backend, EndpointPicker, Listener, Table, shared
 
 
-def files(table: Table) -> dict[str, str]:
+def render_files(table: Table) -> dict[str, str]:
     """Return the content of every file, by its path from Envoy's working directory.
 
     Raises ValueError if two different backends of one listener have the same name.
     """
     backends = dict(sorted(_backends(table)))
     listeners = sorted(table.listeners, key=lambda listener: listener.name)
-    services = [each for each in map(rate_limit_filter.service_of, listeners) if each is not None]
+    services = [service for service in map(rate_limit_filter.find_service, listeners) if service is not None]
     configurations = [
-        *(envoy_routes.route_configuration(each) for each in listeners),
-        *(envoy_routes.without_routes(each, name) for each in listeners for name in former_names(each)),
+        *(envoy_routes.route_configuration(listener) for listener in listeners),
+        *(
+            envoy_routes.build_without_routes(listener, name)
+            for listener in listeners
+            for name in list_former_names(listener)
+        ),
     ]
     routes = {
-        routes_file(each["name"]): _response(f"{CONFIG}route.v3.RouteConfiguration", [each])
-        for each in configurations
+        name_routes_file(configuration["name"]): _response(
+            f"{CONFIG}route.v3.RouteConfiguration", [configuration]
+        )
+        for configuration in configurations
     }
     policies = {
-        destinations_file(listener.name): _response(
-            f"{CONFIG}core.v3.TypedExtensionConfig", [policy(listener, listener.destinations)]
+        name_destinations_file(listener.name): _response(
+            f"{CONFIG}core.v3.TypedExtensionConfig", [build_policy(listener, listener.destinations)]
         )
         for listener in listeners
         if listener.destinations is not None
     }
     return {
         **policies,
-        **{path: _dump({"resources": [secret]}) for path, secret in listener_tls.secrets(table.listeners)},
-        **{path: _dump({"resources": [secret]}) for path, secret in upstream_tls.secrets(table.identity)},
+        **{
+            path: _dump({"resources": [secret]})
+            for path, secret in listener_tls.build_secrets(table.listeners)
+        },
+        **{
+            path: _dump({"resources": [secret]})
+            for path, secret in upstream_tls.build_secrets(table.identity)
+        },
         CLUSTERS: _response(
             f"{CONFIG}cluster.v3.Cluster",
             [
                 *(
-                    clusters.cluster(name, each, has_identity=table.identity is not None)
-                    for name, each in backends.items()
+                    clusters.build_cluster(name, backend, has_identity=table.identity is not None)
+                    for name, backend in backends.items()
                 ),
-                *(clusters.rate_limit_service(each) for each in services[:1]),
-                *(clusters.endpoint_picker(*each) for each in sorted(_pickers(listeners))),
+                *(clusters.build_rate_limit_service(service) for service in services[:1]),
+                *(clusters.build_endpoint_picker(*picker) for picker in sorted(_pickers(listeners))),
             ],
         ),
         **routes,
-        **{path: content for each in listeners for path, content in module_filters.files(each).items()},
+        **{
+            path: content
+            for listener in listeners
+            for path, content in module_filters.render_files(listener).items()
+        },
         LISTENERS: _listeners(
-            (each for each in listeners if not module_filters.is_required(each)), with_module=False
+            (listener for listener in listeners if not module_filters.is_required(listener)),
+            with_module=False,
         ),
         WITH_MODULE: _listeners(listeners, with_module=True),
     }
 
 
-def transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
+def find_transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
     """Return the files to replace ``old`` by on the way to ``new``.
 
     A route may only name clusters that exist, and Envoy may read the clusters first: one that the old
@@ -92,8 +109,8 @@ def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, A
     if new[CLUSTERS] == old[CLUSTERS]:
         return []
     former = msgspec.json.decode(old[CLUSTERS])["resources"]
-    gone = {each["name"] for each in former} - {
-        each["name"] for each in msgspec.json.decode(new[CLUSTERS])["resources"]
+    gone = {path["name"] for path in former} - {
+        resource["name"] for resource in msgspec.json.decode(new[CLUSTERS])["resources"]
     }
     if not gone:
         return []
@@ -104,15 +121,15 @@ def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, A
         for configuration in msgspec.json.decode(content)["resources"]
         for host in configuration["virtual_hosts"]
         for route in host["routes"]
-        for name in envoy_routes.clusters_of(route)
+        for name in envoy_routes.list_clusters(route)
     }
-    return [each for each in former if each["name"] in gone & named]
+    return [path for path in former if path["name"] in gone & named]
 
 
 def _listeners(listeners: Iterable[Listener], *, with_module: bool) -> str:
     return _response(
         f"{CONFIG}listener.v3.Listener",
-        [envoy_listeners.resource(each, with_module=with_module) for each in listeners],
+        [envoy_listeners.build_listener(listener, with_module=with_module) for listener in listeners],
     )
 
 
@@ -120,9 +137,9 @@ def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
     """Yield each distinct backend by the name of its cluster."""
     seen: dict[str, tuple[Any, ...]] = {}
     for listener in table.listeners:
-        yield from holding.clusters(listener)
-        for backend in (each for route in listener.routes for each in route.backends):
-            name = clusters.cluster_name(listener, backend)
+        yield from holding.list_clusters(listener)
+        for backend in (candidate for route in listener.routes for candidate in route.backends):
+            name = clusters.name_cluster(listener, backend)
             if name not in seen:
                 seen[name] = shared(backend)
                 yield name, backend

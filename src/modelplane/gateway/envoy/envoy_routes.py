@@ -11,7 +11,7 @@ from typing import Any
 
 from modelplane.gateway import bound_routes
 from modelplane.gateway.envoy import holding, loops, priority_groups, replies, retries, rewrite
-from modelplane.gateway.envoy.clusters import cluster_name
+from modelplane.gateway.envoy.clusters import name_cluster
 from modelplane.gateway.envoy.file_names import ROUTES
 from modelplane.gateway.envoy.filters import (
     endpoint_pickers,
@@ -19,7 +19,7 @@ from modelplane.gateway.envoy.filters import (
     token_filters,
     upstream_addresses,
 )
-from modelplane.gateway.envoy.priority_groups import Shares, attempts
+from modelplane.gateway.envoy.priority_groups import Shares, plan_attempts
 from modelplane.gateway.route_table import Listener, Route
 
 _BOUND = "modelplane.regions"
@@ -37,35 +37,35 @@ _RETRIED_IN_TIERS = [429, 503]
 _RETRIED_BYTES = 1 << 20
 
 
-def routes_file(name: str) -> str:
+def name_routes_file(name: str) -> str:
     """Return the file of the routes with a name."""
     return f"{ROUTES}{name}.json"
 
 
-def routes_name(listener: Listener) -> str:
+def name_routes(listener: Listener) -> str:
     """Return the name of a listener's routes, which tells what a request needs.
 
     Connections that a former listener accepted keep its routes: so those of a listener that needs less are
-    others, and empty (``former_names``).
+    others, and empty (``list_former_names``).
     """
     return "".join((listener.name, *_guards(listener)))
 
 
-def former_names(listener: Listener) -> tuple[str, ...]:
+def list_former_names(listener: Listener) -> tuple[str, ...]:
     """Return the names that the routes of a listener had while it needed less."""
     guards = _guards(listener)
     fewer = (some for number in range(len(guards)) for some in combinations(guards, number))
     return tuple("".join((listener.name, *some)) for some in fewer)
 
 
-def possible_files(listener: str) -> Iterator[str]:
+def list_possible_files(listener: str) -> Iterator[str]:
     """Yield the files of the routes of a listener with a name, whatever a request needs."""
     for number in range(len(_GUARDS) + 1):
         for some in combinations(_GUARDS, number):
-            yield routes_file("".join((listener, *some)))
+            yield name_routes_file("".join((listener, *some)))
 
 
-def endpoint_counts(contents: Iterable[str]) -> dict[str, int]:
+def count_endpoints(contents: Iterable[str]) -> dict[str, int]:
     """Return the number of backends of each service's route, by NAMESPACE/NAME, in files that were written.
 
     A file that is missing or damaged has none.
@@ -73,7 +73,7 @@ def endpoint_counts(contents: Iterable[str]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for route in chain.from_iterable(map(_written, contents)):
         if route["name"].count("/") == 1:
-            counts[route["name"]] = max(counts.get(route["name"], 0), len({*clusters_of(route)}))
+            counts[route["name"]] = max(counts.get(route["name"], 0), len({*list_clusters(route)}))
     return counts
 
 
@@ -81,7 +81,10 @@ def _written(content: str) -> list[dict[str, Any]]:
     try:
         configurations = json.loads(content or "{}").get("resources", ())
         return [
-            route for each in configurations for host in each["virtual_hosts"] for route in host["routes"]
+            route
+            for configuration in configurations
+            for host in configuration["virtual_hosts"]
+            for route in host["routes"]
         ]
     except (AttributeError, KeyError, TypeError, ValueError):
         return []
@@ -100,7 +103,7 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
     # Envoy takes the first route that matches: the most specific one comes first.
     routes = sorted(listener.routes, key=lambda route: -len(route.prefix))
     return {
-        "name": routes_name(listener),
+        "name": name_routes(listener),
         "virtual_hosts": [
             {
                 "name": "all",
@@ -108,8 +111,8 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
                 "routes": [
                     *_before_the_model_is_known(listener),
                     _ambiguous_path(),
-                    loops.refusal(by_module=module_filters.is_required(listener)),
-                    *(each for route in routes for each in _routes(listener, route)),
+                    loops.refuse_loops(by_module=module_filters.is_required(listener)),
+                    *(rendered for route in routes for rendered in _routes(listener, route)),
                     _not_found("/"),
                 ],
             }
@@ -118,7 +121,7 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
 
 
 def _not_found(prefix: str) -> dict[str, Any]:
-    return {"name": "not-found", "match": {"prefix": prefix}, **replies.not_found()}
+    return {"name": "not-found", "match": {"prefix": prefix}, **replies.build_not_found()}
 
 
 def _before_the_model_is_known(listener: Listener) -> Iterator[dict[str, Any]]:
@@ -133,7 +136,7 @@ def _before_the_model_is_known(listener: Listener) -> Iterator[dict[str, Any]]:
         yield _not_found(_BY_MODEL)
 
 
-def without_routes(listener: Listener, name: str) -> dict[str, Any]:
+def build_without_routes(listener: Listener, name: str) -> dict[str, Any]:
     """Return the ``RouteConfiguration`` for connections of a former listener, which lead nowhere."""
     return {**route_configuration(replace(listener, routes=())), "name": name}
 
@@ -141,14 +144,17 @@ def without_routes(listener: Listener, name: str) -> dict[str, Any]:
 def _routes(listener: Listener, route: Route) -> Iterator[dict[str, Any]]:
     """Yield the Envoy routes of a route: before its own, that of the requests that it holds."""
     if holding.is_possible(listener, route):
-        held = _route(listener, holding.stand_in(route))
-        yield {**held, "match": holding.only_held(held["match"])}
+        held = _route(listener, holding.build_stand_in(route))
+        yield {**held, "match": holding.match_held(held["match"])}
         yield holding.mark(_route(listener, route))
         return
-    own = _route(listener, route)
+    ordinary = _route(listener, route)
     if bound_routes.is_needed(listener, route):
-        yield {**_route(listener, bound_routes.ordered(route)), "match": _only_bound(own["match"])}
-    yield own
+        yield {
+            **_route(listener, bound_routes.build_bound_route(route)),
+            "match": _only_bound(ordinary["match"]),
+        }
+    yield ordinary
 
 
 def _only_bound(matched: dict[str, Any]) -> dict[str, Any]:
@@ -161,30 +167,34 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
     matched: dict[str, Any] = {
         "name": route.name,
         "match": ({"path_separated_prefix": path} if path else {"prefix": "/"})
-        | token_filters.required(route),
+        | token_filters.require_token(route),
     }
     if not route.backends:
-        return {**matched, **replies.unavailable(route.unavailable)}
-    matched |= token_filters.removed(listener)
-    matched["metadata"] = rewrite.of_route(route)
-    matched["metadata"]["filter_metadata"] |= upstream_addresses.of_route(route)
+        return {**matched, **replies.build_unavailable(route.unavailable)}
+    matched |= token_filters.remove_token(listener)
+    matched["metadata"] = rewrite.build_route_metadata(route)
+    matched["metadata"]["filter_metadata"] |= upstream_addresses.build_route_metadata(route)
     matched["request_body_buffer_limit"] = _RETRIED_BYTES
     is_ordered = route.settings.balancing is not None
-    if groups := attempts(route.backends, is_ordered=is_ordered):
+    if groups := plan_attempts(route.backends, is_ordered=is_ordered):
         return _with_tiers(matched, listener, route, groups)
-    action = {**_clusters(listener, route), "timeout": "0s", "retry_policy": retries.policy(listener, route)}
+    action = {
+        **_clusters(listener, route),
+        "timeout": "0s",
+        "retry_policy": retries.build_policy(listener, route),
+    }
     return {**matched, **_picked(listener, route), "route": action}
 
 
 def _picked(listener: Listener, route: Route) -> dict[str, Any]:
     """Return the part of an Envoy route that has the picker of its backend asked, if it has one."""
     picker = route.backends[0].picker
-    return endpoint_pickers.of_route(listener.name, picker) if picker else {}
+    return endpoint_pickers.build_route_part(listener.name, picker) if picker else {}
 
 
 def _clusters(listener: Listener, route: Route) -> dict[str, Any]:
     """Return the part of a route's action that names its backends, with weights if there are several."""
-    names = {each.name: cluster_name(listener, each) for each in route.backends}
+    names = {backend.name: name_cluster(listener, backend) for backend in route.backends}
     if len(names) == 1:
         return {"cluster": next(iter(names.values()))}
     weighted = [
@@ -198,33 +208,33 @@ def _with_tiers(
     matched: dict[str, Any], listener: Listener, route: Route, groups: Sequence[Shares]
 ) -> dict[str, Any]:
     """Return the route that asks tier after tier, at most once each backend."""
-    matched["metadata"]["filter_metadata"] |= priority_groups.names(listener, route.backends)
+    matched["metadata"]["filter_metadata"] |= priority_groups.build_names(listener, route.backends)
     # Each attempt is at another backend, which need not recover first.
     waits = {"base_interval": "0.001s", "max_interval": "0.01s"}
     policy = {
-        **retries.policy(listener, route, len(groups)),
+        **retries.build_policy(listener, route, len(groups)),
         "retriable_status_codes": _RETRIED_IN_TIERS,
         "retry_back_off": waits,
     }
-    specifier = priority_groups.specifier(listener, groups)
+    specifier = priority_groups.build_specifier(listener, groups)
     if route.settings.balancing is not None:
-        specifier = priority_groups.ordered(specifier, listener, route.backends)
+        specifier = priority_groups.build_ordered(specifier, listener, route.backends)
     action = {**specifier, "timeout": "0s", "retry_policy": policy}
     return {**matched, **priority_groups.answer(), "route": action}
 
 
-def clusters_of(route: Mapping[str, Any]) -> Iterator[str]:
+def list_clusters(route: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the clusters that an Envoy route names."""
     action = route.get("route", {})
     if "cluster" in action:
         yield action["cluster"]
     for cluster in action.get("weighted_clusters", {}).get("clusters", ()):
         yield cluster["name"]
-    yield from priority_groups.clusters(action)
-    yield from endpoint_pickers.clusters_of(route)
+    yield from priority_groups.list_clusters(action)
+    yield from endpoint_pickers.list_clusters(route)
 
 
 def _ambiguous_path() -> dict[str, Any]:
     """Return the route that refuses paths that servers read differently; it comes before all others."""
     match = {"safe_regex": {"regex": _AMBIGUOUS}}
-    return {"name": "ambiguous-path", "match": match, **replies.ambiguous_path()}
+    return {"name": "ambiguous-path", "match": match, **replies.build_ambiguous_path()}

@@ -20,6 +20,6 @@ MUTUAL_TLS = "mutual-tls/"
 """Directory of the gateway's own certificate, and of the authorities of clusters."""
 
 
-def takes_tls(paths: Iterable[str]) -> bool:
+def has_tls(paths: Iterable[str]) -> bool:
     """Return True if the files of an Envoy have certificates, so that clients use https."""
     return any(path.startswith(TLS) for path in paths)

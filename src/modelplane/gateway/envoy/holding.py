@@ -17,21 +17,21 @@ _STATE = "modelplane.held"
 """Filter state that the module sets on a request that it holds."""
 
 
-def cluster_name(listener: Listener, route: Route) -> str:
+def name_cluster(listener: Listener, route: Route) -> str:
     """Return the name of the cluster of a route's held requests; no backend has such a name."""
     return f"{listener.name}/held/{route.name}"
 
 
-def backend(route: Route) -> Backend:
+def choose_backend(route: Route) -> Backend:
     """Return the backend that gets the held requests of a route: the one with the largest share."""
-    return min(route.backends, key=lambda each: (each.priority, -each.weight, each.name))
+    return min(route.backends, key=lambda backend: (backend.priority, -backend.weight, backend.name))
 
 
-def clusters(listener: Listener) -> Iterator[tuple[str, Backend]]:
+def list_clusters(listener: Listener) -> Iterator[tuple[str, Backend]]:
     """Yield the backends of held requests, by the name of their cluster."""
     for route in listener.routes:
         if route.settings.hold is not None and route.backends:
-            yield cluster_name(listener, route), backend(route)
+            yield name_cluster(listener, route), choose_backend(route)
 
 
 def is_possible(listener: Listener, route: Route) -> bool:
@@ -39,7 +39,7 @@ def is_possible(listener: Listener, route: Route) -> bool:
     return listener.front is not None and route.settings.hold is not None and not route.backends
 
 
-def stand_in(route: Route) -> Route:
+def build_stand_in(route: Route) -> Route:
     """Return a route to the cluster of held requests, from which the rest of an Envoy route is made."""
     return replace(route, backends=(Backend(f"held/{route.name}", hosts=(("", 0),)),))
 
@@ -49,6 +49,6 @@ def mark(refusal: dict[str, Any]) -> dict[str, Any]:
     return {**refusal, "metadata": {"filter_metadata": {rewrite.KEY: {"hold": "1"}}}}
 
 
-def only_held(matched: dict[str, Any]) -> dict[str, Any]:
+def match_held(matched: dict[str, Any]) -> dict[str, Any]:
     """Return the match of an Envoy route for held requests alone."""
     return {**matched, "filter_state": [{"key": _STATE, "string_match": {"exact": "1"}}]}

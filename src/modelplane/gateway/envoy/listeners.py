@@ -8,7 +8,7 @@ from typing import Any
 from modelplane.gateway.envoy import access_log, replies, rewrite
 from modelplane.gateway.envoy.certificates import listener_tls
 from modelplane.gateway.envoy.clusters import BUFFER_BYTES
-from modelplane.gateway.envoy.envoy_routes import routes_file, routes_name
+from modelplane.gateway.envoy.envoy_routes import name_routes, name_routes_file
 from modelplane.gateway.envoy.filters import (
     endpoint_pickers,
     module_filters,
@@ -37,7 +37,7 @@ _HEADERS_TIMEOUT = "30s"
 _REQUEST_TIMEOUT = "900s"
 
 
-def resource(listener: Listener, *, with_module: bool) -> dict[str, Any]:
+def build_listener(listener: Listener, *, with_module: bool) -> dict[str, Any]:
     """Return the ``Listener`` of a listener of the table, for an Envoy with or without the module."""
     http = {
         "filters": [
@@ -53,7 +53,7 @@ def resource(listener: Listener, *, with_module: bool) -> dict[str, Any]:
         # If enabled, a second Envoy could take a share of this port's requests unnoticed.
         "enable_reuse_port": False,
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
-        "filter_chains": [listener_tls.secured(http, listener.tls)],
+        "filter_chains": [listener_tls.add_tls(http, listener.tls)],
     }
 
 
@@ -63,19 +63,19 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
         "stat_prefix": listener.name,
         "codec_type": "AUTO",
         "rds": {
-            "route_config_name": routes_name(listener),
+            "route_config_name": name_routes(listener),
             "config_source": {
                 "resource_api_version": "V3",
-                "path_config_source": {"path": f"./{routes_file(routes_name(listener))}"},
+                "path_config_source": {"path": f"./{name_routes_file(name_routes(listener))}"},
             },
         },
         "http_filters": [
-            *access_log.before_all(listener, with_module=with_module),
+            *access_log.build_path_filter(listener, with_module=with_module),
             *_before_router(listener, with_module=with_module),
             _router(listener, with_module=with_module),
         ],
-        "access_log": access_log.access_log(listener, with_module=with_module),
-        "local_reply_config": replies.own_errors(listener),
+        "access_log": access_log.build_access_log(listener, with_module=with_module),
+        "local_reply_config": replies.build_own_errors(listener),
         "server_name": "modelplane",
         "use_remote_address": True,
         "xff_num_trusted_hops": listener.front.trusted_hops if listener.front else 0,
@@ -98,10 +98,10 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
 
 def _before_router(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
     if with_module and listener.front:
-        return [module_filters.front(listener), *rate_limit_filter.filters(listener)]
-    internal = rewrite.internal_headers(of_clients=listener.front is not None)
-    before = [internal, *endpoint_pickers.filters(listener)]
-    return before if with_module else [*before, rewrite.saved_path()]
+        return [module_filters.build_front(listener), *rate_limit_filter.build_filters(listener)]
+    internal = rewrite.drop_internal_headers(of_clients=listener.front is not None)
+    before = [internal, *endpoint_pickers.build_filters(listener)]
+    return before if with_module else [*before, rewrite.save_path()]
 
 
 def _router(listener: Listener, *, with_module: bool) -> dict[str, Any]:
@@ -113,9 +113,9 @@ def _router(listener: Listener, *, with_module: bool) -> dict[str, Any]:
             # The module counts answers for a twentieth of what these statistics take.
             "dynamic_stats": listener.front is not None and not with_module,
             "upstream_http_filters": [
-                *token_filters.below_router(listener),
-                *upstream_addresses.below_router(listener),
-                *([module_filters.backend(listener)] if with_module else rewrite.below_router()),
+                *token_filters.build_below_router(listener),
+                *upstream_addresses.build_below_router(listener),
+                *([module_filters.build_backend(listener)] if with_module else rewrite.build_below_router()),
                 {
                     "name": "envoy.filters.http.upstream_codec",
                     "typed_config": {"@type": f"{HTTP_FILTERS}upstream_codec.v3.UpstreamCodec"},

@@ -17,7 +17,7 @@ _STATE = "modelplane.loop"
 """Filter state that the module sets on a request with too many marks."""
 
 
-def mark() -> dict[str, Any]:
+def build_mark() -> dict[str, Any]:
     """Return the header mutation that adds this gateway's mark, in front of those of the gateways before."""
     return {
         "append": {
@@ -27,7 +27,7 @@ def mark() -> dict[str, Any]:
     }
 
 
-def refusal(*, by_module: bool) -> dict[str, Any]:
+def refuse_loops(*, by_module: bool) -> dict[str, Any]:
     """Return the Envoy route that refuses a request with too many marks; it comes before those of services.
 
     ``by_module`` says that the listener never runs without the module, which reads the header anyway: a route
@@ -36,4 +36,4 @@ def refusal(*, by_module: bool) -> dict[str, Any]:
     header = {"name": _HEADER, "string_match": {"prefix": _MARK * MOST_HOPS}}
     state = {"key": _STATE, "string_match": {"exact": "1"}}
     matched = {"filter_state": [state]} if by_module else {"headers": [header]}
-    return {"name": "loop", "match": {"prefix": "/", **matched}, **replies.loop(MOST_HOPS)}
+    return {"name": "loop", "match": {"prefix": "/", **matched}, **replies.build_loop(MOST_HOPS)}

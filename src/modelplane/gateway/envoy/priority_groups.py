@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from modelplane.gateway.envoy.clusters import cluster_name
+from modelplane.gateway.envoy.clusters import name_cluster
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.route_table import Backend, Listener
 
@@ -29,7 +29,7 @@ Shares = tuple[tuple[Backend, int], ...]
 """Backends with the share of requests that each gets at an attempt; one may occur several times."""
 
 
-def attempts(backends: Sequence[Backend], *, is_ordered: bool = False) -> list[Shares]:
+def plan_attempts(backends: Sequence[Backend], *, is_ordered: bool = False) -> list[Shares]:
     """Return the shares of the backends at each attempt, over all tiers.
 
     There are none if there is only one tier, unless an order of the backends is handed over per request.
@@ -64,7 +64,7 @@ _KEY = "inline_cluster_specifier_plugin"
 _TYPE = "extensions.router.cluster_specifiers.priority_group.v3.PriorityGroupClusterSpecifier"
 
 
-def specifier(listener: Listener, groups: Sequence[Shares]) -> dict[str, Any]:
+def build_specifier(listener: Listener, groups: Sequence[Shares]) -> dict[str, Any]:
     """Return the part of an Envoy route that chooses the cluster of each attempt."""
     configuration = {
         "@type": f"{ENVOY}{_TYPE}",
@@ -72,7 +72,7 @@ def specifier(listener: Listener, groups: Sequence[Shares]) -> dict[str, Any]:
             {
                 "name": f"attempt-{number}",
                 "clusters": [
-                    {"cluster_name": cluster_name(listener, backend), "weight": weight}
+                    {"cluster_name": name_cluster(listener, backend), "weight": weight}
                     for backend, weight in shares
                 ],
             }
@@ -83,7 +83,9 @@ def specifier(listener: Listener, groups: Sequence[Shares]) -> dict[str, Any]:
     return {_KEY: {"extension": {"name": name, "typed_config": configuration}}}
 
 
-def ordered(specifier: dict[str, Any], listener: Listener, backends: Sequence[Backend]) -> dict[str, Any]:
+def build_ordered(
+    specifier: dict[str, Any], listener: Listener, backends: Sequence[Backend]
+) -> dict[str, Any]:
     """Return such a part of a route with a group for each backend, whose order the module hands over.
 
     No attempt reaches these groups by itself: they come after those of the attempts.
@@ -91,7 +93,7 @@ def ordered(specifier: dict[str, Any], listener: Listener, backends: Sequence[Ba
     extension = specifier[_KEY]["extension"]
     configuration = extension["typed_config"]
     own = [
-        {"name": backend.name, "clusters": [{"cluster_name": cluster_name(listener, backend), "weight": 1}]}
+        {"name": backend.name, "clusters": [{"cluster_name": name_cluster(listener, backend), "weight": 1}]}
         for backend in sorted(backends, key=lambda backend: backend.name)
     ]
     groups = {"priority_groups": [*configuration["priority_groups"], *own]}
@@ -99,11 +101,11 @@ def ordered(specifier: dict[str, Any], listener: Listener, backends: Sequence[Ba
     return {_KEY: {"extension": {**extension, "typed_config": handed_over}}}
 
 
-def names(listener: Listener, backends: Sequence[Backend]) -> dict[str, Any]:
+def build_names(listener: Listener, backends: Sequence[Backend]) -> dict[str, Any]:
     """Return the metadata of an Envoy route for the header of its answers."""
     return {
         _NAMES: {
-            cluster_name(listener, backend): f"{backend.name}; priority={backend.priority}"
+            name_cluster(listener, backend): f"{backend.name}; priority={backend.priority}"
             for backend in backends
         }
     }
@@ -117,7 +119,7 @@ def answer() -> dict[str, Any]:
     return {"response_headers_to_add": [header]}
 
 
-def clusters(action: Mapping[str, Any]) -> Iterator[str]:
+def list_clusters(action: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the clusters that such a part of a route names."""
     configuration = action.get(_KEY, {}).get("extension", {}).get("typed_config", {})
     for group in configuration.get("priority_groups", ()):

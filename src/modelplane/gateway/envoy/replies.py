@@ -22,18 +22,18 @@ NOT_FOUND = (
 _RETRY_AFTER_S = 5
 
 
-def not_found() -> dict[str, Any]:
+def build_not_found() -> dict[str, Any]:
     """Return the part of an Envoy route that answers 404."""
     return _direct(404, NOT_FOUND, "invalid_request_error", "route_not_found", {})
 
 
-def unavailable(message: str) -> dict[str, Any]:
+def build_unavailable(message: str) -> dict[str, Any]:
     """Return the part of an Envoy route that answers 503 and asks the client to try again."""
     later = {"retry-after": str(_RETRY_AFTER_S)}
     return _direct(503, message, "server_error", "no_ready_endpoint", later)
 
 
-def ambiguous_path() -> dict[str, Any]:
+def build_ambiguous_path() -> dict[str, Any]:
     """Return the part of an Envoy route that answers 400: the path has more than one reading."""
     message = (
         'the path has a segment "." or "..", a backslash, or an encoded slash, backslash or dot '
@@ -42,7 +42,7 @@ def ambiguous_path() -> dict[str, Any]:
     return _direct(400, message, "invalid_request_error", "ambiguous_path", {})
 
 
-def loop(hops: int) -> dict[str, Any]:
+def build_loop(hops: int) -> dict[str, Any]:
     """Return the part of an Envoy route that answers 508: the request runs in a circle."""
     message = (
         f"the request has passed {hops} gateways: a ModelEndpoint leads back to a gateway: correct its url: "
@@ -51,10 +51,10 @@ def loop(hops: int) -> dict[str, Any]:
     return _direct(508, message, "invalid_request_error", "loop_detected", {})
 
 
-def own_errors(listener: Listener) -> dict[str, Any]:
+def build_own_errors(listener: Listener) -> dict[str, Any]:
     """Return the ``LocalReplyConfig`` for Envoy's own errors: no connection, bad request, overload.
 
-    Replies of routes, such as ``not_found``, and of the module have the form already.
+    Replies of routes, such as ``build_not_found``, and of the module have the form already.
     """
     own = _expression(
         f"response.code_details != 'direct_response' && !response.code_details.startsWith('{ERRORS}')"
@@ -71,7 +71,7 @@ def own_errors(listener: Listener) -> dict[str, Any]:
         "mappers": [
             _overloaded(),
             _destination_refused(),
-            *([] if rate_limit_filter.service_of(listener) is None else [_not_counted()]),
+            *([] if rate_limit_filter.find_service(listener) is None else [_not_counted()]),
             *([] if listener.front else [_broken_again()]),
             _mapper({"and_filter": {"filters": [own, failed]}}, "server_error"),
             _mapper(own, "invalid_request_error"),

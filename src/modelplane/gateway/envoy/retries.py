@@ -9,7 +9,7 @@ from typing import Any
 
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.route_table import Backend, Listener, Route
-from modelplane.gateway.services import ip_version
+from modelplane.gateway.services import find_ip_version
 
 ATTEMPT = "modelplane-attempt"
 """Header by which the gateway of a cluster knows how often the fleet's gateway has sent a request."""
@@ -36,7 +36,7 @@ _ONCE_MORE = 2
 _UNREAD = ("connect-failure", "refused-stream", "reset-before-request")
 
 
-def policy(listener: Listener, route: Route, tiers: int = 0) -> dict[str, Any]:
+def build_policy(listener: Listener, route: Route, tiers: int = 0) -> dict[str, Any]:
     """Return the retries of a route: before the first byte of an answer, and on a 503 if there is another.
 
     A route with tiers has so many groups of backends, one for each attempt.
@@ -56,7 +56,7 @@ def policy(listener: Listener, route: Route, tiers: int = 0) -> dict[str, Any]:
 
 def _is_by_name(route: Route) -> bool:
     """Return True if a name leads to a host, and so may lead to several."""
-    return not all(ip_version(host) for each in route.backends for host, _ in each.hosts)
+    return not all(find_ip_version(host) for backend in route.backends for host, _ in backend.hosts)
 
 
 def _is_sent_when_read(listener: Listener, route: Route, attempts: int) -> bool:
@@ -66,15 +66,15 @@ def _is_sent_when_read(listener: Listener, route: Route, attempts: int) -> bool:
     """
     if listener.front is None:
         return False
-    return attempts <= _ONCE_MORE or all(each.tls for each in _servers(route))
+    return attempts <= _ONCE_MORE or all(server.tls for server in _servers(route))
 
 
 def _servers(route: Route) -> list[Backend]:
     """Return the backends of a route without the gateway of a cluster in front; with TLS, a provider's."""
-    return [each for each in route.backends if each.tokens is None]
+    return [backend for backend in route.backends if backend.tokens is None]
 
 
-def numbered() -> dict[str, Any]:
+def number_attempts() -> dict[str, Any]:
     """Return the change of headers that numbers the attempts of the fleet's gateway."""
     header = {"key": ATTEMPT, "value": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%"}
     return {"append": {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}}

@@ -54,22 +54,25 @@ end
 """
 
 
-def of_route(route: Route) -> dict[str, Any]:
+def build_route_metadata(route: Route) -> dict[str, Any]:
     """Return the metadata of an Envoy route: the prefix to remove from the path."""
     return {"filter_metadata": {KEY: {"strip": route.prefix.rstrip("/")}}}
 
 
-def of_backend(backend: Backend) -> dict[str, Any]:
+def build_backend_metadata(backend: Backend) -> dict[str, Any]:
     """Return the metadata of an Envoy cluster: how attempts are rewritten, and the name in the log."""
     credential = backend.credential.name if backend.credential else ""
     given = {key: getattr(backend, key) for key in _PER_BACKEND}
     given |= {"model": backend.model, "served": backend.served, "credential": credential}
     without_module = {key: value for key, value in given.items() if key in _PER_BACKEND or value}
     without_module |= {"region": backend.region} if backend.region else {}
-    return {"filter_metadata": {KEY: without_module | attempt(given)} | access_log.of_backend(backend)}
+    return {
+        "filter_metadata": {KEY: without_module | describe_attempt(given)}
+        | access_log.build_backend_metadata(backend)
+    }
 
 
-def attempt(wanted: Mapping[str, str]) -> dict[str, str]:
+def describe_attempt(wanted: Mapping[str, str]) -> dict[str, str]:
     """Return what the module reads of a cluster: lines of one text, because Envoy searches for each key.
 
     It refuses all attempts at a cluster with a line too many.
@@ -77,7 +80,7 @@ def attempt(wanted: Mapping[str, str]) -> dict[str, str]:
     return {"attempt": "\n".join(wanted.get(key, "") for key in _LINES)}
 
 
-def internal_headers(*, of_clients: bool) -> dict[str, Any]:
+def drop_internal_headers(*, of_clients: bool) -> dict[str, Any]:
     """Return the filter that drops internal headers, and counts the hop."""
     # A client's x-envoy headers would change timeouts and retries.
     prefixes = ("x-envoy-", _HEADER, *([CLIENT] if of_clients else []))
@@ -86,12 +89,12 @@ def internal_headers(*, of_clients: bool) -> dict[str, Any]:
         "name": "modelplane.internal_headers",
         "typed_config": {
             "@type": f"{HTTP_FILTERS}header_mutation.v3.HeaderMutation",
-            "mutations": {"request_mutations": [*dropped, loops.mark()]},
+            "mutations": {"request_mutations": [*dropped, loops.build_mark()]},
         },
     }
 
 
-def saved_path() -> dict[str, Any]:
+def save_path() -> dict[str, Any]:
     """Return the filter that saves the path for each attempt; it is the last one before the router."""
     remembered = {
         "object_key": _PATH,
@@ -107,7 +110,7 @@ def saved_path() -> dict[str, Any]:
     }
 
 
-def below_router() -> list[dict[str, Any]]:
+def build_below_router() -> list[dict[str, Any]]:
     """Return the filters of each attempt, after its backend has been chosen, where Envoy has no module.
 
     An attempt that needs the module is refused.

@@ -13,9 +13,9 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.names import backend_name, front_name
 from modelplane.api.rejected import Rejected
-from modelplane.gateway.credentials import needs_module
-from modelplane.gateway.hosts import authority
-from modelplane.gateway.services import Selected, Target, ip_version, parse_url
+from modelplane.gateway.credentials import must_have_module
+from modelplane.gateway.hosts import format_authority
+from modelplane.gateway.services import Selected, Target, find_ip_version, parse_url
 
 GATEWAY = "modelplane"
 """Name of the control plane's Gateway, in the system namespace."""
@@ -26,13 +26,13 @@ FRONT_PORT: Final = 80
 Manifest = dict[str, Any]
 
 
-def address(gateway: Mapping[str, Any]) -> str:
+def find_address(gateway: Mapping[str, Any]) -> str:
     """Return the address of a Gateway for clients, who use port 80; empty while it has none."""
     addresses = gateway.get("status", {}).get("addresses") or ()
-    return authority(str(addresses[0]["value"])) if addresses else ""
+    return format_authority(str(addresses[0]["value"])) if addresses else ""
 
 
-def backend(endpoint: ModelEndpoint, target: Target) -> dict[str, Manifest] | Rejected:
+def build_backend(endpoint: ModelEndpoint, target: Target) -> dict[str, Manifest] | Rejected:
     """Return the objects that represent an endpoint at the gateway, by key."""
     if _unverifiable(target):
         return Rejected("with https its host must be a name, for which the certificate is checked")
@@ -52,7 +52,7 @@ def backend(endpoint: ModelEndpoint, target: Target) -> dict[str, Manifest] | Re
     return objects
 
 
-def front(service: ModelService, address: str) -> dict[str, Manifest] | Rejected:
+def build_front(service: ModelService, address: str) -> dict[str, Manifest] | Rejected:
     """Return the objects by which the routes of a service lead to the gateway itself, by key."""
     target = parse_url(f"http://{address}")
     if isinstance(target, Rejected):
@@ -76,7 +76,7 @@ def _address(name: str, namespace: str, target: Target) -> tuple[Manifest, Manif
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {**metadata, "labels": {SERVICE_NAME: name}},
-        "addressType": {4: "IPv4", 6: "IPv6"}.get(ip_version(target.host), "FQDN"),
+        "addressType": {4: "IPv4", 6: "IPv6"}.get(find_ip_version(target.host), "FQDN"),
         "ports": [port],
         # Some gateways skip an endpoint without the condition "ready".
         "endpoints": [{"addresses": [target.host], "conditions": {"ready": True}}],
@@ -85,10 +85,14 @@ def _address(name: str, namespace: str, target: Target) -> tuple[Manifest, Manif
 
 
 def _unverifiable(target: Target) -> bool:
-    return target.tls and bool(ip_version(target.host))
+    return target.tls and bool(find_ip_version(target.host))
 
 
-def routable(selected: Iterable[Selected]) -> list[Selected]:
+def select_routable(selected: Iterable[Selected]) -> list[Selected]:
     """Return the endpoints that a gateway can send requests to: of the first tier, because it knows none."""
-    able = [each for each in selected if not (_unverifiable(each.target) or needs_module(each.endpoint))]
-    return [each for each in able if each.priority == able[0].priority]
+    able = [
+        endpoint
+        for endpoint in selected
+        if not (_unverifiable(endpoint.target) or must_have_module(endpoint.endpoint))
+    ]
+    return [endpoint for endpoint in able if endpoint.priority == able[0].priority]

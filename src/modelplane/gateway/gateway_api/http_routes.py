@@ -3,7 +3,7 @@
 This is the part of the Gateway API that replicas use: rules that match a path
 prefix and a token, replace the prefix, and divide requests among Services by
 weight, or send them to an InferencePool. A route that uses more is not served at
-all, because serving half of it would be wrong; ``unsupported`` names the field.
+all, because serving half of it would be wrong; ``find_unsupported`` names the field.
 """
 
 from collections import defaultdict
@@ -38,47 +38,49 @@ class _Cluster:
             self._pods[pod["metadata"]["namespace"]] += (pod,)
         self._services = {_key(service): service for service in services}
         self._slices: dict[tuple[str, str], list[Object]] = {}
-        for each in slices:
-            if each.get("addressType") == "FQDN":
+        for endpoint_slice in slices:
+            if endpoint_slice.get("addressType") == "FQDN":
                 continue  # deprecated, and no pod has one
-            service = each["metadata"].get("labels", {}).get(SERVICE_NAME, "")
-            self._slices.setdefault((each["metadata"]["namespace"], service), []).append(each)
+            service = endpoint_slice["metadata"].get("labels", {}).get(SERVICE_NAME, "")
+            self._slices.setdefault((endpoint_slice["metadata"]["namespace"], service), []).append(
+                endpoint_slice
+            )
         self._address_of = address_of
 
-    def hosts(self, namespace: str, service: str, port: int) -> tuple[tuple[str, int], ...]:
+    def list_hosts(self, namespace: str, service: str, port: int) -> tuple[tuple[str, int], ...]:
         """Return the addresses and ports of the ready endpoints of a Service's port, sorted."""
-        found = self._services.get((namespace, service))
+        manifest = self._services.get((namespace, service))
         names = (
-            {each.get("name", "") for each in found["spec"].get("ports") or () if each["port"] == port}
-            if found
+            {entry.get("name", "") for entry in manifest["spec"].get("ports") or () if entry["port"] == port}
+            if manifest
             else set()
         )
         hosts = {
             (self._address_of(endpoint["addresses"][0]), slice_port["port"])
-            for each in self._slices.get((namespace, service), ())
-            for slice_port in each.get("ports") or ()
+            for endpoint_slice in self._slices.get((namespace, service), ())
+            for slice_port in endpoint_slice.get("ports") or ()
             if (slice_port.get("name") or "") in names and "port" in slice_port
-            for endpoint in each.get("endpoints") or ()
+            for endpoint in endpoint_slice.get("endpoints") or ()
             if _ready(endpoint)
         }
         return tuple(sorted(hosts))
 
-    def pool(self, namespace: str, name: str) -> tuple[inference_pools.Hosts, EndpointPicker | None]:
+    def find_pool(self, namespace: str, name: str) -> tuple[inference_pools.Hosts, EndpointPicker | None]:
         """Return the ready pods of an InferencePool and its picker; no pods if it cannot be served."""
         pool = self._pools.get((namespace, name))
-        if pool is None or inference_pools.unsupported(pool):
+        if pool is None or inference_pools.find_unsupported(pool):
             return (), None
         reference = pool["spec"]["endpointPickerRef"]
         port = reference["port"]["number"]
         picker = EndpointPicker(
             f"{namespace}/{name}/picker",
-            self.hosts(namespace, reference["name"], port),
-            inference_pools.fails_open(pool),
+            self.list_hosts(namespace, reference["name"], port),
+            inference_pools.is_fail_open(pool),
         )
-        return inference_pools.members(pool, self._pods[namespace], self._address_of), picker
+        return inference_pools.list_members(pool, self._pods[namespace], self._address_of), picker
 
 
-def workload_routes(
+def build_workload_routes(
     http_routes: Iterable[Object],
     services: Iterable[Object],
     endpoint_slices: Iterable[Object],
@@ -93,7 +95,7 @@ def workload_routes(
     those of ``pools``.
     """
     cluster = _Cluster(services, endpoint_slices, pools, pods, address_of)
-    ours = (route for route in http_routes if attached(route) and not unsupported(route))
+    ours = (route for route in http_routes if is_attached(route) and not find_unsupported(route))
     return tuple(
         route
         for http_route in sorted(ours, key=_precedence)
@@ -102,18 +104,18 @@ def workload_routes(
     )
 
 
-def attached(http_route: Object) -> bool:
+def is_attached(http_route: Object) -> bool:
     """Return True if a route names the inference gateway as a parent."""
-    own = http_route["metadata"]["namespace"]
+    namespace = http_route["metadata"]["namespace"]
     return any(
         parent["name"] == GATEWAY_NAME
-        and parent.get("namespace", own) == SYSTEM_NAMESPACE
+        and parent.get("namespace", namespace) == SYSTEM_NAMESPACE
         and parent.get("kind", "Gateway") == "Gateway"
         for parent in http_route["spec"].get("parentRefs") or ()
     )
 
 
-def unsupported(http_route: Object) -> str:
+def find_unsupported(http_route: Object) -> str:
     """Return the first field of a route that this gateway does not support; empty if it supports all."""
     spec = http_route["spec"]
     if spec.get("hostnames"):
@@ -129,10 +131,10 @@ def _problems(rule: Object, namespace: str) -> Iterator[str]:
         yield f"{field}: not supported"
     if not all(map(_is_supported, rule.get("matches") or ())):
         yield "matches: only a path of type PathPrefix is supported"
-    for each in rule.get("filters") or ():
-        if _removes_tokens(each):
+    for filter_ in rule.get("filters") or ():
+        if _removes_tokens(filter_):
             continue
-        rewrite = each.get("urlRewrite", {})
+        rewrite = filter_.get("urlRewrite", {})
         if "replacePrefixMatch" not in rewrite.get("path", {}) or rewrite.keys() - {"path"}:
             yield "filters: only URLRewrite with replacePrefixMatch is supported"
     if any(value not in ("0s", "0") for value in (rule.get("timeouts") or {}).values()):
@@ -154,7 +156,9 @@ def _is_supported(match: Object) -> bool:
     if match.keys() - {"headers"} != {"path"} or match["path"].get("type", "PathPrefix") != "PathPrefix":
         return False
     headers = match.get("headers", ())
-    known = [each for each in headers if each["name"] in HEADERS and each.get("type", "Exact") == "Exact"]
+    known = [
+        header for header in headers if header["name"] in HEADERS and header.get("type", "Exact") == "Exact"
+    ]
     return len(known) == len(headers) == len(match.keys() & {"headers"})
 
 
@@ -166,16 +170,18 @@ def _removes_tokens(rule_filter: Object) -> bool:
 
 def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) -> Iterator[Route]:
     namespace, name = _key(http_route)
-    rewrites = (each for each in rule.get("filters") or () if not _removes_tokens(each))
-    prefix = next((each["urlRewrite"]["path"]["replacePrefixMatch"] for each in rewrites), "")
-    references = [each for each in rule.get("backendRefs") or () if each.get("weight", 1) > 0]
+    rewrites = (filter_ for filter_ in rule.get("filters") or () if not _removes_tokens(filter_))
+    prefix = next((rewrite["urlRewrite"]["path"]["replacePrefixMatch"] for rewrite in rewrites), "")
+    references = [reference for reference in rule.get("backendRefs") or () if reference.get("weight", 1) > 0]
     backends = tuple(
         backend
-        for each in references
-        if (backend := _backend(each, f"{namespace}/{name}/{number}", namespace, cluster)).hosts
+        for reference in references
+        if (backend := _backend(reference, f"{namespace}/{name}/{number}", namespace, cluster)).hosts
     )
-    backends = tuple(replace(each, prefix=f"{prefix.rstrip('/')}/" if prefix else "") for each in backends)
-    wanted = ", ".join(sorted(f'"{each["name"]}"' for each in references)) or "none"
+    backends = tuple(
+        replace(candidate, prefix=f"{prefix.rstrip('/')}/" if prefix else "") for candidate in backends
+    )
+    wanted = ", ".join(sorted(f'"{reference["name"]}"' for reference in references)) or "none"
     behind = inference_pools.KIND if any(map(inference_pools.is_pool, references)) else "Services"
     unavailable = (
         f'cannot serve HTTPRoute "{namespace}/{name}": no ready pod behind its {behind} ({wanted}): '
@@ -184,7 +190,7 @@ def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) ->
     everything: Object = {"path": {"value": "/"}}
     for match in rule.get("matches") or (everything,):
         value = match["path"].get("value", "/")
-        asked = next((Token(each["name"], each["value"]) for each in match.get("headers") or ()), None)
+        asked = next((Token(header["name"], header["value"]) for header in match.get("headers") or ()), None)
         yield Route(
             name=f"{namespace}/{name}",
             prefix=f"{value.rstrip('/')}/",
@@ -198,10 +204,10 @@ def _backend(reference: Object, route: str, namespace: str, cluster: _Cluster) -
     """Return the backend of a rule's reference, as yet without a prefix."""
     name, weight = reference["name"], reference.get("weight", 1)
     if inference_pools.is_pool(reference):
-        hosts, picker = cluster.pool(namespace, name)
+        hosts, picker = cluster.find_pool(namespace, name)
         return Backend(f"{route}/{name}", hosts, weight, picker=picker)
     port = reference["port"]
-    return Backend(f"{route}/{name}:{port}", cluster.hosts(namespace, name, port), weight)
+    return Backend(f"{route}/{name}:{port}", cluster.list_hosts(namespace, name, port), weight)
 
 
 def _ready(endpoint: Object) -> bool:

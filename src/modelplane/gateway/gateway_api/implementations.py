@@ -56,13 +56,16 @@ IMPLEMENTATIONS: Final = (TRAEFIK, ENVOY_GATEWAY, OTHER)
 _BY_BACKEND = {str(Backend.TRAEFIK): TRAEFIK, str(Backend.ENVOY_GATEWAY): ENVOY_GATEWAY}
 
 
-def implementation(backend: str, routes: Iterable[Mapping[str, Any]]) -> Implementation:
+def find_implementation(backend: str, routes: Iterable[Mapping[str, Any]]) -> Implementation:
     """Return the implementation of a backend; if unknown, that of the controller that reports on routes."""
-    if known := _BY_BACKEND.get(backend):
-        return known
+    if named := _BY_BACKEND.get(backend):
+        return named
     reporting = {
         parent.get("controllerName", "")
-        for each in routes
-        for parent in each.get("status", {}).get("parents", ())
+        for route in routes
+        for parent in route.get("status", {}).get("parents", ())
     }
-    return next((each for each in IMPLEMENTATIONS if each.controller in reporting), OTHER)
+    return next(
+        (implementation for implementation in IMPLEMENTATIONS if implementation.controller in reporting),
+        OTHER,
+    )

@@ -18,21 +18,21 @@ def is_pool(reference: Object) -> bool:
     return reference.get("kind") == KIND and reference.get("group") == GROUP
 
 
-def members(pool: Object, pods: Iterable[Object], address_of: Callable[[str], str]) -> Hosts:
+def list_members(pool: Object, pods: Iterable[Object], address_of: Callable[[str], str]) -> Hosts:
     """Return the addresses and ports of a pool's ready pods, sorted. ``pods`` are those of its namespace."""
-    found = {
+    hosts = {
         (address_of(pod["status"]["podIP"]), port["number"])
-        for pod in ready(pool, pods)
+        for pod in list_ready(pool, pods)
         for port in pool["spec"]["targetPorts"]
     }
-    return tuple(sorted(found))
+    return tuple(sorted(hosts))
 
 
-def ready(pool: Object, pods: Iterable[Object]) -> tuple[Object, ...]:
+def list_ready(pool: Object, pods: Iterable[Object]) -> tuple[Object, ...]:
     """Return the pods of a pool that take requests, by their names."""
-    wanted = pool["spec"]["selector"].get("matchLabels") or {}
-    found = (pod for pod in pods if wanted and wanted.items() <= _labels(pod).items() and _is_ready(pod))
-    return tuple(sorted(found, key=lambda pod: str(pod["metadata"]["name"])))
+    labels = pool["spec"]["selector"].get("matchLabels") or {}
+    chosen = (pod for pod in pods if labels and labels.items() <= _labels(pod).items() and _is_ready(pod))
+    return tuple(sorted(chosen, key=lambda pod: str(pod["metadata"]["name"])))
 
 
 def _labels(pod: Object) -> dict[str, str]:
@@ -41,12 +41,12 @@ def _labels(pod: Object) -> dict[str, str]:
 
 def _is_ready(pod: Object) -> bool:
     status = pod.get("status") or {}
-    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
     is_ending = "deletionTimestamp" in pod["metadata"]
     return not is_ending and bool(status.get("podIP")) and conditions.get("Ready") == "True"
 
 
-def unsupported(pool: Object) -> str:
+def find_unsupported(pool: Object) -> str:
     """Return the field of a pool that this gateway does not support; empty if it supports all."""
     reference = pool["spec"]["endpointPickerRef"]
     if reference.get("group") or reference.get("kind", "Service") != "Service":
@@ -54,6 +54,6 @@ def unsupported(pool: Object) -> str:
     return "" if "port" in reference else "spec.endpointPickerRef.port: a picker needs one"
 
 
-def fails_open(pool: Object) -> bool:
+def is_fail_open(pool: Object) -> bool:
     """Return True if requests go to any pod while no picker answers."""
     return bool(pool["spec"]["endpointPickerRef"].get("failureMode") == "FailOpen")

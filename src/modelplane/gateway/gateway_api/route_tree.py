@@ -21,9 +21,9 @@ from modelplane.api.names import backend_name, child_name, front_name
 from modelplane.gateway import tokens
 from modelplane.gateway.gateway_api.endpoint_backends import FRONT_PORT, GATEWAY, Manifest
 from modelplane.gateway.route_table import Token
-from modelplane.gateway.services import Selected, ip_version, rewriting
+from modelplane.gateway.services import Selected, find_ip_version, find_rewriting
 from modelplane.gateway.tokens import GatewayKeys
-from modelplane.gateway.weights import limited
+from modelplane.gateway.weights import limit_weights
 
 ROUTE: Final = "httproute"
 """Key of the HTTPRoute that takes a service's requests; those of further steps have numbers behind it."""
@@ -44,7 +44,7 @@ class _Leaf:
     @property
     def weight(self) -> int:
         """The sum of their weights."""
-        return sum(each.weight for each in self.endpoints)
+        return sum(endpoint.weight for endpoint in self.endpoints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class _Step:
     @property
     def weight(self) -> int:
         """The sum of their weights."""
-        return sum(each.weight for each in self.below)
+        return sum(step.weight for step in self.below)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +69,19 @@ class _Place:
     depth: int = 0
     name: str = ""
 
-    def prefix(self, depth: int) -> str:
+    def build_prefix(self, depth: int) -> str:
         """Return the path prefix of the rules at a depth."""
         metadata = self.service.metadata
         return f"/{metadata.namespace}/{metadata.name}{f'~{self.leaves}.{depth}' if depth else ''}/"
 
     def match(self, below: str = "") -> Manifest:
         """Return the match of requests for the rule."""
-        match: Manifest = {"path": {"type": "PathPrefix", "value": f"{self.prefix(self.depth)}{below}"}}
+        match: Manifest = {"path": {"type": "PathPrefix", "value": f"{self.build_prefix(self.depth)}{below}"}}
         if self.name:
             match["headers"] = [{"name": HEADER, "value": self.name}]
         return match
 
-    def next(self, number: int) -> "_Place":
+    def find_next(self, number: int) -> "_Place":
         """Return the place of a rule below."""
         name = f"{self.name}.{number}" if self.name else str(number)
         return _Place(self.service, self.leaves, self.keys, self.depth + 1, name)
@@ -92,23 +92,23 @@ def has_steps(routes: Mapping[str, Manifest]) -> bool:
     return len(routes) > 1
 
 
-def leads_to(route: Mapping[str, Any]) -> str:
+def find_replacement(route: Mapping[str, Any]) -> str:
     """Return the path that the route of a service replaces the prefix by; empty if it has none for a rule."""
     for rule in route.get("spec", {}).get("rules", ())[:1]:
-        for each in rule.get("filters", ()):
-            return str(each.get("urlRewrite", {}).get("path", {}).get("replacePrefixMatch", ""))
+        for filter_ in rule.get("filters", ()):
+            return str(filter_.get("urlRewrite", {}).get("path", {}).get("replacePrefixMatch", ""))
     return ""
 
 
-def rewrites_per_backend(route: Mapping[str, Any]) -> bool:
+def has_rewrites_per_backend(route: Mapping[str, Any]) -> bool:
     """Return True if a route replaces the path for single backends."""
     rules = route.get("spec", {}).get("rules", ())
-    references = (each for rule in rules for each in rule.get("backendRefs", ()))
-    filters = (each for reference in references for each in reference.get("filters", ()))
-    return any(each.get("type") == "URLRewrite" for each in filters)
+    references = (reference for rule in rules for reference in rule.get("backendRefs", ()))
+    filters = (filter_ for reference in references for filter_ in reference.get("filters", ()))
+    return any(filter_.get("type") == "URLRewrite" for filter_ in filters)
 
 
-def routes(
+def build_routes(
     service: ModelService,
     selected: Sequence[Selected],
     keys: GatewayKeys = GatewayKeys(),  # noqa: B008 - it is immutable
@@ -122,12 +122,12 @@ def routes(
     tree = _tree(selected, per_backend=per_backend)
     leaves = _leaves(tree)
     first, *rest = _rules(tree, _Place(service, leaves, keys), per_backend=per_backend)
-    found = {ROUTE: _route(service, "route", first)}
+    manifests = {ROUTE: _route(service, "route", first)}
     steps = [rule for rules in rest for rule in rules]
     for number, chunk in enumerate(_chunks(steps), start=1):
         part = f"{leaves}-{number}"
-        found[f"{ROUTE}-{part}"] = _route(service, f"route-{part}", chunk)
-    return found
+        manifests[f"{ROUTE}-{part}"] = _route(service, f"route-{part}", chunk)
+    return manifests
 
 
 def _leaves(node: "_Leaf | _Step") -> int:
@@ -156,54 +156,59 @@ def _tree(selected: Sequence[Selected], *, per_backend: bool) -> _Leaf | _Step:
 
 def _rewrites(selected: Selected) -> tuple[str, str]:
     host = selected.target.host
-    return "" if ip_version(host) else host, rewriting(selected.endpoint)[0]
+    return "" if find_ip_version(host) else host, find_rewriting(selected.endpoint)[0]
 
 
 def _rules(node: _Leaf | _Step, place: _Place, *, per_backend: bool) -> Iterator[list[Manifest]]:
     """Yield the rules of each node, the first node first."""
     if isinstance(node, _Leaf):
-        versions = sorted({overlap for each in node.endpoints if (overlap := rewriting(each.endpoint)[1])})
+        versions = sorted(
+            {overlap for endpoint in node.endpoints if (overlap := find_rewriting(endpoint.endpoint)[1])}
+        )
         # The longest prefix wins: a path that already has the API version does not get it twice.
         yield [_leaf(node, place, version, per_backend=per_backend) for version in (*versions, "")]
         return
-    weights = limited([each.weight for each in node.below])
-    below = [(place.next(number), each) for number, each in enumerate(node.below, start=1)]
+    weights = limit_weights([step.weight for step in node.below])
+    below = [(place.find_next(number), step) for number, step in enumerate(node.below, start=1)]
     yield [
         _rule(
             place.match(),
-            [_rewrite("", place.prefix(place.depth + 1))],
-            [_to_itself(each, weight) for (each, _), weight in zip(below, weights, strict=True)],
+            [_rewrite("", place.build_prefix(place.depth + 1))],
+            [
+                _to_itself(inner_place, weight)
+                for (inner_place, _), weight in zip(below, weights, strict=True)
+            ],
         )
     ]
-    for each, inner in below:
-        yield from _rules(inner, each, per_backend=per_backend)
+    for inner_place, inner in below:
+        yield from _rules(inner, inner_place, per_backend=per_backend)
 
 
 def _leaf(leaf: _Leaf, place: _Place, version: str, *, per_backend: bool) -> Manifest:
     below = f"{version}/" if version else ""
     # A gateway that has replaced the prefix on the way has to restore it.
-    usual = place.prefix(0) if place.depth else ""
-    filters = [_filter_of(each, version, below, usual) for each in leaf.endpoints]
-    weights = limited([each.weight for each in leaf.endpoints])
+    usual = place.build_prefix(0) if place.depth else ""
+    filters = [_filter_of(endpoint, version, below, usual) for endpoint in leaf.endpoints]
+    weights = limit_weights([endpoint.weight for endpoint in leaf.endpoints])
     references = []
-    for each, weight, own in zip(leaf.endpoints, weights, filters, strict=True):
-        name = backend_name(each.endpoint.metadata.name)
-        reference: Manifest = {"name": name, "port": each.target.port, "weight": weight}
-        if per_backend and (of_backend := [*filter(None, (own, _headers(sent=_tokens(each, place))))]):
+    for selected, weight, own in zip(leaf.endpoints, weights, filters, strict=True):
+        name = backend_name(selected.endpoint.metadata.name)
+        reference: Manifest = {"name": name, "port": selected.target.port, "weight": weight}
+        if per_backend and (of_backend := [*filter(None, (own, _headers(sent=_tokens(selected, place))))]):
             reference["filters"] = of_backend
         references.append(reference)
     removed = [HEADER] if place.depth else []
     if per_backend:
         return _rule(place.match(below), [*filter(None, [_headers(removed)])], references)
     # Each replica has a path, and so a rule, of its own.
-    sent = [token for each in leaf.endpoints[:1] for token in _tokens(each, place)]
+    sent = [token for endpoint in leaf.endpoints[:1] for token in _tokens(endpoint, place)]
     of_rule = [*filter(None, (_headers(removed, sent), *filters[:1]))]
     return _rule(place.match(below), of_rule, references)
 
 
 def _tokens(selected: Selected, place: _Place) -> tuple[Token, ...]:
     metadata = selected.endpoint.metadata
-    known = tokens.tokens(place.keys, f"{metadata.namespace}/{metadata.name}")
+    known = tokens.list_tokens(place.keys, f"{metadata.namespace}/{metadata.name}")
     return known if selected.target.is_of_replica else ()
 
 
@@ -211,14 +216,14 @@ def _headers(removed: Sequence[str] = (), sent: Sequence[Token] = ()) -> Manifes
     """Return the filter that removes and sets headers; empty if there is nothing to do."""
     modifier: Manifest = {"remove": list(removed)} if removed else {}
     if sent:
-        modifier["set"] = [{"name": each.header, "value": each.value} for each in sent]
+        modifier["set"] = [{"name": token.header, "value": token.value} for token in sent]
     return {"type": "RequestHeaderModifier", "requestHeaderModifier": modifier} if modifier else {}
 
 
 def _filter_of(selected: Selected, version: str, below: str, usual: str) -> Manifest:
     """Return the filter for one endpoint; empty if nothing is replaced."""
-    host = "" if ip_version(selected.target.host) else selected.target.host
-    path, overlap = rewriting(selected.endpoint)
+    host = "" if find_ip_version(selected.target.host) else selected.target.host
+    path, overlap = find_rewriting(selected.endpoint)
     path = path or usual
     replacement = path if not path or (version and overlap == version) else f"{path}{below}"
     return _rewrite(host, replacement) if host or replacement else {}

@@ -29,7 +29,7 @@ class CredentialFile:
     """By name."""
 
     @classmethod
-    def of_text(cls, text: str) -> "CredentialFile":
+    def parse(cls, text: str) -> "CredentialFile":
         """Return the content that was written; empty if it is damaged."""
         try:
             read = msgspec.json.decode(text, type=dict[str, dict[str, SecretHeader]])
@@ -37,6 +37,6 @@ class CredentialFile:
             return cls()
         return cls(read.get("credentials", {}))
 
-    def text(self) -> bytes:
+    def encode(self) -> bytes:
         """Return the content as the module reads it."""
         return msgspec.json.encode({"credentials": self.credentials}, order="sorted")

@@ -24,23 +24,23 @@ def grant_finder(grants: Iterable[KeyGrant]) -> Callable[[str], KeyGrant | None]
     return find
 
 
-def services_of(patterns: tuple[str, ...], namespace: str) -> tuple[str, ...]:
+def list_services(patterns: tuple[str, ...], namespace: str) -> tuple[str, ...]:
     """Return the services of a key or a grant: those that it names, else those of its namespace."""
     return tuple(sorted(patterns)) or (f"{namespace}/*",)
 
 
-def requires_service(grant: KeyGrant) -> bool:
+def must_count_by_service(grant: KeyGrant) -> bool:
     """Return True if the rate limit service counts the limits of all keys of a grant."""
     return grant.rate_limit_types == (RateLimitType.GLOBAL,)
 
 
-def counted_by_service(grant: KeyGrant, asked: bool) -> bool:
+def is_counted_by_service(grant: KeyGrant, asked: bool) -> bool:
     """Return True if the rate limit service counts the limits of a key; ``asked`` is what the key says."""
     allowed = grant.rate_limit_types
-    return requires_service(grant) or (asked and (not allowed or RateLimitType.GLOBAL in allowed))
+    return must_count_by_service(grant) or (asked and (not allowed or RateLimitType.GLOBAL in allowed))
 
 
-def not_granted(asked: Iterable[str], granted: Iterable[str]) -> list[str]:
+def list_not_granted(asked: Iterable[str], granted: Iterable[str]) -> list[str]:
     """Return the patterns of a key of which a grant has nothing."""
     known = frozenset(granted)
     named = {pattern.partition("/")[0] for pattern in known}

@@ -53,7 +53,7 @@ class Holders:
     """Namespace that had each hash that no ModelKey has."""
 
 
-def holders(claims: Iterable[Claim], former: Holders) -> Holders:
+def find_holders(claims: Iterable[Claim], former: Holders) -> Holders:
     """Return the holder of each hash; the same for claims in any order."""
     by_hash: defaultdict[str, list[Claim]] = defaultdict(list)
     for claim in claims:
@@ -63,14 +63,21 @@ def holders(claims: Iterable[Claim], former: Holders) -> Holders:
     for sha256, named in by_hash.items():
         before = former.ids.get(sha256)
         owner = before.partition("/")[0] if before else former.left.get(sha256)
-        free = [each for each in named if not (each.is_refused or (each.id, sha256) in former.refused)]
+        free = [
+            candidate
+            for candidate in named
+            if not (candidate.is_refused or (candidate.id, sha256) in former.refused)
+        ]
         if owner is None and free:
             owner = min(free, key=_rank).namespace
-        own = [each for each in free if each.namespace == owner]
-        if own:
-            ids[sha256] = next((each.id for each in own if each.id == before), min(own, key=_rank).id)
-        if len(own) < len(named):
-            refused.update((each.id, sha256) for each in named if each not in own)
+        of_owner = [candidate for candidate in free if candidate.namespace == owner]
+        if of_owner:
+            ids[sha256] = next(
+                (candidate.id for candidate in of_owner if candidate.id == before),
+                min(of_owner, key=_rank).id,
+            )
+        if len(of_owner) < len(named):
+            refused.update((candidate.id, sha256) for candidate in named if candidate not in of_owner)
     return Holders(ids, frozenset(refused), _left(ids, former))
 
 

@@ -21,12 +21,12 @@ from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.gateway.module_files.grants import (
-    counted_by_service,
     grant_finder,
-    requires_service,
-    services_of,
+    is_counted_by_service,
+    list_services,
+    must_count_by_service,
 )
-from modelplane.gateway.module_files.key_holders import Claim, Holders, holders
+from modelplane.gateway.module_files.key_holders import Claim, Holders, find_holders
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -65,7 +65,7 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     keys: tuple[KeyEntry, ...] = ()
     namespaces: dict[str, NamespaceEntry] = {}
 
-    def text(self) -> bytes:
+    def encode(self) -> bytes:
         """Return the content as the module reads it."""
         return self._text
 
@@ -82,7 +82,7 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return frozenset(service for key in self.keys if key.regions is not None for service in key.services)
 
     @classmethod
-    def of_text(cls, text: bytes) -> "KeyFile":
+    def parse(cls, text: bytes) -> "KeyFile":
         """Return the content that was written. Raises ``msgspec.DecodeError``."""
         return msgspec.json.decode(text, type=cls)
 
@@ -121,20 +121,20 @@ class KeyTable:
     holders: Holders = field(default_factory=Holders)
 
     @classmethod
-    def of_file(cls, file: KeyFile) -> "KeyTable":
+    def build_from_file(cls, file: KeyFile) -> "KeyTable":
         """Return a table of which only the file is known."""
-        return cls(file, holders=Holders({each.sha256: each.id for each in file.keys}))
+        return cls(file, holders=Holders({key.sha256: key.id for key in file.keys}))
 
-    def refused(self, id_: str) -> frozenset[str]:
+    def list_refused(self, id_: str) -> frozenset[str]:
         """Return the hashes of a ModelKey, NAMESPACE/NAME, that belong to another namespace."""
         return frozenset(sha256 for named, sha256 in self.holders.refused if named == id_)
 
-    def knows(self, namespace: str, name: str, generation: int) -> bool:
+    def is_known(self, namespace: str, name: str, generation: int) -> bool:
         """Return True if it was made of this generation of a ModelKey."""
         part = self.parts.get(namespace)
         return part is not None and part.generations.get(name) == generation
 
-    def differing(self, former: "KeyTable") -> set[str]:
+    def list_differing(self, former: "KeyTable") -> set[str]:
         """Return the ModelKeys, as NAMESPACE/NAME, whose generation or problem is another one."""
         keys = {id_ for id_, _ in self.problems.items() ^ former.problems.items()}
         none = KeyPart((), None)
@@ -146,7 +146,7 @@ class KeyTable:
         return keys
 
 
-def key_table(objects: Iterable[Object], grants: Iterable[KeyGrant], former: KeyTable) -> KeyTable:
+def build_key_table(objects: Iterable[Object], grants: Iterable[KeyGrant], former: KeyTable) -> KeyTable:
     """Return the keys in force.
 
     A ModelKey that cannot be read keeps its entries of ``former``, within the grant of now: it gets no
@@ -160,11 +160,11 @@ def key_table(objects: Iterable[Object], grants: Iterable[KeyGrant], former: Key
         by_namespace[item["metadata"]["namespace"]].append(item)
     parts: dict[str, KeyPart] = {}
     for namespace, items in sorted(by_namespace.items()):
-        found = KeyPart(tuple(items), find(namespace))
+        key_part = KeyPart(tuple(items), find(namespace))
         known = former.parts.get(namespace)
         # Objects that are the same ones are equal at once.
-        if known is None or (known.objects, known.grant) != (found.objects, found.grant):
-            known = _part(found, namespace, former)
+        if known is None or (known.objects, known.grant) != (key_part.objects, key_part.grant):
+            known = _part(key_part, namespace, former)
         parts[namespace] = known
     if parts and [*map(id, parts.values())] == [*map(id, former.parts.values())]:
         return former
@@ -200,9 +200,9 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
         entries += (_within(grant, entry) for entry in read)
         if budget is not None:
             budgets[id_] = budget
-    entries.sort(key=lambda each: (each.id, each.sha256))
+    entries.sort(key=lambda entry: (entry.id, entry.sha256))
     metadata = (item["metadata"] for item in found.objects)
-    generations = {each["name"]: each.get("generation", 0) for each in metadata}
+    generations = {value["name"]: value.get("generation", 0) for value in metadata}
     return replace(
         found,
         entries=tuple(entries),
@@ -226,19 +226,19 @@ def _entries_of(former: KeyTable, namespace: str, id_: str) -> list[KeyEntry]:
 
 def _joined(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
     """Return the table of all namespaces, where one of several keys with one hash has it."""
-    found = holders((claim for part in parts.values() for claim in part.claims), former)
+    holders = find_holders((claim for part in parts.values() for claim in part.claims), former)
     problems = {id_: problem for part in parts.values() for id_, problem in part.problems.items()}
     used: dict[str, NamespaceEntry] = {}
     keys: list[KeyEntry] = []
     for namespace, part in parts.items():
-        own = [entry for entry in part.entries if found.ids.get(entry.sha256) == entry.id]
-        if len(own) < len(part.entries):
-            others = (entry for entry in part.entries if found.ids.get(entry.sha256) != entry.id)
-            problems |= {entry.id: _taken(entry, found) for entry in others}
-        keys += own
-        if own and part.grant:
+        entries = [entry for entry in part.entries if holders.ids.get(entry.sha256) == entry.id]
+        if len(entries) < len(part.entries):
+            others = (entry for entry in part.entries if holders.ids.get(entry.sha256) != entry.id)
+            problems |= {entry.id: _taken(entry, holders) for entry in others}
+        keys += entries
+        if entries and part.grant:
             used[namespace] = _namespace(part.grant, namespace)
-    return KeyTable(KeyFile(keys=tuple(keys), namespaces=used), problems, parts, found)
+    return KeyTable(KeyFile(keys=tuple(keys), namespaces=used), problems, parts, holders)
 
 
 def _taken(entry: KeyEntry, found: Holders) -> str:
@@ -252,10 +252,10 @@ def _taken(entry: KeyEntry, found: Holders) -> str:
 def _claims(item: Object, id_: str) -> set[Claim]:
     """Return the hashes that a ModelKey names, whether or not it can be read."""
     metadata, status = item["metadata"], item.get("status") or {}
-    seen = {each["sha256"]: each for each in _with_hash(status.get("hashes"))}
+    seen = {entry["sha256"]: entry for entry in _with_hash(status.get("hashes"))}
     is_edited, created = metadata.get("generation", 0) > 1, str(metadata.get("creationTimestamp", ""))
     found = set()
-    for sha256 in (each["sha256"] for each in _with_hash((item.get("spec") or {}).get("hashes"))):
+    for sha256 in (entry["sha256"] for entry in _with_hash((item.get("spec") or {}).get("hashes"))):
         said = seen.get(sha256, {})
         is_refused = bool(said.get("refused"))
         found.add(Claim(sha256, id_, str(said.get("firstSeen", "")), is_refused, is_edited, created))
@@ -263,9 +263,9 @@ def _claims(item: Object, id_: str) -> set[Claim]:
 
 
 def _with_hash(entries: object) -> Iterator[dict[str, Any]]:
-    for each in entries if isinstance(entries, list) else ():
-        if isinstance(each, dict) and isinstance(each.get("sha256"), str):
-            yield each
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("sha256"), str):
+            yield entry
 
 
 def _age(item: Object) -> tuple[str, str, str]:
@@ -281,20 +281,20 @@ def _entries(key: ModelKey) -> list[KeyEntry]:
     metadata, spec = key.metadata, key.spec
     return [
         KeyEntry(
-            sha256=each.sha256,
+            sha256=digest.sha256,
             id=f"{metadata.namespace}/{metadata.name}",
             namespace=metadata.namespace,
-            services=services_of(spec.services, metadata.namespace),
+            services=list_services(spec.services, metadata.namespace),
             requests_per_minute=spec.requests_per_minute,
             tokens_per_minute=spec.tokens_per_minute,
             streams=spec.streams,
             max_body_bytes=spec.max_body_bytes,
             global_limits=spec.rate_limit_type is RateLimitType.GLOBAL,
             regions=tuple(sorted(spec.regions)) or None,
-            expires=seconds_of(each.expires),
+            expires=parse_seconds(digest.expires),
             blocked="Key" if spec.blocked else None,
         )
-        for each in spec.hashes
+        for digest in spec.hashes
     ]
 
 
@@ -303,7 +303,7 @@ def _within(grant: KeyGrant, entry: KeyEntry) -> KeyEntry:
     limits = [limit for limit in (entry.max_body_bytes, grant.max_body_bytes) if limit is not None]
     least = min(limits, default=None)
     regions = _common(entry.regions, grant.regions)
-    by_service = counted_by_service(grant, entry.global_limits)
+    by_service = is_counted_by_service(grant, entry.global_limits)
     if (least, regions, by_service) == (entry.max_body_bytes, entry.regions, entry.global_limits):
         return entry
     return msgspec.structs.replace(entry, max_body_bytes=least, regions=regions, global_limits=by_service)
@@ -316,7 +316,7 @@ def _common(regions: tuple[str, ...] | None, granted: tuple[str, ...]) -> tuple[
     return tuple(sorted(granted if regions is None else {*regions} & {*granted}))
 
 
-def seconds_of(moment: dt.datetime | None) -> int | None:
+def parse_seconds(moment: dt.datetime | None) -> int | None:
     """Return a time in seconds since 1970; the API server also stores a time without a zone, as UTC."""
     if moment is None:
         return None
@@ -326,9 +326,9 @@ def seconds_of(moment: dt.datetime | None) -> int | None:
 
 def _namespace(grant: KeyGrant, namespace: str) -> NamespaceEntry:
     return NamespaceEntry(
-        services=services_of(grant.services, namespace),
+        services=list_services(grant.services, namespace),
         requests_per_minute=grant.requests_per_minute,
         tokens_per_minute=grant.tokens_per_minute,
         streams=grant.streams,
-        global_limits=requires_service(grant),
+        global_limits=must_count_by_service(grant),
     )

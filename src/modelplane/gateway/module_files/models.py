@@ -16,7 +16,7 @@ from modelplane.api.inference_gateway import EVERY_NAMESPACE, ModelAlias
 from modelplane.api.meta import Object
 from modelplane.api.namespaces import gets_route
 from modelplane.api.schema.decode import convert
-from modelplane.gateway.module_files.keys import seconds_of
+from modelplane.gateway.module_files.keys import parse_seconds
 
 ONE_URL = "v1"
 """First segment of the paths that are routed by the model of the body, so that no namespace has them."""
@@ -48,7 +48,7 @@ class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
     services: tuple[ServiceEntry, ...] = ()
     aliases: tuple[AliasEntry, ...] = ()
 
-    def text(self) -> bytes:
+    def encode(self) -> bytes:
         """Return the content as the module reads it."""
         return msgspec.json.encode(self)
 
@@ -62,7 +62,7 @@ class ModelTable:
     """Names that services give themselves, by NAMESPACE/SERVICE."""
 
 
-def model_table(
+def build_model_table(
     objects: Iterable[Object], granted: Iterable[ModelAlias], former: ModelTable, *, with_keys: bool
 ) -> ModelTable:
     """Return the names in force.
@@ -73,7 +73,11 @@ def model_table(
     """
     services: list[ServiceEntry] = []
     own: dict[str, tuple[str, ...]] = {}
-    aliases = [_granted(each) for each in granted if with_keys or EVERY_NAMESPACE in each.namespaces]
+    aliases = [
+        _granted(model_alias)
+        for model_alias in granted
+        if with_keys or EVERY_NAMESPACE in model_alias.namespaces
+    ]
     for item in objects:
         metadata = item["metadata"]
         namespace, name = metadata["namespace"], f"{metadata['namespace']}/{metadata['name']}"
@@ -84,7 +88,7 @@ def model_table(
         if names := _names(item, former.own.get(name, ())):
             own[name] = names
             if with_keys:
-                aliases += [AliasEntry(name=each, service=name, namespaces=(namespace,)) for each in names]
+                aliases += [AliasEntry(name=alias, service=name, namespaces=(namespace,)) for alias in names]
     file = ModelFile(
         services=tuple(sorted(services, key=attrgetter("name"))),
         aliases=tuple(sorted(aliases, key=attrgetter("name", "service", "namespaces"))),
@@ -110,4 +114,4 @@ def _names(item: Object, former: tuple[str, ...]) -> tuple[str, ...]:
 
 def _created(metadata: Object) -> int:
     made = metadata.get("creationTimestamp")
-    return seconds_of(dt.datetime.fromisoformat(made)) or 0 if made else 0
+    return parse_seconds(dt.datetime.fromisoformat(made)) or 0 if made else 0

@@ -52,6 +52,6 @@ class ServiceFile(msgspec.Struct, frozen=True, kw_only=True):
     services: dict[str, ServiceEntry] = {}
     """By NAMESPACE/SERVICE; one without settings is not in it."""
 
-    def text(self) -> bytes:
+    def encode(self) -> bytes:
         """Return the content as the module reads it."""
         return msgspec.json.encode(self, order="sorted")

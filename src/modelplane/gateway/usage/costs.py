@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from modelplane.api import money
 from modelplane.api.fields.requests.pricing import Price, Pricing
-from modelplane.gateway.usage.ledger import UNKNOWN, Row, Tokens, row_of
+from modelplane.gateway.usage.ledger import UNKNOWN, Row, Tokens, read_row
 from modelplane.gateway.usage.usage_sums import UsageRecord
 
 _OF_A_MILLION = 10**6
@@ -18,17 +18,17 @@ UNIT = 10**_DECIMALS
 """Units of one of the currency."""
 
 
-def units(amount: str) -> int:
+def parse_units(amount: str) -> int:
     """Return an amount in units."""
     return money.parts(amount) * _OF_A_MILLION
 
 
-def amount_of(cost: int) -> str:
+def format_amount(cost: int) -> str:
     """Return units as an amount: all its decimals, and two at least."""
     return money.amount_of(cost, _DECIMALS)
 
 
-def rounded(cost: int, decimals: int) -> str:
+def format_rounded(cost: int, decimals: int) -> str:
     """Return units as an amount with some decimals; a half is rounded up."""
     step = UNIT // 10**decimals
     whole, fraction = divmod((cost + step // 2) // step, 10**decimals)
@@ -44,17 +44,17 @@ class Tariff:
         self._prices = tuple(map(_Priced, pricing.prices)) if pricing else ()
         self._candidates = lru_cache(maxsize=65_536)(self._find)
 
-    def cost(self, row: Row, tokens: Tokens) -> int | None:
+    def measure_cost(self, row: Row, tokens: Tokens) -> int | None:
         """Return the cost in units; None without a price.
 
         Of several prices that may be for it, because something about it is unknown, it is the highest.
         """
         candidates = self._candidates(row.service, row.host, row.model)
-        return max((each.cost(tokens) for each in candidates), default=None)
+        return max((candidate.measure_cost(tokens) for candidate in candidates), default=None)
 
-    def of_record(self, record: UsageRecord) -> int | None:
+    def measure_cost_of_record(self, record: UsageRecord) -> int | None:
         """Return the cost of a request in units; None without a price."""
-        return self.cost(*row_of(record))
+        return self.measure_cost(*read_row(record))
 
     def _find(self, service: str, host: str, model: str) -> tuple["_Priced", ...]:
         return tuple(_until_certain(self._prices, service, host, model))
@@ -72,10 +72,10 @@ class _Priced:
             money.parts(price.completion_per_million),
         )
 
-    def cost(self, tokens: Tokens) -> int:
+    def measure_cost(self, tokens: Tokens) -> int:
         return tokens.prompt * self._prompt + tokens.completion * self._completion
 
-    def fits(self, service: str, host: str, model: str) -> bool | None:
+    def is_match(self, service: str, host: str, model: str) -> bool | None:
         """Return True if it is for such a request; None if it may be."""
         namespace = f"{service.partition('/')[0]}/*"
         found = (
@@ -96,7 +96,7 @@ def _is_one(value: str, wanted: frozenset[str]) -> bool | None:
 
 def _until_certain(prices: Iterable[_Priced], service: str, host: str, model: str) -> Iterator[_Priced]:
     for price in prices:
-        fits = price.fits(service, host, model)
+        fits = price.is_match(service, host, model)
         if fits is not False:
             yield price
         if fits:

@@ -66,7 +66,7 @@ class Tokens(NamedTuple):
         """All tokens."""
         return self.prompt + self.completion
 
-    def plus(self, other: "Tokens") -> "Tokens":
+    def add(self, other: "Tokens") -> "Tokens":
         """Return the sum of both."""
         prompt, completion = self.prompt + other.prompt, self.completion + other.completion
         return Tokens(min(prompt, MOST_TOKENS), min(completion, MOST_TOKENS))
@@ -75,19 +75,19 @@ class Tokens(NamedTuple):
 Rows: TypeAlias = Mapping[Row, Tokens]
 
 
-def row_of(record: UsageRecord) -> tuple[Row, Tokens]:
+def read_row(record: UsageRecord) -> tuple[Row, Tokens]:
     """Return the tokens of a record, and what they are of."""
     names = (record.key, record.service, record.backend, record.host, record.backend_model or UNKNOWN)
     row = Row(*(name if len(name.encode()) <= MOST_NAME_BYTES else UNKNOWN for name in names))
     return row, Tokens(record.prompt_tokens or 0, record.completion_tokens or 0)
 
 
-def day_of(moment: dt.datetime) -> str:
+def format_day(moment: dt.datetime) -> str:
     """Return the period of a day, such as 2026-11-23."""
     return moment.astimezone(dt.UTC).strftime("%Y-%m-%d")
 
 
-def month_of(moment: dt.datetime) -> str:
+def format_month(moment: dt.datetime) -> str:
     """Return the period of a month, such as 2026-11."""
     return moment.astimezone(dt.UTC).strftime("%Y-%m")
 
@@ -108,7 +108,7 @@ def is_kept(period: str, now: dt.datetime) -> bool:
 def _kept(now: dt.datetime) -> tuple[str, ...]:
     first = now.astimezone(dt.UTC).replace(day=1)
     yesterday, last_month = now - dt.timedelta(days=1), first - dt.timedelta(days=1)
-    return day_of(now), day_of(yesterday), month_of(now), month_of(last_month)
+    return format_day(now), format_day(yesterday), format_month(now), format_month(last_month)
 
 
 class Ledger:
@@ -131,23 +131,23 @@ class Ledger:
         """Sums by period."""
         return self._periods
 
-    def rows(self, period: str) -> Rows:
+    def get_rows(self, period: str) -> Rows:
         """Return the sums of a period."""
         return self._periods.get(period, {})
 
     def add(self, record: UsageRecord) -> None:
         """Add the tokens of a record."""
-        row, tokens = row_of(record)
+        row, tokens = read_row(record)
         if tokens.total == 0:
             return
-        for period in (day_of(record.time), month_of(record.time)):
+        for period in (format_day(record.time), format_month(record.time)):
             self._add(period, row, tokens)
             self._bound(period)
 
     def _add(self, period: str, row: Row, tokens: Tokens) -> None:
         rows = self._periods.setdefault(period, {})
         before = rows.get(row)
-        rows[row] = after = tokens if before is None else before.plus(tokens)
+        rows[row] = after = tokens if before is None else before.add(tokens)
         freed = 0 if before is None else _length(row, before)
         self._bytes[period] = self._bytes.get(period, _ENDS) + _length(row, after) - freed
         self.changes += 1
@@ -184,34 +184,34 @@ class Ledger:
         if coarser != (row,):
             tokens = self._periods[period].pop(row)
             self._bytes[period] -= _length(row, tokens)
-            for each in coarser:
-                self._add(period, each, tokens)
+            for coarse in coarser:
+                self._add(period, coarse, tokens)
         return coarser
 
     def _merge(self, period: str) -> None:
         """Leave one sum for all, where even the names of the namespaces have no room."""
         total = Tokens()
         for tokens in self._periods[period].values():
-            total = total.plus(tokens)
+            total = total.add(tokens)
         every = {Row(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN): total}
         self._periods[period], self._bytes[period] = every, _bytes_of(every)
 
     def forget(self, now: dt.datetime) -> None:
         """Drop the periods that are over, and those that no clock has reached."""
-        for period in [each for each in self._periods if not is_kept(each, now)]:
+        for period in [stored for stored in self._periods if not is_kept(stored, now)]:
             del self._periods[period]
             del self._bytes[period]
             self.changes += 1
 
 
-def joined(ledgers: Iterable[Ledger]) -> Ledger:
+def join_ledgers(ledgers: Iterable[Ledger]) -> Ledger:
     """Return the sums of several gateways."""
     periods: dict[str, dict[Row, Tokens]] = {}
     for ledger in ledgers:
         for period, rows in ledger.periods.items():
             known = periods.setdefault(period, {})
             for row, tokens in rows.items():
-                known[row] = known.get(row, Tokens()).plus(tokens)
+                known[row] = known.get(row, Tokens()).add(tokens)
     return Ledger(periods)
 
 
@@ -249,16 +249,16 @@ def _coarser(row: Row, lost: _Lost) -> tuple[Row, ...]:
     """
     if row.key == UNKNOWN:
         return (row,)  # the one sum for all
-    found: list[Row] = []
+    rows: list[Row] = []
     if row.key:
-        found.append(Row(f"{row.namespace}/" if lost.keys else row.key, UNKNOWN, UNKNOWN, *_REST))
+        rows.append(Row(f"{row.namespace}/" if lost.keys else row.key, UNKNOWN, UNKNOWN, *_REST))
     if row.service not in ("", UNKNOWN):
         rest = _REST if lost.models else (row.host, row.model)
         service, backend = row.service, row.backend
         if lost.endpoints:
             service, backend = f"{service.partition('/')[0]}/", UNKNOWN
-        found.append(Row("", service, backend, *rest))
-    return tuple(found) or (Row("", UNKNOWN, UNKNOWN, *_REST),)
+        rows.append(Row("", service, backend, *rest))
+    return tuple(rows) or (Row("", UNKNOWN, UNKNOWN, *_REST),)
 
 
 def _length(row: Row, tokens: Tokens) -> int:
@@ -278,20 +278,20 @@ def _bytes_of(rows: Rows) -> int:
 _Line: TypeAlias = tuple[str, str, str, str, str, int, int]
 
 
-def text_of(rows: Rows) -> bytes:
+def encode_rows(rows: Rows) -> bytes:
     """Return the sums of a period, to be stored; the same for the same sums."""
     lines = sorted((*row, *tokens) for row, tokens in rows.items())
     return b"[%b]" % _BETWEEN.join(map(msgspec.json.encode, lines))
 
 
-def rows_of(text: bytes) -> dict[Row, Tokens]:
+def decode_rows(text: bytes) -> dict[Row, Tokens]:
     """Return sums that were stored. Raises ``msgspec.DecodeError``."""
     rows: dict[Row, Tokens] = {}
     for *names, prompt, completion in _lines.decode(text):
         if not (0 <= prompt <= MOST_TOKENS and 0 <= completion <= MOST_TOKENS):
             raise msgspec.ValidationError("a sum is negative or too large")
         row = Row(*names)
-        rows[row] = rows.get(row, Tokens()).plus(Tokens(prompt, completion))
+        rows[row] = rows.get(row, Tokens()).add(Tokens(prompt, completion))
     return rows
 
 

@@ -46,27 +46,27 @@ class Load:
     problem: str = ""
     """Reason why a gateway is missing; empty if none is."""
 
-    def in_flight(self, endpoint: str) -> int:
+    def count_in_flight(self, endpoint: str) -> int:
         """Return the requests in flight to an endpoint."""
-        return sum(each.in_flight.get(endpoint, 0) for each in self.readings.values())
+        return sum(reading.in_flight.get(endpoint, 0) for reading in self.readings.values())
 
-    def held(self, service: str) -> int:
+    def count_held(self, service: str) -> int:
         """Return the requests of a service that wait."""
-        return sum(each.held.get(service, 0) for each in self.readings.values())
+        return sum(reading.held.get(service, 0) for reading in self.readings.values())
 
-    def requests_since(self, before: "Load", endpoint: str) -> int:
+    def count_requests_since(self, before: "Load", endpoint: str) -> int:
         """Return the requests to an endpoint since a former load."""
         return sum(_grown(a.requests, b.requests, endpoint) for a, b in self._pairs(before))
 
-    def holds_since(self, before: "Load", service: str) -> int:
+    def count_holds_since(self, before: "Load", service: str) -> int:
         """Return the requests of a service that have waited since a former load."""
         return sum(_grown(a.holds, b.holds, service) for a, b in self._pairs(before))
 
-    def tokens_since(self, before: "Load", service: str) -> int:
+    def count_tokens_since(self, before: "Load", service: str) -> int:
         """Return the tokens of a service's answers since a former load."""
         return sum(_grown(a.tokens, b.tokens, service) for a, b in self._pairs(before))
 
-    def first_tokens_since(self, before: "Load", endpoint: str) -> tuple[int, ...]:
+    def count_first_tokens_since(self, before: "Load", endpoint: str) -> tuple[int, ...]:
         """Return the streams of an endpoint since a former load, in buckets; empty if there was none."""
         grown = [
             [count - former if count >= former else count for former, count in zip(old, new, strict=True)]
@@ -76,12 +76,12 @@ class Load:
         total = tuple(map(sum, zip(*grown, strict=True)))
         return total if any(total) else ()
 
-    def since(self, before: "Load", field: str, endpoint: str) -> int:
+    def count_since(self, before: "Load", field: str, endpoint: str) -> int:
         """Return by how much a field of the readings has grown since a former load."""
         pairs = self._pairs(before)
         return sum(_grown(getattr(a, field), getattr(b, field), endpoint) for a, b in pairs)
 
-    def after(self, before: "Load | None") -> "Load":
+    def keep_missing(self, before: "Load | None") -> "Load":
         """Return what the next load is compared with: a gateway that is missing keeps its last counts."""
         if before is None or not self.problem:
             return self

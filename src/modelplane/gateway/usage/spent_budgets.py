@@ -14,8 +14,8 @@ from msgspec import structs
 from modelplane.api.fields.requests.budgets import Budget
 from modelplane.api.model_key import BudgetLimit, BudgetScope
 from modelplane.gateway.module_files.keys import KeyFile, KeyPart
-from modelplane.gateway.usage.costs import Tariff, units
-from modelplane.gateway.usage.ledger import Ledger, day_of, end_of, month_of
+from modelplane.gateway.usage.costs import Tariff, parse_units
+from modelplane.gateway.usage.ledger import Ledger, end_of, format_day, format_month
 
 
 @dataclass(slots=True)
@@ -59,12 +59,12 @@ class Spending:
     """By period and key."""
     namespaces: Mapping[str, Mapping[str, Used]] = field(default_factory=dict)
 
-    def of(self, scope: BudgetScope, name: str, budget: Budget | None) -> tuple[State, ...]:
+    def list_states(self, scope: BudgetScope, name: str, budget: Budget | None) -> tuple[State, ...]:
         """Return the state of each limit of a budget."""
         if budget is None:
             return ()
         known = self.keys if scope is BudgetScope.KEY else self.namespaces
-        day, month = (known.get(each, {}).get(name) or Used() for each in (self.day, self.month))
+        day, month = (known.get(period, {}).get(name) or Used() for period in (self.day, self.month))
         limits = (
             (BudgetLimit.TOKENS_PER_DAY, budget.tokens_per_day, day.tokens, self.day),
             (BudgetLimit.TOKENS_PER_MONTH, budget.tokens_per_month, month.tokens, self.month),
@@ -78,16 +78,16 @@ class Spending:
         )
 
 
-def spending(ledger: Ledger, tariff: Tariff, now: dt.datetime) -> Spending:
+def measure_spending(ledger: Ledger, tariff: Tariff, now: dt.datetime) -> Spending:
     """Return what is used in the day and the month of ``now``."""
-    day, month = day_of(now), month_of(now)
+    day, month = format_day(now), format_month(now)
     keys: dict[str, dict[str, Used]] = {}
     namespaces: dict[str, dict[str, Used]] = {}
     for period in (day, month):
         by_key, by_namespace = defaultdict[str, Used](Used), defaultdict[str, Used](Used)
-        for row, tokens in ledger.rows(period).items():
+        for row, tokens in ledger.get_rows(period).items():
             if row.key:
-                cost = tariff.cost(row, tokens)
+                cost = tariff.measure_cost(row, tokens)
                 by_key[row.key].add(tokens.total, cost)
                 by_namespace[row.namespace].add(tokens.total, cost)
         keys[period], namespaces[period] = by_key, by_namespace
@@ -105,7 +105,7 @@ class BudgetTable:
     currency: str = ""
     """Empty without prices, so that budgets in money have no effect."""
 
-    def of(self, key: str) -> tuple[State, ...]:
+    def list_states(self, key: str) -> tuple[State, ...]:
         """Return the state of the budgets of a key and of its namespace."""
         return self.keys.get(key, ()) + self.namespaces.get(key.partition("/")[0], ())
 
@@ -113,9 +113,9 @@ class BudgetTable:
     def spent(self) -> frozenset[str]:
         """The keys, as NAMESPACE/NAME, and the namespaces of which a budget is spent."""
         every = (*self.keys.items(), *self.namespaces.items())
-        return frozenset(name for name, states in every if spent(states))
+        return frozenset(name for name, states in every if find_spent(states))
 
-    def differing(self, former: "BudgetTable") -> tuple[set[str], set[str]]:
+    def list_differing(self, former: "BudgetTable") -> tuple[set[str], set[str]]:
         """Return the keys and the namespaces with another state."""
         keys = {name for name, _ in self.keys.items() ^ former.keys.items()}
         namespaces = {name for name, _ in self.namespaces.items() ^ former.namespaces.items()}
@@ -142,20 +142,22 @@ def budget_table(
     parts: Mapping[str, KeyPart], ledger: Ledger, tariff: Tariff, now: dt.datetime
 ) -> BudgetTable:
     """Return the state of all budgets."""
-    used = spending(ledger, tariff, now)
+    used = measure_spending(ledger, tariff, now)
     keys: dict[str, tuple[State, ...]] = {}
     namespaces: dict[str, tuple[State, ...]] = {}
     for namespace, part in parts.items():
         for key, budget in part.budgets.items():
-            keys[key] = used.of(BudgetScope.KEY, key, budget)
+            keys[key] = used.list_states(BudgetScope.KEY, key, budget)
         if part.grant and part.grant.budget:
-            states = used.of(BudgetScope.NAMESPACE, namespace, part.grant.budget)
+            states = used.list_states(BudgetScope.NAMESPACE, namespace, part.grant.budget)
             # Each step is written into the status of every key of the namespace.
-            namespaces[namespace] = tuple(each._replace(percent=each.percent // 10 * 10) for each in states)
+            namespaces[namespace] = tuple(
+                state._replace(percent=state.percent // 10 * 10) for state in states
+            )
     return BudgetTable(keys, namespaces, tariff.currency)
 
 
-def with_budgets(file: KeyFile, spent_names: frozenset[str]) -> KeyFile:
+def refuse_spent(file: KeyFile, spent_names: frozenset[str]) -> KeyFile:
     """Return keys that are refused where their budget, or that of their namespace, is spent."""
     if not spent_names:
         return file
@@ -168,18 +170,18 @@ def with_budgets(file: KeyFile, spent_names: frozenset[str]) -> KeyFile:
     return KeyFile(keys=keys, namespaces=file.namespaces)
 
 
-def blocked_by_budget(file: KeyFile) -> frozenset[str]:
+def list_blocked(file: KeyFile) -> frozenset[str]:
     """Return the keys that a file refuses because of a budget."""
     return frozenset(entry.id for entry in file.keys if entry.blocked == "Budget")
 
 
-def spent(states: Iterable[State]) -> State | None:
+def find_spent(states: Iterable[State]) -> State | None:
     """Return the limit that is spent and opens last; None if none is."""
-    return max((each for each in states if each.is_spent), key=lambda each: each.opens, default=None)
+    return max((state for state in states if state.is_spent), key=lambda state: state.opens, default=None)
 
 
 def _percent(used: int, amount: int | str) -> int:
-    limit = units(amount) if isinstance(amount, str) else amount
+    limit = parse_units(amount) if isinstance(amount, str) else amount
     return 100 if used >= limit else used * 100 // limit
 
 

@@ -9,10 +9,10 @@ from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import BudgetScope
 from modelplane.api.model_service import ModelService
-from modelplane.gateway.services import entry_of
+from modelplane.gateway.services import find_entry
 from modelplane.gateway.usage.costs import Tariff
-from modelplane.gateway.usage.ledger import UNKNOWN, Ledger, day_of, month_of
-from modelplane.gateway.usage.spent_budgets import Spending, State, Used, spent
+from modelplane.gateway.usage.ledger import UNKNOWN, Ledger, format_day, format_month
+from modelplane.gateway.usage.spent_budgets import Spending, State, Used, find_spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class TierBudgets:
     @property
     def spent(self) -> Mapping[int, State]:
         """The entries of which a budget is spent, and the limit that opens last."""
-        found = {index: spent(states) for index, states in self.states.items()}
-        return {index: state for index, state in found.items() if state}
+        spent = {index: find_spent(states) for index, states in self.states.items()}
+        return {index: state for index, state in spent.items() if state}
 
 
 def has_budgets(service: Object) -> bool:
@@ -52,13 +52,13 @@ class ServiceUse:
     used: Mapping[tuple[str, str], Mapping[str, Used]]
     """By service and endpoint, both NAMESPACE/NAME, and by period. NAMESPACE/ is of several services."""
 
-    def of(self, service: ModelService, endpoints: Iterable[ModelEndpoint]) -> TierBudgets:
+    def list_states(self, service: ModelService, endpoints: Iterable[ModelEndpoint]) -> TierBudgets:
         """Return the state of a service's budgets. ``endpoints`` are those of its namespace."""
         metadata = service.metadata
         name = f"{metadata.namespace}/{metadata.name}"
         sums: defaultdict[int, defaultdict[str, Used]] = defaultdict(lambda: defaultdict(Used))
         for endpoint in endpoints:
-            entry = entry_of(service, endpoint)
+            entry = find_entry(service, endpoint)
             backend = f"{metadata.namespace}/{endpoint.metadata.name}"
             if entry is not None:
                 for period, used in self.used.get((name, backend), {}).items():
@@ -71,18 +71,20 @@ class ServiceUse:
         for index, entry_ in enumerate(service.spec.endpoints):
             if entry_.budget is not None:
                 periods = {period: {name: used} for period, used in sums[index].items()}
-                states[index] = Spending(self.day, self.month, periods).of(
+                states[index] = Spending(self.day, self.month, periods).list_states(
                     BudgetScope.KEY, name, entry_.budget
                 )
         return TierBudgets(states, self.currency)
 
 
-def service_use(ledger: Ledger, tariff: Tariff, now: dt.datetime, services: Collection[str]) -> ServiceUse:
+def measure_service_use(
+    ledger: Ledger, tariff: Tariff, now: dt.datetime, services: Collection[str]
+) -> ServiceUse:
     """Return what the endpoints of some services, as NAMESPACE/NAME, have used."""
-    day, month = day_of(now), month_of(now)
+    day, month = format_day(now), format_month(now)
     used: defaultdict[tuple[str, str], defaultdict[str, Used]] = defaultdict(lambda: defaultdict(Used))
     for period in (day, month):
-        for row, tokens in ledger.rows(period).items():
+        for row, tokens in ledger.get_rows(period).items():
             if row.service in services or row.service.endswith("/"):
-                used[row.service, row.backend][period].add(tokens.total, tariff.cost(row, tokens))
+                used[row.service, row.backend][period].add(tokens.total, tariff.measure_cost(row, tokens))
     return ServiceUse(day, month, tariff.currency, used)

@@ -94,7 +94,7 @@ class Times:
         """Add a time."""
         self._buckets[round(math.log(milliseconds) / self._WIDTH) if milliseconds else -1] += 1
 
-    def percentile(self, share: float) -> int | None:
+    def find_percentile(self, share: float) -> int | None:
         """Return the time that a share of all times does not exceed; None without any."""
         left = share * self._buckets.total()
         for bucket, count in sorted(self._buckets.items()):

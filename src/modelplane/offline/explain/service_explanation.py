@@ -33,7 +33,7 @@ from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.gateway.gateway_api.route_tree import ROUTE
 from modelplane.gateway.region_routing import Admitted
-from modelplane.gateway.services import MOST_ENDPOINTS, Target, select, target_of
+from modelplane.gateway.services import MOST_ENDPOINTS, Target, find_target, select
 from modelplane.offline.explain.statuses import Said, conditions, why_not_ready
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.output import Output, Report
@@ -113,7 +113,9 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
 def list_endpoints(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
     """Yield every endpoint of a service's namespace, by name."""
     found = _announced(files, service.metadata.namespace)
-    outside = {endpoint.metadata.name: why for endpoint, why in _admitted(files, service, found).refusals()}
+    outside = {
+        endpoint.metadata.name: why for endpoint, why in _admitted(files, service, found).list_refusals()
+    }
     gateways = files.store.find(fleet_gateway.REQUIREMENT)
     destinations = fleet_gateway.destinations_of(gateways, is_local=gateway_is_local(files.store))
     shares = _shares(files, service, found, destinations)
@@ -154,7 +156,7 @@ def _shares(
         return by_envoy
     # The weights in the rules are those of each rule, which has some of the endpoints.
     inside = _admitted(files, service, found).endpoints
-    selected = endpoint_backends.routable(select(service, inside, destinations))[:MOST_ENDPOINTS]
+    selected = endpoint_backends.select_routable(select(service, inside, destinations))[:MOST_ENDPOINTS]
     return by_envoy | {
         selection.endpoint.metadata.name: (selection.priority, selection.weight) for selection in selected
     }
@@ -208,7 +210,7 @@ def _target(endpoint: ModelEndpoint, destinations: Destinations | Blocked) -> Ta
     """Return where an endpoint leads, or why nowhere."""
     if isinstance(destinations, Blocked):
         return Rejected(destinations.cause)
-    return target_of(endpoint, destinations)
+    return find_target(endpoint, destinations)
 
 
 def _leaving(metadata: Mapping[str, Any]) -> str:
@@ -224,7 +226,7 @@ def _unrouted(endpoint: ModelEndpoint, target: Target, routed: Collection[str]) 
     """Return the reason why a selected endpoint with a valid url gets no requests."""
     if rejected := reserved(endpoint.metadata.namespace):
         return f"the service has no route: {rejected.message}"
-    backend = endpoint_backends.backend(endpoint, target)
+    backend = endpoint_backends.build_backend(endpoint, target)
     if isinstance(backend, Rejected):
         return f"its url cannot be used: {backend.message}"
     if len(routed) < MOST_ENDPOINTS:

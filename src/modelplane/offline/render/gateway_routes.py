@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from modelplane.api.schema.decode import convert
-from modelplane.gateway.hosts import authority
+from modelplane.gateway.hosts import format_authority
 from modelplane.gateway.route_table import Route
 from modelplane.offline.files.output import Output
 from modelplane.offline.files.redaction import redact
@@ -67,9 +67,8 @@ def format_route(route: GatewayRoute) -> Iterator[str]:
     to = f"to {count} endpoint{'' if count == 1 else 's'}"
     yield f"{route.prefix} {to if count else f'answers 503: {route.unavailable}'}"
     for backend in route.backends:
-        url = (
-            f"{'https' if backend.tls else 'http'}://{authority(backend.host, backend.port)}{backend.prefix}"
-        )
+        scheme, authority = "https" if backend.tls else "http", format_authority(backend.host, backend.port)
+        url = f"{scheme}://{authority}{backend.prefix}"
         path = "" if backend.prefix else ", path unchanged"
         once = f", {backend.overlap} not repeated" if backend.overlap else ""
         host = f", Host {backend.host_header}" if backend.host_header else ""

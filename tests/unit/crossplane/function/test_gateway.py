@@ -101,7 +101,9 @@ def test_what_is_reported_is_what_the_request_says() -> None:
     reported = GatewayState(
         problem="a", without_module="b", tls_problem="c", asks_for_keys=True, has_tls=True
     )
-    found = {fleet_gateway_requests.STATE: (configuration_state.manifest(reported, "modelplane-system"),)}
+    found = {
+        fleet_gateway_requests.STATE: (configuration_state.build_manifest(reported, "modelplane-system"),)
+    }
     seen = facts(asked(Backend.ENVOY), found)
     assert (seen.problem, seen.without_module, seen.tls_problem) == ("a", "b", "c")
     assert (seen.asks_for_keys, seen.has_tls, seen.proxy) == (True, True, Backend.ENVOY)
@@ -129,12 +131,14 @@ def keys(
         request = msgspec.structs.replace(request, observed={KEY: {"metadata": {"managedFields": fields}}})
     given: dict[str, Any] = {KEY: found}
     if reported:
-        given[fleet_gateway_requests.STATE] = (configuration_state.manifest(reported, "modelplane-system"),)
+        given[fleet_gateway_requests.STATE] = (
+            configuration_state.build_manifest(reported, "modelplane-system"),
+        )
     return facts(request, given).keys
 
 
 def secret(read: GatewayKeys = KEYS) -> tuple[dict[str, Any], ...]:
-    return (dict(tokens.manifest(read, "modelplane-system")),)
+    return (dict(tokens.build_manifest(read, "modelplane-system")),)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ HIDDEN = re.compile(r"authorization|x-api-key|cookie|%REQ\(:path|%RESP|body", re
 
 def manager(usage_log: str, front: Front | None = None) -> dict[str, Any]:
     listener = Listener("front-door", "127.0.0.1", 80, usage_log=usage_log, front=front)
-    (chain,) = listeners.resource(listener, with_module=True)["filter_chains"]
+    (chain,) = listeners.build_listener(listener, with_module=True)["filter_chains"]
     found: dict[str, Any] = chain["filters"][0]["typed_config"]
     return found
 
@@ -62,7 +62,7 @@ def test_the_line_of_a_listener_with_the_module_is_text_with_its_record() -> Non
     of_cluster = {"backend": "ml/a", "host": "a.com", "backendModel": 'x"y'}
     of_others = {*access_log.OF_MODULE, *of_cluster}
     of_envoy = {name: "1" for name in access_log.FIELDS if name not in of_others}
-    members = access_log.of_backend(backend)["modelplane.usage"]["members"]
+    members = access_log.build_backend_metadata(backend)["modelplane.usage"]["members"]
     for record, cluster in (("", ""), (',"path":"/x","key":"ml/ci"', members)):
         written = line.replace("%FILTER_STATE(modelplane.record:PLAIN)%", record)
         written = written.replace("%METADATA(CLUSTER:modelplane.usage:members)%", cluster)
@@ -87,7 +87,7 @@ def test_no_header_with_a_key_and_no_query_is_logged() -> None:
     operators = access_log.FIELDS["path"], *access_log.FIELDS.values()
     responses = {"%RESPONSE_CODE%", "%RESPONSE_FLAGS%", "%RESPONSE_CODE_DETAILS%"}
     assert [each for each in operators if HIDDEN.search(each) and each not in responses] == []
-    (saved,) = access_log.before_all(Listener("a", "", 0, usage_log="x"), with_module=True)[0][
+    (saved,) = access_log.build_path_filter(Listener("a", "", 0, usage_log="x"), with_module=True)[0][
         "typed_config"
     ]["on_request_headers"]
     assert saved["format_string"]["text_format_source"]["inline_string"] == "%PATH(NQ:PATH):1024%"
@@ -113,7 +113,7 @@ def test_the_ledger_of_a_pod_has_the_fields_that_budgets_and_prices_need() -> No
     listener = Listener(
         "a", "", 0, front=Front(), usage_log=access_log.STANDARD_OUTPUT, ledger_log="usage/usage.jsonl"
     )
-    printed, counted = access_log.access_log(listener, with_module=True)
+    printed, counted = access_log.build_access_log(listener, with_module=True)
     assert (printed["name"], counted["name"]) == ("envoy.access_loggers.stdout", "envoy.access_loggers.file")
     lines = [
         log["typed_config"]["log_format"]["text_format_source"]["inline_string"] for log in (counted, printed)
@@ -123,7 +123,7 @@ def test_the_ledger_of_a_pod_has_the_fields_that_budgets_and_prices_need() -> No
     required = {each.encode_name for each in msgspec.structs.fields(UsageRecord) if each.required}
     assert required <= fields < all_fields
     assert "modelplane.record" in str(counted), "tokens and keys are in the module's record"
-    assert len(access_log.access_log(listener, with_module=False)) == 1, (
+    assert len(access_log.build_access_log(listener, with_module=False)) == 1, (
         "without the module nothing is counted"
     )
 
@@ -132,7 +132,7 @@ def test_the_log_has_host_and_model_of_a_backend_as_they_are_at_the_time() -> No
     paid = Backend("ml/paid", (("1.2.3.4", 443),), host="api.com:8443", model="big")
     own = Backend("ml/own", (("10.0.0.1", 80),))
     forged = Backend("ml/forged", (("1.2.3.4", 443),), model='a","status":200,"x":"\\')
-    assert [access_log.of_backend(each)["modelplane.usage"] for each in (paid, own, forged)] == [
+    assert [access_log.build_backend_metadata(each)["modelplane.usage"] for each in (paid, own, forged)] == [
         {
             "name": "ml/paid",
             "host": "api.com:8443",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.clusters import cluster
+from modelplane.gateway.envoy.clusters import build_cluster
 from modelplane.gateway.route_table import Backend
 
 
@@ -44,7 +44,7 @@ def tls(san: str, host: str, **server_name: str) -> dict[str, Any]:
 )
 def test_reaching(host: str, secure: bool, kind: str, context: dict[str, Any] | None) -> None:
     backend = Backend("ml/a", ((host, 8000),), tls=secure)
-    written = cluster("door/ml/a", backend)
+    written = build_cluster("door/ml/a", backend)
     address = {"socket_address": {"address": host, "port_value": 8000}}
     assert (written["type"], written["load_assignment"]) == (
         kind,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.envoy_files import files, transition
+from modelplane.gateway.envoy.envoy_files import find_transition, render_files
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
 from modelplane.gateway.route_table import Backend, EndpointPicker, Front, Listener, Route, Table
 
@@ -30,7 +30,7 @@ def filters(listener: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("fails_open", [True, False], ids=["fails open", "fails closed"])
 def test_the_route_asks_its_own_picker(fails_open: bool) -> None:
-    (configuration,) = resources(files(table(fails_open=fails_open)), "routes/cluster-a.json").values()
+    (configuration,) = resources(render_files(table(fails_open=fails_open)), "routes/cluster-a.json").values()
     route = next(each for each in configuration["virtual_hosts"][0]["routes"] if each["name"] == "ml/r")
     assert route["typed_per_filter_config"] == {
         "envoy.filters.http.ext_proc": {
@@ -65,7 +65,7 @@ NO_ONE = {
     ],
 )
 def test_the_answer_is_one_of_the_instances(fails_open: bool, otherwise: dict[str, Any]) -> None:
-    cluster = resources(files(table(fails_open=fails_open)), CLUSTERS)["cluster-a/ml/r/0/p"]
+    cluster = resources(render_files(table(fails_open=fails_open)), CLUSTERS)["cluster-a/ml/r/0/p"]
     (policy,) = cluster["load_balancing_policy"]["policies"]
     assert policy["typed_extension_config"]["typed_config"] == {
         "@type": f"{POLICIES}.override_host.v3.OverrideHost",
@@ -76,19 +76,21 @@ def test_the_answer_is_one_of_the_instances(fails_open: bool, otherwise: dict[st
 
 
 def test_the_picker_speaks_http2() -> None:
-    options = resources(files(table()), CLUSTERS)["cluster-a/ml/p/picker"]["typed_extension_protocol_options"]
+    options = resources(render_files(table()), CLUSTERS)["cluster-a/ml/p/picker"][
+        "typed_extension_protocol_options"
+    ]
     (protocol,) = options.values()
     assert "http2_protocol_options" in protocol["explicit_http_config"]
 
 
 @pytest.mark.parametrize("path", [LISTENERS, WITH_MODULE])
 def test_a_first_picker_changes_no_listener(path: str) -> None:
-    assert files(table())[path] == files(table(picks=False))[path]
+    assert render_files(table())[path] == render_files(table(picks=False))[path]
 
 
 @pytest.mark.parametrize("path", [LISTENERS, WITH_MODULE])
 def test_only_a_picker_names_pods(path: str) -> None:
-    found = filters(resources(files(table()), path)["cluster-a"])
+    found = filters(resources(render_files(table()), path)["cluster-a"])
     dropped = found["modelplane.headers_of_pickers"]["typed_config"]["mutations"]["request_mutations"]
     prefixes = {each["remove_on_match"]["key_matcher"]["prefix"] for each in dropped}
     assert {"x-gateway-destination-endpoint", "x-prefiller-"} <= prefixes
@@ -99,12 +101,12 @@ def test_only_a_picker_names_pods(path: str) -> None:
 def test_the_gateway_of_the_fleet_asks_no_picker() -> None:
     fleet = Listener("fleet", "127.0.0.1", 8800, front=Front())
     assert "envoy.filters.http.ext_proc" not in filters(
-        resources(files(Table((fleet,))), WITH_MODULE)["fleet"]
+        resources(render_files(Table((fleet,))), WITH_MODULE)["fleet"]
     )
 
 
 def test_the_cluster_of_a_picker_stays_until_no_route_names_it() -> None:
     # Envoy asks no picker where its cluster is missing.
-    former, new = files(table()), files(table(picks=False))
-    assert "cluster-a/ml/p/picker" in resources(transition(new, former), CLUSTERS)
-    assert "cluster-a/ml/p/picker" not in resources(transition(new, new), CLUSTERS)
+    former, new = render_files(table()), render_files(table(picks=False))
+    assert "cluster-a/ml/p/picker" in resources(find_transition(new, former), CLUSTERS)
+    assert "cluster-a/ml/p/picker" not in resources(find_transition(new, new), CLUSTERS)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.envoy_files import files, transition
-from modelplane.gateway.envoy.envoy_routes import routes_file
+from modelplane.gateway.envoy.envoy_files import find_transition, render_files
+from modelplane.gateway.envoy.envoy_routes import name_routes_file
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
 from modelplane.gateway.envoy.filters.module_filters import KEYS, MODELS
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile
@@ -25,11 +25,11 @@ def table(*backends: Backend, name: str = "front-door", port: int = 8080) -> Tab
 
 
 def changed(before: Table, after: Table) -> set[str]:
-    old, new = files(before), files(after)
+    old, new = render_files(before), render_files(after)
     return {path for path in old.keys() | new.keys() if old.get(path) != new.get(path)}
 
 
-ROUTES = routes_file("front-door")
+ROUTES = name_routes_file("front-door")
 
 
 @pytest.mark.parametrize(
@@ -65,31 +65,31 @@ def test_a_change_reaches_as_few_files_as_it_can(before: Table, after: Table, re
 
 def test_two_backends_of_one_name_are_a_mistake() -> None:
     with pytest.raises(ValueError, match='two different backends of listener "front-door" are named "ml/a"'):
-        files(table(A, replace(A, prefix="/")))
+        render_files(table(A, replace(A, prefix="/")))
 
 
 def test_listeners_share_nothing() -> None:
     both = Table(
         (*table(A).listeners, *table(replace(A, prefix="/"), name="cluster-local", port=8081).listeners)
     )
-    assert set(files(both)) == {
+    assert set(render_files(both)) == {
         CLUSTERS,
         LISTENERS,
         WITH_MODULE,
         "routes/cluster-local.json",
         "routes/front-door.json",
     }
-    assert _clusters(files(both)) == ["cluster-local/ml/a", "front-door/ml/a"]
+    assert _clusters(render_files(both)) == ["cluster-local/ml/a", "front-door/ml/a"]
 
 
 def test_a_cluster_stays_until_no_route_names_it() -> None:
-    old, new = files(table(A)), files(table(B))
-    first = transition(new, old)
+    old, new = render_files(table(A)), render_files(table(B))
+    first = find_transition(new, old)
     assert _clusters(first) == ["front-door/ml/b", "front-door/ml/a"]
     assert {path: first[path] for path in first if path != CLUSTERS} == {
         path: content for path, content in new.items() if path != CLUSTERS
     }
-    assert transition(new, first) == new
+    assert find_transition(new, first) == new
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_a_cluster_stays_until_no_route_names_it() -> None:
 def test_a_cluster_of_a_tier_stays_until_no_route_names_it(
     before: tuple[Backend, ...], after: tuple[Backend, ...], staying: set[str]
 ) -> None:
-    old, new = files(table(*before)), files(table(*after))
-    first = transition(new, old)
+    old, new = render_files(table(*before)), render_files(table(*after))
+    first = find_transition(new, old)
     assert set(_clusters(first)) == {*_clusters(new), *staying}
-    assert transition(new, first) == new
+    assert find_transition(new, first) == new
 
 
 def test_routes_share_a_backend_in_different_tiers() -> None:
@@ -113,14 +113,14 @@ def test_routes_share_a_backend_in_different_tiers() -> None:
         Route(name, f"/{name}/", (A, replace(B, priority=priority)), "none")
         for name, priority in (("ml/x", 1), ("ml/y", 0))
     )
-    content = files(Table((Listener("front-door", "127.0.0.1", 8080, routes),)))
+    content = render_files(Table((Listener("front-door", "127.0.0.1", 8080, routes),)))
     assert _clusters(content) == ["front-door/ml/a", "front-door/ml/b"]
 
 
 def test_clusters_do_not_pile_up_while_routes_keep_changing() -> None:
-    current = files(table(A))
+    current = render_files(table(A))
     for weight in range(2, 6):
-        current = transition(files(table(replace(B, weight=weight), OUTSIDE)), current)
+        current = find_transition(render_files(table(replace(B, weight=weight), OUTSIDE)), current)
     assert _clusters(current) == ["front-door/ml/b", "front-door/ml/outside"]
 
 
@@ -130,11 +130,11 @@ def test_clusters_do_not_pile_up_while_routes_keep_changing() -> None:
         pytest.param({}, id="nothing"),
         pytest.param({CLUSTERS: "{"}, id="half a file"),
         pytest.param({CLUSTERS: "{}", ROUTES: '{"resources":[{}]}'}, id="another form"),
-        pytest.param(files(Table()), id="an empty table"),
+        pytest.param(render_files(Table()), id="an empty table"),
     ],
 )
 def test_what_cannot_be_read_holds_nothing_back(old: dict[str, str]) -> None:
-    assert transition(files(table(A)), old) == files(table(A))
+    assert find_transition(render_files(table(A)), old) == render_files(table(A))
 
 
 def _resources(written: dict[str, str], path: str) -> list[dict[str, Any]]:
@@ -154,20 +154,20 @@ def _listeners(content: dict[str, str], path: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("front", [pytest.param(None, id="no front"), pytest.param(Front(), id="open")])
 def test_without_keys_a_listener_opens_with_or_without_the_module(front: Front | None) -> None:
-    content = files(Table((Listener("front-door", "127.0.0.1", 8080, front=front),)))
+    content = render_files(Table((Listener("front-door", "127.0.0.1", 8080, front=front),)))
     assert [len(_listeners(content, path)) for path in (LISTENERS, WITH_MODULE)] == [1, 1]
     assert KEYS not in content
 
 
 def test_with_keys_a_listener_opens_with_the_module_only() -> None:
-    content = files(Table((Listener("front-door", "127.0.0.1", 8080, front=LIMITED),)))
+    content = render_files(Table((Listener("front-door", "127.0.0.1", 8080, front=LIMITED),)))
     assert [len(_listeners(content, path)) for path in (LISTENERS, WITH_MODULE)] == [0, 1]
-    assert LIMITED.keys == KeyFile.of_text(content[KEYS].encode())
+    assert LIMITED.keys == KeyFile.parse(content[KEYS].encode())
 
 
 def test_keys_change_no_listener() -> None:
     one, other = (
-        files(Table((Listener("front-door", "127.0.0.1", 8080, front=front),)))
+        render_files(Table((Listener("front-door", "127.0.0.1", 8080, front=front),)))
         for front in (LIMITED, Front(keys=KeyFile()))
     )
     assert {path for path in one if one[path] != other[path]} == {KEYS}
@@ -176,7 +176,7 @@ def test_keys_change_no_listener() -> None:
 def test_the_list_of_models_is_a_file_that_changes_no_listener() -> None:
     listed = ModelFile(services=(ServiceEntry(name="ml/qwen", created=5),))
     one, other = (
-        files(Table((Listener("front-door", "127.0.0.1", 8080, front=Front(models=models)),)))
+        render_files(Table((Listener("front-door", "127.0.0.1", 8080, front=Front(models=models)),)))
         for models in (ModelFile(), listed)
     )
     assert {path for path in one if one[path] != other[path]} == {MODELS}
@@ -204,9 +204,9 @@ def test_connections_of_a_listener_that_needed_less_lead_nowhere(
     front: Front, tls: Tls | None, used: str, emptied: list[str]
 ) -> None:
     routes = (Route("ml/qwen", "/ml/qwen/", (A,)),)
-    content = files(Table((Listener("front-door", "127.0.0.1", 8080, routes, front=front, tls=tls),)))
+    content = render_files(Table((Listener("front-door", "127.0.0.1", 8080, routes, front=front, tls=tls),)))
     led = {path: "ml/qwen" in text for path, text in content.items() if path.startswith("routes/")}
-    assert led == {routes_file(used): True, **{routes_file(name): False for name in emptied}}
+    assert led == {name_routes_file(used): True, **{name_routes_file(name): False for name in emptied}}
     for name in (used, *emptied):
-        (configuration,) = _listeners(content, routes_file(name))
+        (configuration,) = _listeners(content, name_routes_file(name))
         assert configuration["name"] == name

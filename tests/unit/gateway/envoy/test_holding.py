@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from modelplane.gateway.envoy.envoy_files import files
-from modelplane.gateway.envoy.envoy_routes import routes_file
+from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.envoy.envoy_routes import name_routes_file
 from modelplane.gateway.envoy.file_names import CLUSTERS
 from modelplane.gateway.envoy.filters.module_filters import SERVICES
 from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
@@ -20,11 +20,11 @@ FRONT = Front()
 def written(*backends: Backend, holds: bool = True, front: Front | None = FRONT) -> dict[str, str]:
     hold = HoldEntry(timeout_seconds=60, max_requests=9) if holds else None
     route = Route("ml/qwen", "/ml/qwen/", backends, "none", ServiceEntry(hold=hold))
-    return files(Table((Listener("front-door", "127.0.0.1", 80, (route,), front=front),)))
+    return render_files(Table((Listener("front-door", "127.0.0.1", 80, (route,), front=front),)))
 
 
 def routes(content: dict[str, str]) -> list[dict[str, Any]]:
-    (configuration,) = json.loads(content[routes_file("front-door")])["resources"]
+    (configuration,) = json.loads(content[name_routes_file("front-door")])["resources"]
     return [each for each in configuration["virtual_hosts"][0]["routes"] if each.get("name") == "ml/qwen"]
 
 
@@ -65,4 +65,7 @@ def test_a_service_that_holds_nothing_has_neither() -> None:
 
 def test_held_requests_need_no_change_of_the_listener() -> None:
     with_, without = written(), written(holds=False)
-    assert {path for path in with_ if with_[path] != without[path]} == {routes_file("front-door"), SERVICES}
+    assert {path for path in with_ if with_[path] != without[path]} == {
+        name_routes_file("front-door"),
+        SERVICES,
+    }

@@ -2,8 +2,8 @@
 
 import json
 
-from modelplane.gateway.envoy.certificates.upstream_tls import AUTHORITIES, IDENTITY, identity
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.certificates.upstream_tls import AUTHORITIES, IDENTITY, parse_identity
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.file_names import CLUSTERS
 from modelplane.gateway.mutual_tls import Identity, Pair
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
@@ -15,18 +15,18 @@ BACKEND = Backend("ml/a", (("192.0.2.1", 443),), tls=True, server_name="a.cluste
 
 def written(own: Identity | None, *backends: Backend) -> dict[str, str]:
     routes = (Route("ml/qwen", "/ml/qwen/", backends or (BACKEND,)),)
-    return files(Table((Listener("front-door", "192.0.2.9", 80, routes),), own))
+    return render_files(Table((Listener("front-door", "192.0.2.9", 80, routes),), own))
 
 
 def test_the_identity_can_be_read_back_from_its_files() -> None:
     found = written(OWN)
-    assert identity(found[IDENTITY], found[AUTHORITIES]) == OWN
+    assert parse_identity(found[IDENTITY], found[AUTHORITIES]) == OWN
 
 
 def test_damaged_files_have_no_identity() -> None:
     found = written(OWN)
-    assert identity(found[IDENTITY][:-9], found[AUTHORITIES]) is None
-    assert identity("", "") is None
+    assert parse_identity(found[IDENTITY][:-9], found[AUTHORITIES]) is None
+    assert parse_identity("", "") is None
 
 
 def test_only_secrets_carry_the_files() -> None:

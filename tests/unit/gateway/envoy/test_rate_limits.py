@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.fields.requests.rate_limit_service import RateLimitService
-from modelplane.gateway.envoy.envoy_files import files
+from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
 from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
@@ -17,7 +17,7 @@ ROUTE = Route("ml/qwen", "/ml/qwen/", (Backend("ml/own", (("127.0.0.1", 9),)),))
 
 def written(front: Front | None) -> dict[str, Any]:
     listener = Listener("front-door", "127.0.0.1", 8800, (ROUTE,), front=front)
-    return {path: json.loads(text) for path, text in files(Table((listener,))).items()}
+    return {path: json.loads(text) for path, text in render_files(Table((listener,))).items()}
 
 
 def filters(file: dict[str, Any]) -> list[dict[str, Any]]:

@@ -4,21 +4,21 @@ import json
 
 import pytest
 
-from modelplane.gateway.envoy.replies import NOT_FOUND, not_found, unavailable
+from modelplane.gateway.envoy.replies import NOT_FOUND, build_not_found, build_unavailable
 
 
 @pytest.mark.parametrize(
     ("reply", "status", "error", "headers"),
     [
         pytest.param(
-            not_found(),
+            build_not_found(),
             404,
             {"message": NOT_FOUND, "type": "invalid_request_error", "param": None, "code": "route_not_found"},
             {"content-type": "application/json"},
             id="a path without a route",
         ),
         pytest.param(
-            unavailable('no "pod"'),
+            build_unavailable('no "pod"'),
             503,
             {"message": 'no "pod"', "type": "server_error", "param": None, "code": "no_ready_endpoint"},
             {"content-type": "application/json", "retry-after": "5"},

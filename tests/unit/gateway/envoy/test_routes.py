@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from modelplane.gateway.envoy.envoy_routes import clusters_of, route_configuration
+from modelplane.gateway.envoy.envoy_routes import list_clusters, route_configuration
 from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.module_files.models import ModelFile
 from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
@@ -199,4 +199,4 @@ def test_a_route_with_an_order_has_a_group_for_each_backend_after_those_of_its_a
     assert configuration["override_metadata_namespace"] == "modelplane.order"
     # As many attempts as without an order, which do not reach the groups of single backends.
     assert found["route"]["retry_policy"]["num_retries"] == 1
-    assert set(clusters_of(found)) == {"front-door/ml/a", "front-door/ml/b"}
+    assert set(list_clusters(found)) == {"front-door/ml/a", "front-door/ml/b"}

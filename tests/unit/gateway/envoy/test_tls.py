@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from modelplane.api.inference_gateway import TLSVersion
-from modelplane.gateway.envoy.certificates.listener_tls import certificate, certificate_file
-from modelplane.gateway.envoy.envoy_files import files
-from modelplane.gateway.envoy.file_names import LISTENERS, takes_tls
+from modelplane.gateway.envoy.certificates.listener_tls import name_certificate_file, parse_certificate
+from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.envoy.file_names import LISTENERS, has_tls
 from modelplane.gateway.route_table import Listener, Table
 from modelplane.gateway.tls import Certificate, Tls
 
@@ -18,7 +18,7 @@ TYPES = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3."
 
 
 def written(tls: Tls | None) -> dict[str, str]:
-    return files(Table((Listener("front-door", "127.0.0.1", 8080, tls=tls),)))
+    return render_files(Table((Listener("front-door", "127.0.0.1", 8080, tls=tls),)))
 
 
 def chain(tls: Tls | None) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def test_tls_changes_only_how_a_listener_is_reached() -> None:
         json.loads(json.dumps(secured["filters"]).replace("front-door-tls", "front-door")) == plain["filters"]
     )
     added = {"transport_socket", "transport_socket_connect_timeout"}
-    assert (secured.keys() - plain.keys(), takes_tls(written(None))) == (added, False)
+    assert (secured.keys() - plain.keys(), has_tls(written(None))) == (added, False)
 
 
 def test_a_new_certificate_reaches_no_other_file() -> None:
@@ -69,18 +69,18 @@ def test_a_new_certificate_reaches_no_other_file() -> None:
 def test_without_a_certificate_a_listener_serves_nothing() -> None:
     found = written(Tls(()))
     assert [each["name"] for each in chain(Tls(()))["filters"]] == ["envoy.filters.network.direct_response"]
-    assert not takes_tls(found)
+    assert not has_tls(found)
 
 
 def test_a_certificate_is_read_back_from_its_file() -> None:
-    assert certificate(written(Tls((FRONT,)))[certificate_file("front")]) == FRONT
+    assert parse_certificate(written(Tls((FRONT,)))[name_certificate_file("front")]) == FRONT
 
 
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", '{"resources": []}', '{"resources": [{"name": "front"}]}']
 )
 def test_a_damaged_file_has_no_certificate(content: str) -> None:
-    assert certificate(content) is None
+    assert parse_certificate(content) is None
 
 
 def test_a_key_is_never_shown() -> None:

@@ -30,12 +30,12 @@ _CLOSED = {
 }
 
 
-def certificate_file(name: str) -> str:
+def name_certificate_file(name: str) -> str:
     """Return the path of a certificate's file."""
     return f"{TLS}{name}.json"
 
 
-def secured(chain: dict[str, Any], tls: Tls | None) -> dict[str, Any]:
+def add_tls(chain: dict[str, Any], tls: Tls | None) -> dict[str, Any]:
     """Return a filter chain that serves TLS only; without a certificate, one that closes each connection."""
     if tls is None:
         return chain
@@ -47,7 +47,8 @@ def secured(chain: dict[str, Any], tls: Tls | None) -> dict[str, Any]:
             "alpn_protocols": ["h2", "http/1.1"],
             "tls_params": {"tls_minimum_protocol_version": _VERSIONS[tls.minimum_version]},
             "tls_certificate_sds_secret_configs": [
-                sds.watched(each.name, certificate_file(each.name)) for each in tls.certificates
+                sds.build_sds_config(certificate.name, name_certificate_file(certificate.name))
+                for certificate in tls.certificates
             ],
         },
     }
@@ -57,13 +58,18 @@ def secured(chain: dict[str, Any], tls: Tls | None) -> dict[str, Any]:
     }
 
 
-def secrets(listeners: tuple[Listener, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+def build_secrets(listeners: tuple[Listener, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the path of each certificate's file, and the ``Secret`` in it."""
-    for each in (each for listener in listeners if listener.tls for each in listener.tls.certificates):
-        yield certificate_file(each.name), sds.secret(each.name, sds.key_pair(each.chain, each.key))
+    for certificate in (
+        served for listener in listeners if listener.tls for served in listener.tls.certificates
+    ):
+        yield (
+            name_certificate_file(certificate.name),
+            sds.build_secret(certificate.name, sds.build_key_pair(certificate.chain, certificate.key)),
+        )
 
 
-def certificate(content: str) -> Certificate | None:
+def parse_certificate(content: str) -> Certificate | None:
     """Return the certificate in a file of it; None if the file is damaged or empty."""
     try:
         [secret] = json.loads(content)["resources"]

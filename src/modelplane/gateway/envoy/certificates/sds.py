@@ -13,18 +13,18 @@ TYPES = f"{ENVOY}extensions.transport_sockets.tls.v3."
 _PARTS = ("certificate_chain", "private_key")
 
 
-def watched(name: str, path: str) -> dict[str, Any]:
+def build_sds_config(name: str, path: str) -> dict[str, Any]:
     """Return the ``SdsSecretConfig`` of a secret in a file."""
     source = {"resource_api_version": "V3", "path_config_source": {"path": f"./{path}"}}
     return {"name": name, "sds_config": source}
 
 
-def secret(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
+def build_secret(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return a ``Secret``."""
     return {"@type": f"{TYPES}Secret", "name": name, **content}
 
 
-def key_pair(chain: str, key: str) -> dict[str, Any]:
+def build_key_pair(chain: str, key: str) -> dict[str, Any]:
     """Return the content of a secret with a certificate and its private key, in PEM."""
     pair = zip(_PARTS, (chain, key), strict=True)
     return {"tls_certificate": {part: {"inline_string": pem} for part, pem in pair}}

@@ -27,12 +27,12 @@ _OF_PICKERS = (DESTINATION, "x-prefiller-", "x-encoder-", "x-data-parallel-")
 """Prefixes of the headers that only a picker sets: the routing sidecar connects to the addresses in them."""
 
 
-def cluster_name(listener: str, picker: EndpointPicker) -> str:
+def name_cluster(listener: str, picker: EndpointPicker) -> str:
     """Return the name of the cluster of a picker's own instances."""
     return f"{listener}/{picker.name}"
 
 
-def filters(listener: Listener) -> list[dict[str, Any]]:
+def build_filters(listener: Listener) -> list[dict[str, Any]]:
     """Return the filters of a cluster's gateway for pickers; none for the gateway of a fleet.
 
     A route with a picker enables the second one. The listener has it from the start, because it would close
@@ -72,10 +72,10 @@ def filters(listener: Listener) -> list[dict[str, Any]]:
     ]
 
 
-def of_route(listener: str, picker: EndpointPicker) -> dict[str, Any]:
+def build_route_part(listener: str, picker: EndpointPicker) -> dict[str, Any]:
     """Return the part of an Envoy route that has a picker asked."""
     overrides = {
-        "grpc_service": _grpc_service(cluster_name(listener, picker)),
+        "grpc_service": _grpc_service(name_cluster(listener, picker)),
         "failure_mode_allow": picker.fails_open,
     }
     return {
@@ -83,14 +83,14 @@ def of_route(listener: str, picker: EndpointPicker) -> dict[str, Any]:
     }
 
 
-def clusters_of(route: Mapping[str, Any]) -> Iterator[str]:
+def list_clusters(route: Mapping[str, Any]) -> Iterator[str]:
     """Yield the name of the picker's cluster that an Envoy route names."""
-    found = route.get("typed_per_filter_config", {}).get(_FILTER)
-    if found:
-        yield found["overrides"]["grpc_service"]["envoy_grpc"]["cluster_name"]
+    configuration = route.get("typed_per_filter_config", {}).get(_FILTER)
+    if configuration:
+        yield configuration["overrides"]["grpc_service"]["envoy_grpc"]["cluster_name"]
 
 
-def balancing(picker: EndpointPicker | None) -> dict[str, Any]:
+def build_balancing(picker: EndpointPicker | None) -> dict[str, Any]:
     """Return the part of a ``Cluster`` that chooses the instance of a request.
 
     Where the picker names none of the cluster's instances, the choice is any of them, or no one if the

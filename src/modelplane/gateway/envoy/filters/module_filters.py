@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from modelplane.gateway import bound_routes
-from modelplane.gateway.balancing import in_force
+from modelplane.gateway.balancing import select_in_force
 from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
 from modelplane.gateway.module_files.service_file import ServiceEntry, ServiceFile
 from modelplane.gateway.route_table import Front, Listener, Route
@@ -30,7 +30,7 @@ ERRORS = "modelplane:"
 """Prefix of the response code details of the module's own answers."""
 
 
-def front(listener: Listener) -> dict[str, Any]:
+def build_front(listener: Listener) -> dict[str, Any]:
     """Return the filter of requests, which also drops internal headers of the client and counts the hop."""
     settings = listener.front or Front()
     options: dict[str, Any] = {"authentication": "None", "internalHeaders": True}
@@ -46,33 +46,33 @@ def front(listener: Listener) -> dict[str, Any]:
     return _filter("front", options)
 
 
-def backend(listener: Listener) -> dict[str, Any]:
+def build_backend(listener: Listener) -> dict[str, Any]:
     """Return the filter of each attempt, after its backend has been chosen; it keeps the path itself."""
     return _filter("backend", {} if listener.front is None else {"credentials": f"./{CREDENTIALS}"})
 
 
-def files(listener: Listener) -> dict[str, str]:
+def render_files(listener: Listener) -> dict[str, str]:
     """Return the files that the filters of a listener read."""
     if listener.front is None:
         return {}
     front = listener.front
     settings = {route.name: _settings(listener, route) for route in listener.routes}
-    settings = {name: each for name, each in settings.items() if each != ServiceEntry()}
+    settings = {name: setting for name, setting in settings.items() if setting != ServiceEntry()}
     services = ServiceFile(services=settings)
     read = {KEYS: front.keys, MODELS: front.models, SERVICES: services, CREDENTIALS: front.credentials}
-    texts = {path: content.text().decode() for path, content in read.items() if content is not None}
+    texts = {path: content.encode().decode() for path, content in read.items() if content is not None}
     return texts if front.keys is None else texts | {SHARES: json.dumps({"gateways": front.gateways})}
 
 
 def _settings(listener: Listener, route: Route) -> ServiceEntry:
     """Return what the filter of requests knows of a route."""
-    own = in_force(route)
+    entry = select_in_force(route)
     needs_bound = bound_routes.is_needed(listener, route)
-    bound = bound_routes.ordered(route).settings.balancing if needs_bound else None
+    bound = bound_routes.build_bound_route(route).settings.balancing if needs_bound else None
     return msgspec.structs.replace(
-        own,
-        balancing=bound_routes.with_regions(route, own.balancing),
-        bound=bound_routes.with_regions(route, bound),
+        entry,
+        balancing=bound_routes.add_regions(route, entry.balancing),
+        bound=bound_routes.add_regions(route, bound),
     )
 
 

@@ -24,15 +24,15 @@ TIMEOUT = "0.5s"
 """Maximum of time that a request waits for the service."""
 
 
-def service_of(listener: Listener) -> RateLimitService | None:
+def find_service(listener: Listener) -> RateLimitService | None:
     """Return the service of a listener; without keys, no request has limits."""
     front = listener.front
     return front.rate_limits if front is not None and front.keys is not None else None
 
 
-def filters(listener: Listener) -> list[dict[str, Any]]:
+def build_filters(listener: Listener) -> list[dict[str, Any]]:
     """Return the filter of a listener with a service; it comes after the module's."""
-    service = service_of(listener)
+    service = find_service(listener)
     if service is None:
         return []
     grpc = {"envoy_grpc": {"cluster_name": CLUSTER}}
@@ -49,7 +49,7 @@ def filters(listener: Listener) -> list[dict[str, Any]]:
                 # The module reads the headers, and takes them out again.
                 "enable_x_ratelimit_headers": "DRAFT_VERSION_03",
                 "disable_x_envoy_ratelimited_header": True,
-                "rate_limits": [each for owner in ("key", "namespace") for each in _of(owner)],
+                "rate_limits": [part for owner in ("key", "namespace") for part in _of(owner)],
             },
         }
     ]
@@ -77,4 +77,4 @@ def _counted(name: str, id_: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _key(path: tuple[str, ...]) -> dict[str, Any]:
-    return {"key": _LIMITS, "path": [{"key": each} for each in path]}
+    return {"key": _LIMITS, "path": [{"key": part} for part in path]}

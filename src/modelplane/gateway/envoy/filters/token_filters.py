@@ -16,7 +16,7 @@ TOKENS = "modelplane.tokens"
 """Name of the filter, and of the metadata that it reads."""
 
 
-def below_router(listener: Listener) -> list[dict[str, Any]]:
+def build_below_router(listener: Listener) -> list[dict[str, Any]]:
     """Return the filter of each attempt; none for the gateway of a cluster."""
     if listener.front is None:
         return []
@@ -25,7 +25,7 @@ def below_router(listener: Listener) -> list[dict[str, Any]]:
         value = f"%CLUSTER_METADATA({TOKENS}:{header})%"
         sent = {"header": {"key": header, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
         mutations.append({"append": sent})
-    mutations.append(retries.numbered())
+    mutations.append(retries.number_attempts())
     return [
         {
             "name": TOKENS,
@@ -37,9 +37,9 @@ def below_router(listener: Listener) -> list[dict[str, Any]]:
     ]
 
 
-def of_backend(backend: Backend) -> dict[str, Mapping[str, str]]:
+def build_backend_metadata(backend: Backend) -> dict[str, Mapping[str, str]]:
     """Return the part of an Envoy cluster's metadata with the tokens."""
-    return {TOKENS: {each.header: each.value for each in backend.tokens}} if backend.tokens else {}
+    return {TOKENS: {token.header: token.value for token in backend.tokens}} if backend.tokens else {}
 
 
 def is_not_of_replica() -> dict[str, Any]:
@@ -58,13 +58,13 @@ def _call(function: str, *arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"call_expr": {"function": function, "args": list(arguments)}}
 
 
-def required(route: Route) -> dict[str, Any]:
+def require_token(route: Route) -> dict[str, Any]:
     """Return the part of the match of an Envoy route by which requests need the token."""
     if route.token is None:
         return {}
     return {"headers": [{"name": route.token.header, "string_match": {"exact": route.token.value}}]}
 
 
-def removed(listener: Listener) -> dict[str, Any]:
+def remove_token(listener: Listener) -> dict[str, Any]:
     """Return the part of an Envoy route of a cluster's gateway by which no engine gets a token."""
     return {"request_headers_to_remove": list(HEADERS)} if listener.front is None else {}

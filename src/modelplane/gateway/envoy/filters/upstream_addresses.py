@@ -11,7 +11,7 @@ from modelplane.gateway.destinations import Destinations, Network
 from modelplane.gateway.envoy.filters import token_filters
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.route_table import Listener, Route
-from modelplane.gateway.services import ip_version
+from modelplane.gateway.services import find_ip_version
 
 _FOLDER = "destinations/"
 _FILTER = "envoy.filters.http.upstream_rbac"
@@ -26,19 +26,19 @@ DENIED_TO_OTHERS = "refused-destination-of-no-replica"
 """Name of the policy for all backends but replicas."""
 
 
-def destinations_file(listener: str) -> str:
+def name_destinations_file(listener: str) -> str:
     """Return the file of a listener's policy."""
     return f"{_FOLDER}{listener}.json"
 
 
-def below_router(listener: Listener) -> list[dict[str, Any]]:
+def build_below_router(listener: Listener) -> list[dict[str, Any]]:
     """Return the filter of each attempt; none if the listener checks no address.
 
     Its policy is a file of its own, so that a change holds for connections that are open already.
     """
     if listener.destinations is None:
         return []
-    source = {"path_config_source": {"path": f"./{destinations_file(listener.name)}"}}
+    source = {"path_config_source": {"path": f"./{name_destinations_file(listener.name)}"}}
     return [
         {
             "name": _FILTER,
@@ -50,16 +50,16 @@ def below_router(listener: Listener) -> list[dict[str, Any]]:
     ]
 
 
-def of_route(route: Route) -> dict[str, Any]:
+def build_route_metadata(route: Route) -> dict[str, Any]:
     """Return the metadata of an Envoy route with names that may resolve to what only replicas may lead to.
 
     The many routes to replicas and addresses alone are not compared with all networks.
     """
-    hosts = (host for each in route.backends if each.tokens is None for host, _ in each.hosts)
-    return {} if all(map(ip_version, hosts)) else {_NAMES: {_RESOLVED: True}}
+    hosts = (host for backend in route.backends if backend.tokens is None for host, _ in backend.hosts)
+    return {} if all(map(find_ip_version, hosts)) else {_NAMES: {_RESOLVED: True}}
 
 
-def policy(listener: Listener, destinations: Destinations) -> dict[str, Any]:
+def build_policy(listener: Listener, destinations: Destinations) -> dict[str, Any]:
     """Return the ``TypedExtensionConfig`` of the filter."""
     anyone: dict[str, Any] = {"principals": [{"any": True}]}
     policies = {}
@@ -80,13 +80,13 @@ def _refused(destinations: Destinations) -> list[dict[str, Any]]:
     rules = [_any_of(destinations.refused)] if destinations.refused else []
     if destinations.unicast:
         rules.append({"not_rule": _any_of(destinations.unicast)})
-    return [_all_of(each, *_not_allowed(destinations)) for each in rules]
+    return [_all_of(rule, *_not_allowed(destinations)) for rule in rules]
 
 
 def _refused_to_others(listener: Listener, destinations: Destinations) -> list[dict[str, Any]]:
     """Return the rules for all backends but replicas; none while a replica has no token to be known by."""
-    backends = (each for route in listener.routes for each in route.backends)
-    if any(each.tokens == () for each in backends):
+    backends = (backend for route in listener.routes for backend in route.backends)
+    if any(backend.tokens == () for backend in backends):
         return []
     gateways = [_within(network, port) for network, port in destinations.only_for_replicas]
     rules = [_all_of(_is_named(), {"or_rules": {"rules": gateways}})] if gateways else []
@@ -97,7 +97,7 @@ def _refused_to_others(listener: Listener, destinations: Destinations) -> list[d
 
 
 def _is_named() -> dict[str, Any]:
-    """Return the permission that holds on routes with names (``of_route``)."""
+    """Return the permission that holds on routes with names (``build_route_part``)."""
     matcher = {"filter": _NAMES, "path": [{"key": _RESOLVED}], "value": {"bool_match": True}}
     return {"sourced_metadata": {"metadata_matcher": matcher, "metadata_source": "ROUTE"}}
 

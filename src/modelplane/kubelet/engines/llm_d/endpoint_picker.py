@@ -71,7 +71,7 @@ class Turns:
     def choose(self, pool: Object, pods: Iterable[Object]) -> Choice | None:
         """Return the pods of the next request; None if none can take it."""
         port = int(pool["spec"]["targetPorts"][0]["number"])
-        ready = inference_pools.ready(pool, pods)
+        ready = inference_pools.list_ready(pool, pods)
         turn = next(self._turns)
         if not self._is_divided:
             return Choice(_address(ready, turn, port)) if ready else None

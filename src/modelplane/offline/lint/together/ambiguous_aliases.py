@@ -59,7 +59,7 @@ def _message(alias: "ModelAlias", other: str) -> str:
 def _meets(spec: "InferenceGatewaySpec", alias: "ModelAlias", other: str) -> bool:
     """Return True if a client for which an alias counts may use its service and another one."""
     from modelplane.api.inference_gateway import EVERY_NAMESPACE, Authentication  # noqa: PLC0415  as above
-    from modelplane.gateway.module_files.grants import grant_of, not_granted, services_of  # noqa: PLC0415  as above
+    from modelplane.gateway.module_files.grants import grant_of, list_not_granted, list_services  # noqa: PLC0415  as above
 
     if spec.authentication is not Authentication.API_KEY:
         return EVERY_NAMESPACE in alias.namespaces
@@ -72,6 +72,6 @@ def _meets(spec: "InferenceGatewaySpec", alias: "ModelAlias", other: str) -> boo
         namespaces.discard(EVERY_NAMESPACE)
     grants = ((namespace, grant_of(spec.key_grants, namespace)) for namespace in namespaces)
     return any(
-        grant is not None and not not_granted(both, services_of(grant.services, namespace))
+        grant is not None and not list_not_granted(both, list_services(grant.services, namespace))
         for namespace, grant in grants
     )
