@@ -42,7 +42,7 @@ def false(type_: StrEnum | str, reason: StrEnum | str, message: str) -> Conditio
 def last_said(status: Status, types: Container[str]) -> tuple[Condition, ...]:
     """Return the conditions of these types as they were last written."""
     return tuple(
-        Condition(each.type, each.status == "True", each.reason, each.message)
-        for each in status.conditions
-        if each.type in types
+        Condition(condition.type, condition.status == "True", condition.reason, condition.message)
+        for condition in status.conditions
+        if condition.type in types
     )

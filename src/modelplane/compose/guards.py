@@ -52,12 +52,14 @@ def recorded(owner: Object) -> tuple[str, ...]:
     if not owner.get("status") and _is_created_with_cluster(owner):
         return (owner["spec"]["clusterName"],)
     listed = owner.get("status", {}).get("clusters", ())
-    return tuple(each["name"] if isinstance(each, Mapping) else each for each in listed)
+    return tuple(item["name"] if isinstance(item, Mapping) else item for item in listed)
 
 
 def _is_created_with_cluster(owner: Object) -> bool:
     references = owner.get("metadata", {}).get("ownerReferences", ())
-    return owner.get("kind") == kind_name(ModelReplica) and any(each.get("controller") for each in references)
+    return owner.get("kind") == kind_name(ModelReplica) and any(
+        reference.get("controller") for reference in references
+    )
 
 
 def _classes(cluster: Object) -> Iterator[str]:

@@ -69,7 +69,7 @@ def _decides(request: AutoscalerRequest) -> bool:
 def _unchanged(request: AutoscalerRequest, state: State) -> Composition:
     """Say nothing new before the counts were looked at: they may be there."""
     said = last_said(request.owner.status, (Type.SCALING_ACTIVE, Type.SCALING_LIMITED))
-    ready = any(each.type == Type.SCALING_ACTIVE and _is_ready(each) for each in said)
+    ready = any(condition.type == Type.SCALING_ACTIVE and _is_ready(condition) for condition in said)
     return Composition(status=_status(state), conditions=said, ready=ready)
 
 

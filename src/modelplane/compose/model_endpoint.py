@@ -75,7 +75,7 @@ def compose(request: EndpointRequest) -> Composition | Blocked:
         if objects and routing.holds
         else {},
         conditions=(routing, *accepted),
-        ready=routing.holds and all(each.holds for each in accepted),
+        ready=routing.holds and all(condition.holds for condition in accepted),
     )
 
 

@@ -25,9 +25,9 @@ def admitted(request: Request[Any, Any], composed: Composition | Blocked) -> Com
     status: dict[str, Any] = msgspec.to_builtins(owner.status)
     status.pop("conditions", None)
     known = (
-        Condition(each.type, each.status == "True", each.reason, each.message)
-        for each in owner.status.conditions
-        if each.type not in _COMMON
+        Condition(condition.type, condition.status == "True", condition.reason, condition.message)
+        for condition in owner.status.conditions
+        if condition.type not in _COMMON
     )
     refusal = false(CommonCondition.ADMITTED, AdmittedReason.RESERVED_NAMESPACE, rejected.message)
     return replace(

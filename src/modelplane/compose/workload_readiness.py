@@ -40,7 +40,9 @@ class Finished(msgspec.Struct, frozen=True):
     def hold(self, child: Mapping[str, Any]) -> bool:
         """Return True if a child is ready, as observed."""
         conditions = child.get("status", {}).get("conditions") or ()
-        return any(each["type"] == self.condition and each["status"] == "True" for each in conditions)
+        return any(
+            condition["type"] == self.condition and condition["status"] == "True" for condition in conditions
+        )
 
     @property
     def query(self) -> str:
@@ -77,7 +79,7 @@ class Reported(msgspec.Struct, frozen=True):
         if Finished(self.condition).hold(child):
             return True
         parts = ("primary", "prefill") if "prefill" in child.get("spec", {}) else ("primary",)
-        return all(self.serves(child, each) for each in parts)
+        return all(self.serves(child, part) for part in parts)
 
     def serves(self, child: Mapping[str, Any], part: str) -> bool:
         """Return True if one of its workloads has a ready copy."""

@@ -28,7 +28,7 @@ def must_wait(request: CacheRequest, cluster: str) -> bool:
     metadata = request.owner.metadata
     created = metadata.creation_timestamp
     own = f"{created:%Y-%m-%dT%H:%M:%SZ}" if created else "", metadata.name
-    ahead = [each for each in request.found(_KEY) if _age(each) < own and _is_staged_on(each, cluster)]
+    ahead = [item for item in request.found(_KEY) if _age(item) < own and _is_staged_on(item, cluster)]
     return len(ahead) >= AT_A_TIME
 
 
@@ -41,4 +41,4 @@ def _is_staged_on(cache: Object, cluster: str) -> bool:
     if "deletionTimestamp" in cache["metadata"]:
         return False
     entries = cache.get("status", {}).get("clusters", ())
-    return any(each.get("name") == cluster and each.get("phase") not in _ENDED for each in entries)
+    return any(entry.get("name") == cluster and entry.get("phase") not in _ENDED for entry in entries)

@@ -25,7 +25,7 @@ def problems(ranges: Mapping[str, str], *, within: Mapping[str, str] | None = No
             yield f"{one} {read[one]} and {other} {read[other]} overlap: give each its own addresses"
     around = [read[field] for field in outer if field in read]
     for field in inner:
-        if around and not any(read[field].subnet_of(each) for each in around):
+        if around and not any(read[field].subnet_of(network) for network in around):
             yield f"{field} {read[field]} is not inside {', '.join(outer)} {', '.join(map(str, around))}"
 
 
@@ -53,10 +53,10 @@ def _room(whole: IPv4Network, length: int, used: list[IPv4Network]) -> IPv4Netwo
     start, end = int(whole.network_address), int(whole.broadcast_address)
     while start + size - 1 <= end:
         candidate = IPv4Network((start, length))
-        blocking = [each for each in used if each.overlaps(candidate)]
+        blocking = [network for network in used if network.overlaps(candidate)]
         if not blocking:
             return candidate
         # The next multiple of the size beyond every network in the way.
-        past = max(int(each.broadcast_address) for each in blocking) + 1
+        past = max(int(network.broadcast_address) for network in blocking) + 1
         start = -(-past // size) * size
     return None

@@ -111,7 +111,7 @@ def _not_installed(recipe: Recipe, request: Request[Any, Any]) -> Condition | No
         if isinstance(found, Unknown):
             message = f"cannot read CustomResourceDefinition {provider.kinds[0].definition}: {found.cause}"
             return false(Type.PROVISIONED, Reason.PROVIDER_NOT_INSTALLED, message)
-        if not any("deletionTimestamp" not in each["metadata"] for each in found):
+        if not any("deletionTimestamp" not in item["metadata"] for item in found):
             missing.append(f"{provider.package}:v{provider.version}")
     if not missing:
         return None

@@ -31,7 +31,7 @@ def at_first(for_provider: Mapping[str, Any]) -> dict[str, Any]:
 
 def taints(listed: Iterable[NodeTaint]) -> list[dict[str, str]]:
     """Return taints in the form of a cloud."""
-    return [{"key": each.key, "value": each.value, "effect": EFFECTS[each.effect]} for each in listed]
+    return [{"key": taint.key, "value": taint.value, "effect": EFFECTS[taint.effect]} for taint in listed]
 
 
 class _NamedPool(Protocol):

@@ -121,7 +121,9 @@ def progress(cluster: Object | None, recipe: Recipe, name: str) -> str:
     what = f'{recipe.kind} "{name}" in namespace "{SYSTEM_NAMESPACE}"'
     if cluster is None:
         return f"{what} is being created"
-    conditions = {each["type"]: each for each in cluster.get("status", {}).get("conditions") or ()}
+    conditions = {
+        condition["type"]: condition for condition in cluster.get("status", {}).get("conditions") or ()
+    }
     if conditions.get(READY, {}).get("status") == "True":
         return ""
     found = (conditions.get(type_, {}) for type_ in (CloudClusterCondition.PROVISIONED, READY, SYNCED))

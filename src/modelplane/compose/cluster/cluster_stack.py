@@ -74,7 +74,7 @@ def _is_open(request: ClusterRequest) -> bool:
     """Return True if a stack may be made: the cluster has no gateway of its own, or it is asked for."""
     settings = request.owner.spec.serving_stack
     if settings.profile is ServingProfile.NONE:
-        return any(each.enabled for each in settings.components)
+        return any(component.enabled for component in settings.components)
     return request.unknown(cluster_gateway.KEY) is None and not _has_own_gateway(request)
 
 
@@ -146,8 +146,8 @@ def _values(values: Mapping[str, Any]) -> dict[str, Any]:
 def _has_own_gateway(request: ClusterRequest) -> bool:
     """Return True if a cluster has a gateway with an address that no stack made."""
     return any(
-        cluster_gateway.address(each) and not cluster_gateway.is_ours(each)
-        for each in request.found(cluster_gateway.KEY)
+        cluster_gateway.address(item) and not cluster_gateway.is_ours(item)
+        for item in request.found(cluster_gateway.KEY)
     )
 
 
@@ -205,7 +205,7 @@ def report(stack: Object) -> str:
     if installed.get("reason") == ServingStackReason.COMPONENTS_READY and not refused:
         return ""
     found = (refused, installed, condition_of(stack, READY))
-    said = next((str(each["message"]) for each in found if each.get("message")), "it is being created")
+    said = next((str(item["message"]) for item in found if item.get("message")), "it is being created")
     return f'ServingStack "{stack["metadata"]["name"]}" in namespace "{SYSTEM_NAMESPACE}": {said}'
 
 

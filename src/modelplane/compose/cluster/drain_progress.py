@@ -58,7 +58,7 @@ def progress(request: ClusterRequest) -> tuple[DrainStatus | None, tuple[Conditi
     cluster = request.owner
     if not cluster.drains():
         # Crossplane keeps a condition that is not composed any more.
-        ended = any(each.type == Type.DRAINED for each in cluster.status.conditions)
+        ended = any(condition.type == Type.DRAINED for condition in cluster.status.conditions)
         return None, (false(Type.DRAINED, Reason.NOT_DRAINING, "the drain was ended"),) if ended else ()
     for key in (_REPLICAS, _DEPLOYMENTS):
         if unknown := request.unknown(key):
@@ -83,16 +83,16 @@ def _status(
     moved: list[scheduler.Replica],
 ) -> DrainStatus:
     left: dict[str, list[scheduler.Replica]] = {}
-    for each in replicas:
-        if each.cluster == cluster.name and scheduler.describe_drain(cluster, each):
-            left.setdefault(each.deployment_uid, []).append(each)
-    moves = Counter(each.deployment_uid for each in moved)
-    owners = {each["metadata"].get("uid", ""): each for each in deployments}
+    for replica in replicas:
+        if replica.cluster == cluster.name and scheduler.describe_drain(cluster, replica):
+            left.setdefault(replica.deployment_uid, []).append(replica)
+    moves = Counter(replica.deployment_uid for replica in moved)
+    owners = {deployment["metadata"].get("uid", ""): deployment for deployment in deployments}
     told, moving, blocked = [], 0, 0
     for uid, own in left.items():
-        going = moves[uid] + sum(each.withdrawn for each in own)
+        going = moves[uid] + sum(replica.withdrawn for replica in own)
         state, message = _state(owners.get(uid), rest=len(own) - going)
-        if state is DrainState.WAITING and (going or not all(each.ready for each in own)):
+        if state is DrainState.WAITING and (going or not all(replica.ready for replica in own)):
             state = DrainState.MOVING
         elif state is DrainState.WAITING:
             message = "it waits for its turn"
@@ -107,7 +107,7 @@ def _status(
                 message=message[:_MESSAGE],
             )
         )
-    told.sort(key=lambda each: (_ORDER.index(each.state), each.namespace, each.name))
+    told.sort(key=lambda deployment: (_ORDER.index(deployment.state), deployment.namespace, deployment.name))
     count = sum(map(len, left.values()))
     return DrainStatus(left=count, moving=moving, blocked=blocked, deployments=tuple(told[:_LISTED]))
 

@@ -20,7 +20,7 @@ def requirements(class_: InferenceClass) -> tuple[Requirement, ...]:
 
 def compose(request: Request[InferenceClass, NoFacts]) -> Composition:
     """Accept the class, and report memory that its card does not publish."""
-    overstated = [str(each) for each in overstatements(request.owner.spec.devices)]
+    overstated = [str(overstatement) for overstatement in overstatements(request.owner.spec.devices)]
     if overstated:
         accepted = true(Type.ACCEPTED, Reason.MEMORY_OVERSTATED, in_order(overstated, separator="; "))
     else:

@@ -181,8 +181,10 @@ def _backend(request: ClusterRequest) -> Condition:
     if not _gateway_address(request):
         message = f'Gateway "{GATEWAY_NAME}" in namespace "{SYSTEM_NAMESPACE}" has no address yet'
         return false(Type.BACKEND_READY, Reason.INSTALLING, f"{message}: {said}" if said else message)
-    known = (each for each in request.owner.status.conditions if each.type == Type.BACKEND_READY)
-    could = any(each.status == "True" for each in known)
+    known = (
+        condition for condition in request.owner.status.conditions if condition.type == Type.BACKEND_READY
+    )
+    could = any(condition.status == "True" for condition in known)
     if stack is not None and not cluster_stack.is_ready(stack) and not could:
         return false(Type.BACKEND_READY, Reason.INSTALLING, said)
     if request.facts.gateway_answer and not could:
@@ -238,7 +240,7 @@ def _gateway_address(request: ClusterRequest) -> str:
     if request.unknown(cluster_gateway.KEY):
         known = request.owner.status.gateway
         return known.address if known else ""
-    found = next((cluster_gateway.address(each) for each in request.found(cluster_gateway.KEY)), "")
+    found = next((cluster_gateway.address(item) for item in request.found(cluster_gateway.KEY)), "")
     return found or cluster_stack.gateway_address(request.observed.get(STACK_KEY))
 
 

@@ -74,7 +74,7 @@ def _has_spot(cluster: InferenceCluster) -> bool:
 
 
 def _was_said(request: ClusterRequest) -> bool:
-    return any(each.type == Type.NODES_KEPT for each in request.owner.status.conditions)
+    return any(condition.type == Type.NODES_KEPT for condition in request.owner.status.conditions)
 
 
 def _unwatched(request: ClusterRequest, *, watches: bool) -> tuple[Condition, ...]:
@@ -90,7 +90,7 @@ def _unwatched(request: ClusterRequest, *, watches: bool) -> tuple[Condition, ..
 
 
 def _notices(request: ClusterRequest, now: dt.datetime) -> tuple[EvictionNotice, ...]:
-    before = {each.node: each for each in request.owner.status.eviction_notices}
+    before = {notice.node: notice for notice in request.owner.status.eviction_notices}
     spot = {pool.name: pool.spot for pool in request.owner.spec.node_pools}
     found = []
     for node in _nodes(request):
@@ -107,7 +107,7 @@ def _notices(request: ClusterRequest, now: dt.datetime) -> tuple[EvictionNotice,
                 deadline=_time(node.notice.deadline) or noticed + dt.timedelta(seconds=left),
             )
         )
-    return tuple(sorted(found, key=lambda each: (each.deadline, each.node))[:MAX_NOTICES])
+    return tuple(sorted(found, key=lambda notice: (notice.deadline, notice.node))[:MAX_NOTICES])
 
 
 def _nodes(request: ClusterRequest) -> Sequence[NodeFacts]:
@@ -131,18 +131,18 @@ def _until(
     now: dt.datetime,
 ) -> dt.datetime:
     """Return the time until which a spot pool is blocked; one that is past if it is not."""
-    ends = [known or now, *(each.noticed_at + BLOCKED for each in notices if each.pool == pool)]
+    ends = [known or now, *(notice.noticed_at + BLOCKED for notice in notices if notice.pool == pool)]
     if not request.unknown(NODES):
         there = {node.name for node in _nodes(request)}
         before = request.owner.status.eviction_notices
-        ends += [now + BLOCKED for each in before if each.pool == pool and each.node not in there]
+        ends += [now + BLOCKED for notice in before if notice.pool == pool and notice.node not in there]
     return max(ends)
 
 
 def _message(notices: Sequence[EvictionNotice], blocked: Mapping[str, dt.datetime]) -> str:
     parts = []
     if notices:
-        told = [f'"{each.node}" by {_text(each.deadline)} ({each.cause})' for each in notices]
+        told = [f'"{notice.node}" by {_text(notice.deadline)} ({notice.cause})' for notice in notices]
         verb = "is" if len(notices) == 1 else "are"
         parts.append(f"{number_of(len(notices), 'node')} {verb} taken back: {in_order(told, _SHOWN)}")
     parts += [

@@ -37,7 +37,9 @@ def situation(
         item["metadata"]["name"]: condition_of(item, InferenceClusterCondition.REACHABLE)
         for item in request.found("clusters")
     }
-    as_seen = (seen(each, said.get(each.name, {}), watched.lost.get(each.name)) for each in clusters)
+    as_seen = (
+        seen(cluster, said.get(cluster.name, {}), watched.lost.get(cluster.name)) for cluster in clusters
+    )
     return tuple(as_seen), replace(deployment, failover=True)
 
 
@@ -78,7 +80,7 @@ def conditions(request: DeploymentRequest) -> tuple[Condition, ...]:
     settings, watched = request.owner.spec.failover, request.facts.watched
     if settings is None:
         # Crossplane keeps conditions that are gone.
-        was_asked = any(each.type == Type.FAILOVER for each in request.owner.status.conditions)
+        was_asked = any(condition.type == Type.FAILOVER for condition in request.owner.status.conditions)
         off = true(Type.FAILOVER, Reason.FAILOVER_OFF, "failover is not asked for")
         return (off,) if was_asked and watched is None else ()
     if watched is None:
@@ -114,4 +116,6 @@ def reported(owner: ModelDeployment) -> Watched:
     known = owner.status.failover
     if known is None:
         return Watched()
-    return Watched(lost={each.name: each.cause for each in known.lost_clusters}, paused=known.paused or "")
+    return Watched(
+        lost={cluster.name: cluster.cause for cluster in known.lost_clusters}, paused=known.paused or ""
+    )

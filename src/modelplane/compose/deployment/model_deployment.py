@@ -138,7 +138,7 @@ def _place(
     marked = scheduler.mark_surge(snapshot, deployment, excess)
     placement = scheduler.schedule(marked, deployment)
     wanted = wanted_replicas(request, with_stable(placement), trial)
-    names = {each.replica for each in placement.assignments}
+    names = {assignment.replica for assignment in placement.assignments}
     standing = [
         child
         for child in request.observed.values()
@@ -151,7 +151,11 @@ def _place(
 
 
 def _held(placement: scheduler.Placement) -> frozenset[str]:
-    return frozenset(replica_key(each.cluster, each.index) for each in placement.assignments if each.held)
+    return frozenset(
+        replica_key(assignment.cluster, assignment.index)
+        for assignment in placement.assignments
+        if assignment.held
+    )
 
 
 def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.Deployment]:
@@ -231,7 +235,7 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
 
 def _displaced(placement: scheduler.Placement) -> tuple[Reference, ...]:
     """Return the deployments whose replicas are to leave for one that is missing."""
-    names = {(each.namespace, each.deployment_name) for each in placement.displaces}
+    names = {(displace.namespace, displace.deployment_name) for displace in placement.displaces}
     return tuple(Reference(kind_name(ModelDeployment), namespace, name) for namespace, name in sorted(names))
 
 

@@ -20,7 +20,7 @@ from modelplane.compose.readiness import condition_of, holds
 def counts(staying: Sequence[scheduler.Assignment], ready: int, updated: int) -> dict[str, int]:
     """Return the counts of replicas that stay; of those on spot pools, only if there are any."""
     found = {"total": len(staying), "ready": ready, "updated": updated}
-    on_spot = sum(bool(each.spot_pools) for each in staying)
+    on_spot = sum(bool(assignment.spot_pools) for assignment in staying)
     return {**found, "spot": on_spot} if on_spot else found
 
 
@@ -61,13 +61,15 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
     """
     type_ = Type.TEMPLATE_ACCEPTED
     template = fleet_snapshot.deployment(request.owner, None)
-    names = {each.cluster for each in placement.assignments}
+    names = {assignment.cluster for assignment in placement.assignments}
     found = (
-        fleet_snapshot.cluster(each)
-        for each in request.found("clusters")
-        if each["metadata"]["name"] in names
+        fleet_snapshot.cluster(cluster)
+        for cluster in request.found("clusters")
+        if cluster["metadata"]["name"] in names
     )
-    refusing = {each.name: parts for each in found if (parts := scheduler.list_refused_parts(template, each))}
+    refusing = {
+        cluster.name: parts for cluster in found if (parts := scheduler.list_refused_parts(template, cluster))
+    }
     if refusing:
         name, parts = min(refusing.items())
         message = (
@@ -76,7 +78,7 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
             "spec.podKeys.accept of the InferenceCluster"
         )
         return (false(type_, Reason.POD_NOT_ACCEPTED, message),)
-    if any(each.type == type_ for each in request.owner.status.conditions):
+    if any(condition.type == type_ for condition in request.owner.status.conditions):
         return (true(type_, Reason.POD_ACCEPTED, "the clusters of all replicas accept the pods"),)
     return ()
 
@@ -132,11 +134,11 @@ def missing(request: DeploymentRequest, placement: scheduler.Placement) -> int:
 
     One that is being updated serves until its cluster has applied the edit, so it is not counted on.
     """
-    leaving = sum(each.leaving for each in placement.assignments)
-    there = sum(not (each.leaving or each.surge) for each in placement.assignments)
+    leaving = sum(assignment.leaving for assignment in placement.assignments)
+    there = sum(not (assignment.leaving or assignment.surge) for assignment in placement.assignments)
     wanting = min(leaving, request.owner.spec.replicas - there)
     serving = _serving_until_replaced(request, placement)
-    return max(0, wanting - sum(not is_updating(each) for each in serving))
+    return max(0, wanting - sum(not is_updating(item) for item in serving))
 
 
 def _serving_until_replaced(request: DeploymentRequest, placement: scheduler.Placement) -> tuple[Object, ...]:
@@ -144,8 +146,8 @@ def _serving_until_replaced(request: DeploymentRequest, placement: scheduler.Pla
     outside = fleet_snapshot.outside(request.found("clusters"), request.owner.replica_template().regions)
     lost = request.facts.watched.lost if request.facts.watched else {}
     leaving = (
-        request.observed.get(replica_key(each.cluster, each.index))
-        for each in placement.assignments
-        if each.leaving and each.cluster not in outside and each.cluster not in lost
+        request.observed.get(replica_key(assignment.cluster, assignment.index))
+        for assignment in placement.assignments
+        if assignment.leaving and assignment.cluster not in outside and assignment.cluster not in lost
     )
     return tuple(replica for replica in leaving if replica is not None and serves(replica))

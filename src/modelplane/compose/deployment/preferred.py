@@ -110,8 +110,8 @@ def watched(
     request: DeploymentRequest, settings: StandbyFor, before: Iterable[Preferred]
 ) -> tuple[Requirement, ...]:
     """Return the objects whose changes concern a standby: all that its decision follows from."""
-    deployments = {settings.name, *(each.name for each in before)}
-    deployments |= {above.name for each in before if (above := each.deployment.spec.standby_for)}
+    deployments = {settings.name, *(preference.name for preference in before)}
+    deployments |= {above.name for preference in before if (above := preference.deployment.spec.standby_for)}
     autoscalers = {each.metadata.name for each, _ in _autoscalers(request, settings.name)}
     return tuple(
         Requirement("", API_VERSION, kind, request.owner.metadata.namespace, name)
@@ -176,12 +176,15 @@ def _counted(request: DeploymentRequest, before: Iterable[Preferred]) -> tuple[P
     )
     return tuple(
         Preferred(
-            each.deployment,
-            each.item,
+            preference.deployment,
+            preference.item,
             # The status leaves out replicas on clusters that do not answer.
-            min(serving[each.name], counts.ready if (counts := each.deployment.status.replicas) else 0),
+            min(
+                serving[preference.name],
+                counts.ready if (counts := preference.deployment.status.replicas) else 0,
+            ),
         )
-        for each in before
+        for preference in before
     )
 
 
@@ -204,10 +207,10 @@ def seen(request: DeploymentRequest, before: tuple[Preferred, ...]) -> Seen:
 
 def _served_by(before: Iterable[Preferred]) -> str:
     """Return the nearest deployment that serves in full, unless one that is nearer is needed and does not."""
-    for each in before:
-        if each.serves:
-            return each.name
-        standby = each.deployment.status.standby
+    for preference in before:
+        if preference.serves:
+            return preference.name
+        standby = preference.deployment.status.standby
         if standby is None or (standby.active and standby.served_since is None):
             return ""
     return ""

@@ -73,7 +73,7 @@ def _before(request: DeploymentRequest, settings: StandbyFor) -> StandbyStatus:
     """Return the state so far. Replicas without a state have been there before, and stay."""
     known = request.owner.status.standby
     if known is None:
-        replicas = (each for each in request.observed.values() if not is_revision(each))
+        replicas = (item for item in request.observed.values() if not is_revision(item))
         return StandbyStatus(preferred=settings.name, active=not all(map(is_draining, replicas)))
     if known.preferred != settings.name:
         return StandbyStatus(
@@ -104,7 +104,7 @@ def _wire(state: StandbyStatus) -> dict[str, Any]:
 def _ended(request: DeploymentRequest) -> tuple[Condition, ...]:
     """Return the conditions of a former standby: Crossplane keeps those that are left out."""
     if request.facts.observes_capacity or not any(
-        each.type == Type.STANDBY_ACTIVE for each in request.owner.status.conditions
+        condition.type == Type.STANDBY_ACTIVE for condition in request.owner.status.conditions
     ):
         return ()
     message = "spec.standbyFor is absent, so the replicas always run"
@@ -117,7 +117,7 @@ def _ended(request: DeploymentRequest) -> tuple[Condition, ...]:
 def _resolved(request: DeploymentRequest, settings: StandbyFor, order: tuple[Preferred, ...]) -> Condition:
     if problem := preferred.saturation_problem(request, settings):
         return false(Type.PREFERRED_RESOLVED, Reason.SATURATION_UNKNOWN, problem)
-    names = ", which stands by for ".join(f'"{each.name}"' for each in order)
+    names = ", which stands by for ".join(f'"{preference.name}"' for preference in order)
     return true(Type.PREFERRED_RESOLVED, Reason.PREFERRED_RESOLVED, f"stands by for ModelDeployment {names}")
 
 

@@ -83,7 +83,7 @@ def _backend(request: DeploymentRequest, key: str, cluster: str) -> ServingBacke
     """
     if there := request.observed.get(key):
         return ServingBackend(there["spec"].get("backend", ServingBackend.MODELPLANE))
-    clusters = (each for each in request.found("clusters") if each["metadata"]["name"] == cluster)
+    clusters = (item for item in request.found("clusters") if item["metadata"]["name"] == cluster)
     return next(map(fleet_snapshot.backend, clusters), ServingBackend.MODELPLANE)
 
 
@@ -92,7 +92,7 @@ def _pod_scheduler(request: DeploymentRequest, key: str, cluster: str) -> PodSch
     if there := request.observed.get(key):
         known = there["spec"].get("podScheduler")
         return convert(known, PodScheduler) if known else None
-    clusters = (each for each in request.found("clusters") if each["metadata"]["name"] == cluster)
+    clusters = (item for item in request.found("clusters") if item["metadata"]["name"] == cluster)
     return next(map(fleet_snapshot.pod_scheduler, clusters), None)
 
 

@@ -14,8 +14,10 @@ _AFTER_S = 0.1
 def soonest(request: DeploymentRequest, others: float | None) -> float | None:
     """Return the seconds until the next replica is to be withdrawn, or until the others if that is sooner."""
     before = fleet_snapshot.evicted_before(request.now)
-    replicas = (each for each in request.observed.values() if each["kind"] == kind_name(ModelReplica))
-    times = [at for each in replicas if (at := fleet_snapshot.replica(each).evicted_at) and at >= before]
+    replicas = (item for item in request.observed.values() if item["kind"] == kind_name(ModelReplica))
+    times = [
+        at for replica in replicas if (at := fleet_snapshot.replica(replica).evicted_at) and at >= before
+    ]
     if request.now is None or not times:
         return others
     left = datetime.fromisoformat(min(times)) - fleet_snapshot.WITHDRAWN_WITHIN - request.now

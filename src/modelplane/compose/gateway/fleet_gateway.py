@@ -49,7 +49,7 @@ def destinations(request: Request[Any, Any], *, is_local: bool) -> Destinations 
     owners = request.required.get(OWNERS)
     if isinstance(found, Blocked) or owners is None or isinstance(owners, Unknown):
         return found
-    return replace(found, replicas=frozenset(each["metadata"].get("uid", "") for each in owners))
+    return replace(found, replicas=frozenset(owner["metadata"].get("uid", "") for owner in owners))
 
 
 def destinations_of(found: tuple[Object, ...], *, is_local: bool) -> Destinations | Blocked:

@@ -21,7 +21,7 @@ def conditions(request: GatewayRequest) -> tuple[Condition, ...]:
         message = f"spec.aliases is ignored: {request.facts.without_module}"
         return (false(_TYPE, InferenceGatewayReason.MODULE_MISSING, message),)
     if spec.authentication is not Authentication.API_KEY:
-        unused = {f'"{each.name}"' for each in spec.aliases if EVERY_NAMESPACE not in each.namespaces}
+        unused = {f'"{alias.name}"' for alias in spec.aliases if EVERY_NAMESPACE not in alias.namespaces}
         if unused:
             message = (
                 f"aliases {listing(unused)} are ignored, because the gateway asks for no key and their "

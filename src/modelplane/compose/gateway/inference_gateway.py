@@ -141,7 +141,7 @@ def _cluster_gateways(request: GatewayRequest) -> dict[str, list[str]]:
     found: set[str] = set()
     if not request.unknown(CLUSTERS.key):
         # Decoding each cluster would cost more than all the rest.
-        gateways = (each.get("status", {}).get("gateway", {}) for each in request.found(CLUSTERS.key))
+        gateways = (item.get("status", {}).get("gateway", {}) for item in request.found(CLUSTERS.key))
         found = {gateway.get("address", "") for gateway in gateways}
     if request.unknown(CLUSTERS.key) or "" in found:
         found |= set(request.owner.status.cluster_gateways)

@@ -84,7 +84,7 @@ class Implementation:
 def _numbers(version: str) -> tuple[int, ...]:
     """Return the numbers at the beginning of a version."""
     found = re.match(r"v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?", version)
-    return tuple(int(each or 0) for each in found.groups()) if found else ()
+    return tuple(int(group or 0) for group in found.groups()) if found else ()
 
 
 def _traefik_version(gateway: InferenceGateway) -> str:
@@ -137,7 +137,7 @@ def _envoy_gateway_version(gateway: InferenceGateway) -> str:
 
 def _envoy_gateway() -> Implementation:
     """Return Envoy Gateway, whose chart is that of the serving stack."""
-    row = next(each for each in COMPONENTS if each.name is ComponentName.ENVOY_GATEWAY)
+    row = next(component for component in COMPONENTS if component.name is ComponentName.ENVOY_GATEWAY)
     if row.chart is None:
         raise LookupError(f"component {row.name} has no chart")
     return Implementation(

@@ -58,7 +58,7 @@ def enforced(request: KeyRequest, gateway: InferenceGateway | None) -> Condition
     if gateway.spec.authentication is not Authentication.API_KEY:
         message = "the gateway asks for no key: requests without one are served too"
         return false(type_, KeyReason.GATEWAY_OPEN, message)
-    said = next((each for each in gateway.status.conditions if each.type == _TYPE), None)
+    said = next((condition for condition in gateway.status.conditions if condition.type == _TYPE), None)
     if said is None or said.status != "True":
         cause = (said.message if said else "") or "the gateway does not ask for keys yet"
         return false(type_, KeyReason.GATEWAY_NOT_READY, f'InferenceGateway "{DEFAULT_NAME}": {cause}')

@@ -34,7 +34,7 @@ def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets 
         limit = amount_of_limit(last, found.currency)
         message = f"the budget of {whose}, {limit}, is spent: requests are refused until {last.opens}"
         return false(_TYPE, Reason.SPENT if is_own else Reason.NAMESPACE_SPENT, message)
-    if not found.currency and any(each.limit in IN_MONEY for each in found.states):
+    if not found.currency and any(state.limit in IN_MONEY for state in found.states):
         message = (
             f'budgets in money have no effect: InferenceGateway "{DEFAULT_NAME}" has no '
             "spec.pricing: ask your platform team to add it"
@@ -49,12 +49,12 @@ def status(found: KeyBudgets | None) -> dict[str, Any]:
         return {}
     written = [
         {
-            "of": each.scope.value,
-            "limit": each.limit.value,
-            "amount": each.amount,
-            "usedPercent": each.percent,
+            "of": state.scope.value,
+            "limit": state.limit.value,
+            "amount": state.amount,
+            "usedPercent": state.percent,
         }
-        for each in found.states
+        for state in found.states
     ]
     return {"budgets": written}
 

@@ -35,12 +35,12 @@ def requirements(quota: DeviceQuota) -> tuple[Requirement, ...]:
         Requirement(_CLUSTERS, API_VERSION, kind_name(InferenceCluster), triggers=False),
         scheduler_quotas.QUOTAS,
         *(
-            Requirement(_replicas(each), API_VERSION, kind_name(ModelReplica), each)
-            for each in quota.spec.namespaces
+            Requirement(_replicas(namespace), API_VERSION, kind_name(ModelReplica), namespace)
+            for namespace in quota.spec.namespaces
         ),
         *(
-            Requirement(_priority_class(each), *PRIORITY_CLASS, name=each)
-            for each in quota.spec.priority_class_names
+            Requirement(_priority_class(name), *PRIORITY_CLASS, name=name)
+            for name in quota.spec.priority_class_names
         ),
     )
 
@@ -62,8 +62,8 @@ def compose(request: Request[DeviceQuota, NoFacts]) -> Composition | Blocked:
     try:
         replicas = tuple(
             fleet_snapshot.replica(item)
-            for each in quota.spec.namespaces
-            for item in request.found(_replicas(each))
+            for namespace in quota.spec.namespaces
+            for item in request.found(_replicas(namespace))
         )
     except InvalidObject as error:
         return Blocked(str(error))
@@ -71,7 +71,7 @@ def compose(request: Request[DeviceQuota, NoFacts]) -> Composition | Blocked:
     uses = scheduler.measure_quota_usage(there, scheduler_quotas.described(quota))
     accepted, capacity = _accepted(request), _capacity(uses)
     return Composition(
-        status={"classes": [_class(each) for each in uses], "priorityClasses": _values(request)},
+        status={"classes": [_class(use) for use in uses], "priorityClasses": _values(request)},
         conditions=(accepted, capacity, *_resolved(request)),
         ready=accepted.holds,
         unsatisfied=not accepted.holds or capacity.holds,
@@ -129,7 +129,7 @@ def _capacity(uses: tuple[scheduler.QuotaUse, ...]) -> Condition:
 
 def _values(request: Request[DeviceQuota, NoFacts]) -> list[dict[str, Any]]:
     """Return the PriorityClasses that exist; one that cannot be read keeps the value that it had."""
-    known = {each.name: each for each in request.owner.status.priority_classes}
+    known = {class_.name: class_ for class_ in request.owner.status.priority_classes}
     values = []
     for name in request.owner.spec.priority_class_names:
         if request.unknown(_priority_class(name)):
@@ -155,5 +155,5 @@ def _resolved(request: Request[DeviceQuota, NoFacts]) -> tuple[Condition, ...]:
         message = f"there is no PriorityClass {listing(missing)}: create it, or correct priorityClassNames"
         return (false(type_, Reason.PRIORITY_CLASS_NOT_FOUND, message),)
     # Crossplane keeps a condition that is not composed any more.
-    was_named = any(each.type == type_ for each in request.owner.status.conditions)
+    was_named = any(condition.type == type_ for condition in request.owner.status.conditions)
     return (true(type_, Reason.RESOLVED, "every PriorityClass exists"),) if names or was_named else ()

@@ -37,7 +37,7 @@ _CACHES: Final = Requirement("caches", API_VERSION, kind_name(ModelCache), trigg
 def further(find: Callable[[Requirement], tuple[Object, ...] | Unknown]) -> tuple[Requirement, ...]:
     """Return what a placement requires in addition where priorities are in use."""
     found = find(scheduler_quotas.QUOTAS)
-    if isinstance(found, Unknown) or not any(scheduler_quotas.quota(each).priority_classes for each in found):
+    if isinstance(found, Unknown) or not any(scheduler_quotas.quota(item).priority_classes for item in found):
         return ()
     return _DEPLOYMENTS, _CACHES
 

@@ -48,20 +48,20 @@ def described(source: DeviceQuota) -> scheduler.Quota:
     """Return a DeviceQuota in the scheduler's types."""
     spec = source.spec
     allowed = tuple(each for each in spec.priority_class_names if not each.startswith(SYSTEM_PREFIX))
-    known = {each.name: each for each in source.status.priority_classes if each.name in allowed}
+    known = {class_.name: class_ for class_ in source.status.priority_classes if class_.name in allowed}
     return scheduler.Quota(
         name=source.metadata.name,
         namespaces=frozenset(spec.namespaces),
         cohort=spec.cohort or "",
         limits=tuple(
             scheduler.Limit(
-                each.class_name,
-                each.nominal_quota,
-                each.device_name or "",
-                each.borrowing_limit,
-                each.lending_limit,
+                class_.class_name,
+                class_.nominal_quota,
+                class_.device_name or "",
+                class_.borrowing_limit,
+                class_.lending_limit,
             )
-            for each in spec.classes
+            for class_ in spec.classes
         ),
         priority_classes=allowed,
         priorities={name: each.value for name, each in known.items()},
@@ -77,10 +77,10 @@ def reason(diagnosis: scheduler.Diagnosis) -> Reason:
     if known := _BLOCKS.get(diagnosis.block):
         return known
     if diagnosis.refusals and all(
-        each.reason is scheduler.Reason.PODS_NOT_ACCEPTED for each in diagnosis.refusals
+        refusal.reason is scheduler.Reason.PODS_NOT_ACCEPTED for refusal in diagnosis.refusals
     ):
         return Reason.POD_NOT_ACCEPTED
-    is_refused = any(each.reason is scheduler.Reason.OVER_QUOTA for each in diagnosis.refusals)
+    is_refused = any(refusal.reason is scheduler.Reason.OVER_QUOTA for refusal in diagnosis.refusals)
     return Reason.QUOTA_EXCEEDED if is_refused else Reason.INSUFFICIENT_CAPACITY
 
 
@@ -88,6 +88,6 @@ def _named(found: Mapping[str, Any]) -> frozenset[str] | None:
     """Return the namespaces of an object that is not valid; None if they cannot be told."""
     spec = found.get("spec")
     names = spec.get("namespaces") if isinstance(spec, Mapping) else None
-    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
     return frozenset(names) or None

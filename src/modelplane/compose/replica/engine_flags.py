@@ -110,7 +110,7 @@ class Written(NamedTuple):
 
 def written_words(container: Container) -> Iterator[Written]:
     """Yield each word of the command line, with its place in the container."""
-    known = {each.name: each.value for each in container.env if each.value is not None}
+    known = {variable.name: variable.value for variable in container.env if variable.value is not None}
     written = [("command", *each) for each in enumerate(container.command)]
     written += [("args", *each) for each in enumerate(container.args)]
     words = [_expanded(word, known) for *_, word in written]

@@ -84,7 +84,7 @@ def with_served_name(replica: ModelReplica, container: Container) -> Container:
 
 
 def _names(container: CommonContainer) -> bool:
-    values = (each.value or "" for each in container.env)
+    values = (variable.value or "" for variable in container.env)
     return any(SERVED_MODEL_NAME in text for text in (*container.command, *container.args, *values))
 
 
@@ -96,7 +96,9 @@ def undefined(pod: PodSpec, role: Role, phase: Phase | None) -> Iterator[Undefin
             if container is pod.engine and role is not Role.STANDALONE:
                 defined |= {*_OF_GANGS, *_OF_LEADER_WORKER_SET}
             if container is pod.engine and phase is not None:
-                defined |= {each["name"] for row in connectors.CONNECTORS.values() for each in row.variables}
+                defined |= {
+                    variable["name"] for row in connectors.CONNECTORS.values() for variable in row.variables
+                }
             for path, name in _undefined(container, defined):
                 yield Undefined((field, index, *path), container.name, name)
 
@@ -142,7 +144,7 @@ def conditions(deployment: ModelDeployment) -> "tuple[Condition, ...]":
             "the variable in env, or write $$(NAME) for the characters"
         )
         return (false(type_, reasons.ModelDeploymentReason.UNDEFINED_VARIABLE, message),)
-    if any(each.type == type_ for each in deployment.status.conditions):
+    if any(condition.type == type_ for condition in deployment.status.conditions):
         return (
             true(type_, reasons.ModelDeploymentReason.DEFINED, "every variable of a command line is set"),
         )

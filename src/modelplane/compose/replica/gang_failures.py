@@ -30,19 +30,19 @@ class _Failure(NamedTuple):
 def status(request: ReplicaRequest) -> dict[str, Any]:
     """Return the part of a replica's status with the last failure of each gang; empty if there is none."""
     found = _failures(request)
-    return {"engineFailures": [msgspec.to_builtins(each) for each in found]} if found else {}
+    return {"engineFailures": [msgspec.to_builtins(failure) for failure in found]} if found else {}
 
 
 def kept(replica: ModelReplica) -> dict[str, Any]:
     """Return the same part as it was last written, while pods are not looked at."""
     known = replica.status.engine_failures
-    return {"engineFailures": [msgspec.to_builtins(each) for each in known]} if known else {}
+    return {"engineFailures": [msgspec.to_builtins(failure) for failure in known]} if known else {}
 
 
 def trouble(request: ReplicaRequest, engine: str) -> str:
     """Return the problem of an engine's pods, after its last failure if it is a gang; empty if none."""
     found = request.found(pods_of(engine))
-    last = next((each for each in _failures(request) if each.engine == engine), None)
+    last = next((failure for failure in _failures(request) if failure.engine == engine), None)
     if last is None:
         return pod_problems.trouble(found)
     times = "once" if last.failures == 1 else f"{last.failures} times"
@@ -67,16 +67,16 @@ def is_leaving(request: ReplicaRequest, engine: PlacedEngine) -> bool:
 
 
 def _failures(request: ReplicaRequest) -> tuple[EngineFailure, ...]:
-    gangs = (each for each in request.owner.spec.engines if is_gang(each))
-    return tuple(failure for each in gangs if (failure := _of_engine(request, each)) is not None)
+    gangs = (engine for engine in request.owner.spec.engines if is_gang(engine))
+    return tuple(failure for gang in gangs if (failure := _of_engine(request, gang)) is not None)
 
 
 def _of_engine(request: ReplicaRequest, engine: PlacedEngine) -> EngineFailure | None:
     owner = request.owner
-    last = next((each for each in owner.status.engine_failures if each.engine == engine.name), None)
+    last = next((failure for failure in owner.status.engine_failures if failure.engine == engine.name), None)
     seen = list(_seen(request, engine.name))
     # Others of a group fail with the first one, and were created before it failed.
-    new = [each for each in seen if last is None or each.created > last.failed_at]
+    new = [failure for failure in seen if last is None or failure.created > last.failed_at]
     if new:
         first = min(new)
         count = last.failures if last is not None else 0

@@ -117,7 +117,7 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
     copied, workloads = planned
     linked = link(request, cluster, request.observed.get(ROUTE_KEY))
     children = (*copied.children, *_children(replica, workloads, request.observed, linked))
-    seen = [pod for each in _pod_requirements(replica) for pod in request.found(each.key)]
+    seen = [pod for requirement in _pod_requirements(replica) for pod in request.found(requirement.key)]
     desired = {child.key: child.manifest for child in children if isinstance(child, Desired)}
     accepted, ready = _conditions(request, desired)
     endpoint = _endpoint(request, cluster) if ready.holds else _kept_if_unobserved(request)
@@ -220,7 +220,7 @@ def _drained(request: ReplicaRequest) -> Composition:
         children=(*_all_but_endpoint(request), *endpoint),
         status=_kept_status(request),
         conditions=(*said, withdrawn),
-        ready=any(each.type == Type.MODEL_READY and each.holds for each in said),
+        ready=any(condition.type == Type.MODEL_READY and condition.holds for condition in said),
     )
 
 
@@ -331,7 +331,7 @@ def _not_staged(request: ReplicaRequest) -> Refused | None:
     if not request.found("cache"):
         return Refused(Reason.WAITING_FOR_CACHE, f"there is no {named} in the namespace: create it")
     clusters = decode_as(ModelCache, request.found("cache")[0]).status.clusters
-    state = next((each for each in clusters if each.name == replica.spec.cluster_name), None)
+    state = next((cluster for cluster in clusters if cluster.name == replica.spec.cluster_name), None)
     where = f'cluster "{replica.spec.cluster_name}"'
     if state is None:
         message = f"{named} does not cover {where}: its status says which it does, and why"
@@ -364,7 +364,7 @@ def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[De
         there = observed.get(key)
         if there is not None and spec_hash(there) != spec_hash(manifest):
             formers = (backend.workload(replace(workload, form=form), claims) for form in FORMER)
-            manifest = next((with_spec_hash(each) for each in formers if is_former(there, each)), manifest)
+            manifest = next((with_spec_hash(old) for old in formers if is_former(there, old)), manifest)
         yield Desired(key, manifest, is_ready, cluster)
     if budget := disruption_budget(workload):
         yield Desired(f"disruption-{engine.name}", budget, exists, cluster)

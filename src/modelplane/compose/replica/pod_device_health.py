@@ -30,14 +30,16 @@ def status(pods: Iterable[Object]) -> dict[str, Any]:
     """Return the part of a replica's status that lists unhealthy devices; empty if there are none."""
     found = [each for each, health in _reported(pods) if health is Health.UNHEALTHY]
     return (
-        {"unhealthyDevices": [msgspec.to_builtins(each) for each in found[:MAX_UNHEALTHY]]} if found else {}
+        {"unhealthyDevices": [msgspec.to_builtins(device) for device in found[:MAX_UNHEALTHY]]}
+        if found
+        else {}
     )
 
 
 def kept(replica: ModelReplica) -> dict[str, Any]:
     """Return the same part as it was last written, while pods are not looked at."""
     known = replica.status.unhealthy_devices
-    return {"unhealthyDevices": [msgspec.to_builtins(each) for each in known]} if known else {}
+    return {"unhealthyDevices": [msgspec.to_builtins(device) for device in known]} if known else {}
 
 
 def known(replica: ModelReplica) -> tuple[Condition, ...]:
@@ -58,8 +60,8 @@ def conditions(pods: Iterable[Object]) -> tuple[Condition, ...]:
 
 
 def _message(unhealthy: Sequence[UnhealthyDevice]) -> str:
-    count, pods = len(unhealthy), len({each.pod for each in unhealthy})
-    named = in_order([f'"{each.device}" of pod "{each.pod}"' for each in unhealthy], _SHOWN)
+    count, pods = len(unhealthy), len({device.pod for device in unhealthy})
+    named = in_order([f'"{device.device}" of pod "{device.pod}"' for device in unhealthy], _SHOWN)
     devices, them = ("device", "it") if count == 1 else ("devices", "them")
     remedy = _REMEDY.format(devices=devices, them=them, pods="pod" if pods == 1 else "pods")
     return f"{number_of(count, 'device')} reported as unhealthy: {named}. {remedy}"
@@ -85,8 +87,8 @@ def _of_pod(pod: Object) -> Iterator[tuple[str, Health]]:
     for field in ("containerStatuses", "initContainerStatuses"):
         for container in _maps(status.get(field)):
             for claim in _maps(container.get("allocatedResourcesStatus")):
-                for each in _maps(claim.get("resources")):
-                    device, health = each.get("resourceID"), each.get("health")
+                for item in _maps(claim.get("resources")):
+                    device, health = item.get("resourceID"), item.get("health")
                     if isinstance(device, str) and device and isinstance(health, str):
                         known = Health(health) if health in set(Health) else Health.UNKNOWN
                         yield device[:_LONGEST_ID], known

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 def key_rules(cluster: "InferenceClusterSpec", further: PodScheduler | None = None) -> KeyRules:
     """Return the keys that a cluster accepts of a team's pods, which may have a further scheduler."""
     keys = cluster.pod_keys
-    schedulers = [each for each in (further, cluster.pod_scheduler) if each]
-    own = (key for each in schedulers for key in (*each.labels, *each.annotations))
+    schedulers = [scheduler for scheduler in (further, cluster.pod_scheduler) if scheduler]
+    own = (key for scheduler in schedulers for key in (*scheduler.labels, *scheduler.annotations))
     return KeyRules(keys.accept, keys.refuse, prefixes(own))
 
 
 def parts(engines: Iterable[Engine | PlacedEngine]) -> tuple[PodPart, ...]:
     """Return what a cluster may refuse of the pods of engines, sorted."""
-    return tuple(sorted({each for engine in engines for member in engine.members for each in _parts(member)}))
+    return tuple(sorted({part for engine in engines for member in engine.members for part in _parts(member)}))
 
 
 def _parts(member: MemberPods) -> Iterator[PodPart]:
@@ -58,8 +58,8 @@ def _rejections(replica: ModelReplica, name: str, cluster: "InferenceClusterSpec
     rules = key_rules(cluster, replica.spec.pod_scheduler)
     for engine in replica.spec.engines:
         found = refused(parts([engine]), rules)
-        keys = [str(each) for each in found if each.what != VARIABLE]
-        variables = [str(each) for each in found if each.what == VARIABLE]
+        keys = [str(part) for part in found if part.what != VARIABLE]
+        variables = [str(part) for part in found if part.what == VARIABLE]
         if keys:
             yield (
                 f'InferenceCluster "{name}" does not accept {", ".join(keys)} of the pods '

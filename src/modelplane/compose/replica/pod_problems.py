@@ -70,7 +70,7 @@ def unmade(workload: Object) -> str:
         return str(failure.get("message") or failure.get("reason") or "its pods are rejected")
     ready = condition_of(workload, READY)
     conditions = (ready, *(workload.get("status", {}).get("conditions") or ()))
-    if told := next(filter(None, (_refusal(workload, each) for each in conditions)), ""):
+    if told := next(filter(None, (_refusal(workload, condition) for condition in conditions)), ""):
         return told
     if workload.get("status"):
         return ""

@@ -49,7 +49,7 @@ def readiness(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -
 
 def _idle(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -> list[str]:
     """Return the names of the engines that do not serve, in order."""
-    engines = {each.name: each for each in request.owner.spec.engines}
+    engines = {engine.name: engine for engine in request.owner.spec.engines}
     idle = sorted(
         name
         for name, child in workloads.items()

@@ -72,7 +72,7 @@ def eviction_conditions(request: ReplicaRequest, *, serves: bool) -> tuple[Condi
             f"({eviction.cause}): the replica is being replaced"
         )
         return (false(Type.NODES_KEPT, Reason.NODE_EVICTED, message),)
-    if any(each.type == Type.NODES_KEPT for each in request.owner.status.conditions):
+    if any(condition.type == Type.NODES_KEPT for condition in request.owner.status.conditions):
         return (true(Type.NODES_KEPT, Reason.NODES_KEPT, "no node under it has a notice of eviction"),)
     return ()
 
@@ -97,7 +97,7 @@ def _node_of(pod: Mapping[str, Any]) -> str:
 def _notices(request: ReplicaRequest) -> Mapping[str, ReplicaEviction]:
     """Return the notices of the cluster's nodes, the earliest deadline first."""
     try:
-        clusters = [decoded_cluster(each) for each in request.found(CLUSTER_KEY)]
+        clusters = [decoded_cluster(item) for item in request.found(CLUSTER_KEY)]
     except InvalidObject:
         return {}
     return {

@@ -125,15 +125,15 @@ def _is_awaited(request: ServiceRequest, left_out: LeftOut) -> bool:
     admitted = left_out.admitted
     if admitted.rule is not None and not admitted.rule.regions:
         return False
-    outside = {each.metadata.labels.get(labels.DEPLOYMENT) for each in admitted.outside}
-    return any(each["metadata"]["name"] not in outside for each in _selected(request, left_out.closed))
+    outside = {endpoint.metadata.labels.get(labels.DEPLOYMENT) for endpoint in admitted.outside}
+    return any(item["metadata"]["name"] not in outside for item in _selected(request, left_out.closed))
 
 
 def _is_scaled_to_zero(request: ServiceRequest, left_out: LeftOut) -> bool:
     """Return True if every deployment that a service selects is known to ask for no replica now."""
     selected = [*_selected(request, left_out.closed)]
     return bool(selected) and all(
-        known_labels(each) is not None and not standby.desired(each) for each in selected
+        known_labels(item) is not None and not standby.desired(item) for item in selected
     )
 
 
@@ -141,7 +141,7 @@ def _selected(request: ServiceRequest, closed: frozenset[int]) -> Iterator[Objec
     """Yield the deployments that an open entry of a service selects, or may select."""
     entries = enumerate(request.owner.spec.endpoints)
     wanted = [entry.selector.match_labels for number, entry in entries if number not in closed]
-    return (each for each in request.found(region_rules.KEY) if _match(known_labels(each), wanted))
+    return (item for item in request.found(region_rules.KEY) if _match(known_labels(item), wanted))
 
 
 def _match(known: Mapping[str, str] | None, wanted: Iterable[Mapping[str, str]]) -> bool:

@@ -95,7 +95,9 @@ def compose(request: ServiceRequest) -> Composition | Blocked:
     elif service.metadata.namespace == ONE_URL and request.facts.proxy is Backend.ENVOY:
         routing = false(Type.ROUTING_READY, Reason.PATH_TAKEN, _path_taken(service))
     else:
-        wanted = {each.key for each in children if isinstance(each, Desired) and each.key.startswith(ROUTE)}
+        wanted = {
+            child.key for child in children if isinstance(child, Desired) and child.key.startswith(ROUTE)
+        }
         observed = [request.observed.get(key) for key in sorted({ROUTE, *wanted})] if by_route else []
         routing = _routing(request, host, matched, observed)
         routing = hold.explained(request, routing, has_endpoints=bool(matched), left_out=left_out)
@@ -193,11 +195,11 @@ def _through_gateway(
         if isinstance(front, Rejected):
             return keep_all(request.observed)  # the gateway has no address yet
         steps = (*(Desired(key, manifest, exists) for key, manifest in front.items()), *rest)
-    is_there = all(each.key in request.observed and each.ready(request.observed[each.key]) for each in steps)
+    is_there = all(step.key in request.observed and step.ready(request.observed[step.key]) for step in steps)
     has_changed = serving is not None and route_tree.find_replacement(serving) == route_tree.find_replacement(
         first.manifest
     )
-    named = {ROUTE, *(each.key for each in steps)}
+    named = {ROUTE, *(step.key for step in steps)}
     # What the route leads to until it has changed.
     former = [] if is_there and has_changed else [key for key in request.observed if key not in named]
     kept = keep_all([*former, *([ROUTE] if serving is not None and not is_there else [])])
@@ -246,9 +248,9 @@ def _refused(matched: tuple[Selected, ...]) -> tuple[str, ...]:
     Only for messages: the gateway itself looks at what the endpoints need.
     """
     return tuple(
-        each.endpoint.metadata.name
-        for each in matched
-        if any(condition.reason in _REFUSING for condition in each.endpoint.status.conditions)
+        endpoint.endpoint.metadata.name
+        for endpoint in matched
+        if any(condition.reason in _REFUSING for condition in endpoint.endpoint.status.conditions)
     )
 
 
@@ -309,8 +311,8 @@ def _by_priority(service: ModelService, matched: tuple[Selected, ...]) -> str:
     counts = dict.fromkeys(sorted({entry.priority for entry in service.spec.endpoints}), 0)
     if len(counts) == 1:
         return ""
-    for each in matched:
-        counts[each.priority] += 1
+    for endpoint in matched:
+        counts[endpoint.priority] += 1
     tiers = ", ".join(f"{count or 'none'} of priority {priority}" for priority, count in counts.items())
     return f": {tiers}; requests go to priority {matched[0].priority} first"
 
@@ -331,13 +333,15 @@ def _routing(
         return false(type_, Reason.WAITING_FOR_GATEWAY, message)
     if not matched:
         return false(type_, Reason.CONFIGURING, "no endpoint to route to")
-    if not all(each is not None and accepted(each) for each in observed):
-        why = next((said for each in observed if each is not None and (said := refusal(each))), "")
+    if not all(item is not None and accepted(item) for item in observed):
+        why = next((said for item in observed if item is not None and (said := refusal(item))), "")
         waiting = "the gateway has not accepted the HTTPRoute yet"
         message = f"the gateway rejects the HTTPRoute: {why}" if why else waiting
         return false(type_, Reason.CONFIGURING, message)
-    if observed and (ignored := [each for each in matched if each.priority != matched[0].priority]):
-        names = listing(f'"{each.endpoint.metadata.name}"' for each in ignored)
+    if observed and (
+        ignored := [endpoint for endpoint in matched if endpoint.priority != matched[0].priority]
+    ):
+        names = listing(f'"{endpoint.endpoint.metadata.name}"' for endpoint in ignored)
         message = (
             f"no requests go to {names} while there is an endpoint of priority {matched[0].priority}, even "
             f'if that fails, because InferenceGateway "{GATEWAY}" has a backend without priorities: use the '
@@ -351,7 +355,7 @@ def _within_maximum(request: ServiceRequest, routable: Sequence[Selected]) -> Co
     """Return whether the route leads to every endpoint, and whether it leads to more than it should."""
     type_, most, share = Type.ROUTING_READY, _most(request), request.facts.endpoint_share
     if rest := routable[most:]:
-        names = listing(f'"{each.endpoint.metadata.name}"' for each in rest)
+        names = listing(f'"{endpoint.endpoint.metadata.name}"' for endpoint in rest)
         limit = _FULL if most < MOST_ENDPOINTS else f"a ModelService routes to {MOST_ENDPOINTS:,}"
         among = "namespaces" if most < MOST_ENDPOINTS else "ModelServices"
         message = (

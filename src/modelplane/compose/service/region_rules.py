@@ -59,7 +59,7 @@ def admitted(request: ServiceRequest, endpoints: tuple[ModelEndpoint, ...]) -> A
     read = _all(request)
     if isinstance(read, Blocked):
         return read
-    return admit(request.owner, [each.rule for each in read if each.rule], endpoints)
+    return admit(request.owner, [row.rule for row in read if row.rule], endpoints)
 
 
 def of_cache(request: CacheRequest) -> RegionRule | Blocked | None:
@@ -70,8 +70,8 @@ def of_cache(request: CacheRequest) -> RegionRule | Blocked | None:
     read = _all(request)
     if isinstance(read, Blocked):
         return read
-    users = [each for each in read if each.cache == request.owner.metadata.name]
-    rules = [each.rule for each in users if each.rule]
+    users = [row for row in read if row.cache == request.owner.metadata.name]
+    rules = [user.rule for user in users if user.rule]
     if not rules or len(rules) < len(users):
         return None
     regions = frozenset[str]().union(*(rule.regions for rule in rules))
@@ -82,7 +82,7 @@ def _all(request: Request[Any, Any]) -> tuple[_Read, ...] | Blocked:
     if unknown := request.unknown(KEY):
         return Blocked(f"cannot read the {KEY}: {unknown.cause}")
     read = tuple(map(_read, request.found(KEY)))
-    problem = next((each.problem for each in read if each.problem), "")
+    problem = next((row.problem for row in read if row.problem), "")
     return Blocked(f"cannot read a region rule: {problem}") if problem else read
 
 

@@ -29,7 +29,11 @@ class SelectingServices:
         self._filed: defaultdict[_Label | None, list[tuple[str, _Selector]]] = defaultdict(list)
         """Selectors with the names of their services, by a label; None for those without labels."""
         self._found: PerVersion[tuple[str, ...] | TooMany] = PerVersion()
-        filed = [(each["metadata"]["name"], selector) for each in services for selector in _selectors(each)]
+        filed = [
+            (service["metadata"]["name"], selector)
+            for service in services
+            for selector in _selectors(service)
+        ]
         uses = Counter(label for _, selector in filed for label in selector)
         for name, selector in filed:
             rarest = min(selector, key=lambda label: (uses[label], label), default=None)

@@ -20,22 +20,22 @@ _TYPE = ModelServiceCondition.SERVING_VARIANT
 
 def conditions(request: ServiceRequest, matched: Iterable[Selected]) -> tuple[Condition, ...]:
     """Return the condition of a service; none if no deployment that it selects is a standby for another."""
-    orders = _orders(each for each in request.found(region_rules.KEY) if hold.selects(request.owner, each))
+    orders = _orders(item for item in request.found(region_rules.KEY) if hold.selects(request.owner, item))
     if not orders:
-        was_stated = any(each.type == _TYPE for each in request.owner.status.conditions)
+        was_stated = any(condition.type == _TYPE for condition in request.owner.status.conditions)
         gone = true(_TYPE, ModelServiceReason.NO_VARIANTS, "no selected deployment is a standby for another")
         return (gone,) if was_stated else ()
-    serving = Counter(each.endpoint.metadata.labels.get(labels.DEPLOYMENT, "") for each in matched)
+    serving = Counter(endpoint.endpoint.metadata.labels.get(labels.DEPLOYMENT, "") for endpoint in matched)
     stated = [_condition(order, serving) for order in orders]
     # The one that needs attention first.
-    stated.sort(key=lambda each: each.holds)
-    message = in_order([each.message for each in stated], separator=". ")
+    stated.sort(key=lambda condition: condition.holds)
+    message = in_order([condition.message for condition in stated], separator=". ")
     return (replace(stated[0], message=message),)
 
 
 def _orders(deployments: Iterable[Object]) -> list[list[str]]:
     """Return each deployment that stands by for none of the others, with those that stand by for it."""
-    preferred = {each["metadata"]["name"]: _preferred(each) for each in deployments}
+    preferred = {deployment["metadata"]["name"]: _preferred(deployment) for deployment in deployments}
     standbys: dict[str, list[str]] = defaultdict(list)
     for name in sorted(preferred):
         standbys[preferred[name]].append(name)

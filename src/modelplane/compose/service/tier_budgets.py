@@ -23,7 +23,7 @@ def closed(service: ModelService, found: TierBudgets | None) -> frozenset[int]:
         return frozenset()
     if not found.problem:
         return frozenset(found.spent)
-    said = next((each for each in service.status.conditions if each.type == _TYPE), None)
+    said = next((condition for condition in service.status.conditions if condition.type == _TYPE), None)
     if said is None or said.reason != Reason.SPENT:
         return frozenset()
     return frozenset(index for index, entry in enumerate(service.spec.endpoints) if entry.budget)

@@ -87,7 +87,7 @@ def _has_pools(plan: Plan) -> bool:
     found = plan.request.found(INFERENCE_POOL.capability)
     # A replica with a picker was placed on a cluster that has the definition, so an unread one is there.
     return bool(plan.request.unknown(INFERENCE_POOL.capability)) or any(
-        "deletionTimestamp" not in each["metadata"] for each in found
+        "deletionTimestamp" not in item["metadata"] for item in found
     )
 
 

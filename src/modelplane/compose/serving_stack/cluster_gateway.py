@@ -62,14 +62,16 @@ def address(gateway: Object) -> str:
 def plain_address(gateway: Object) -> str:
     """Return ``host`` or ``host:port`` of a gateway for plain HTTP; empty if it accepts none."""
     listeners = gateway.get("spec", {}).get("listeners") or ()
-    plain = [each for each in listeners if not cluster_mutual_tls.is_listener(each)]
+    plain = [listener for listener in listeners if not cluster_mutual_tls.is_listener(listener)]
     return _address(gateway, plain, HTTP_PORT)
 
 
 def secured_address(gateway: Object) -> str:
     """Return ``host`` or ``host:port`` of a gateway for mutual TLS; empty if it has none."""
     listeners = gateway.get("spec", {}).get("listeners") or ()
-    return _address(gateway, [each for each in listeners if cluster_mutual_tls.is_listener(each)], HTTPS_PORT)
+    return _address(
+        gateway, [listener for listener in listeners if cluster_mutual_tls.is_listener(listener)], HTTPS_PORT
+    )
 
 
 def _address(gateway: Object, listeners: Sequence[Mapping[str, Any]], usual: int) -> str:
@@ -123,12 +125,12 @@ def objects(plan: Plan) -> Iterator[Desired]:
     yield Desired(CLASS_KEY, class_, when_condition(ACCEPTED), plan.cluster)
     listeners: list[dict[str, Any]] = [
         {
-            "name": each.name,
-            "port": each.port,
-            "protocol": str(each.protocol),
+            "name": listener.name,
+            "port": listener.port,
+            "protocol": str(listener.protocol),
             "allowedRoutes": {"namespaces": {"from": "All"}},
         }
-        for each in gateway.listeners or DEFAULT_LISTENERS
+        for listener in gateway.listeners or DEFAULT_LISTENERS
     ]
     manifest: dict[str, Any] = {
         "apiVersion": _API_VERSION,

@@ -57,7 +57,7 @@ def listeners(plan: Plan, plain: list[dict[str, Any]], observed: Object | None) 
         present: list[dict[str, Any]] = list((observed or {}).get("spec", {}).get("listeners") or ())
         return present if any(map(is_listener, present)) else plain
     protocols = list_accepted(link.rollout.phase)
-    taken = {each["port"] for each in plain}
+    taken = {entry["port"] for entry in plain}
     secured = {
         "name": LISTENER,
         "port": next(port for port in _PORTS if port not in taken),
@@ -98,16 +98,16 @@ def in_force(gateway: Object | None, policy: Object | None) -> frozenset[Protoco
     if gateway is None:
         return frozenset()
     names = {
-        each.get("name")
-        for each in gateway.get("status", {}).get("listeners") or ()
-        if _holds(each, "Programmed", gateway)
+        listener.get("name")
+        for listener in gateway.get("status", {}).get("listeners") or ()
+        if _holds(listener, "Programmed", gateway)
     }
     wanted = gateway.get("spec", {}).get("listeners") or ()
     plain = [each for each in wanted if not is_listener(each)]
     found = {Protocol.PLAIN} if plain and all(each.get("name") in names for each in plain) else set()
     if LISTENER in names and any(map(is_listener, wanted)) and policy is not None:
         ancestors = policy.get("status", {}).get("ancestors") or ()
-        if ancestors and all(_holds(each, "Accepted", policy) for each in ancestors):
+        if ancestors and all(_holds(ancestor, "Accepted", policy) for ancestor in ancestors):
             found.add(Protocol.TLS)
     return frozenset(found)
 
@@ -115,10 +115,10 @@ def in_force(gateway: Object | None, policy: Object | None) -> frozenset[Protoco
 def _holds(reported: Mapping[str, Any], type_: str, item: Object) -> bool:
     """Return True if a condition holds for the present generation of an object."""
     return any(
-        each.get("type") == type_
-        and each.get("status") == "True"
-        and each.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
-        for each in reported.get("conditions") or ()
+        condition.get("type") == type_
+        and condition.get("status") == "True"
+        and condition.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
+        for condition in reported.get("conditions") or ()
     )
 
 

@@ -42,12 +42,16 @@ class Plan(msgspec.Struct, frozen=True):
 
     def parts_of(self, row: "Component") -> "Iterator[Component]":
         """Yield the components that configure the chart of another one."""
-        return (each for each in self.rows if each.part_of == row.name and each.name in self.chosen)
+        return (
+            component
+            for component in self.rows
+            if component.part_of == row.name and component.name in self.chosen
+        )
 
 
 def composed_before(stack: ServingStack) -> frozenset[str]:
     """Return the names of the components that were composed, as the status of the stack says."""
-    return frozenset(each.name for each in stack.status.components if each.state in _COMPOSED)
+    return frozenset(component.name for component in stack.status.components if component.state in _COMPOSED)
 
 
 def _no_problem(_plan: Plan) -> str:

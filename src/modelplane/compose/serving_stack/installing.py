@@ -76,7 +76,7 @@ def outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome])
         there = None if settings.enabled else _there(row, plan)
         if there is not None:
             return there
-        missing = [each for each in row.after if each in before and not before[each].is_ready]
+        missing = [name for name in row.after if name in before and not before[name].is_ready]
         if missing:
             return Outcome(row, ComponentState.WAITING, False, f"waiting for {listing(missing)}")
     return _installed(row, plan, settings)
@@ -92,9 +92,9 @@ def _part(row: Component, whole: Outcome | None) -> Outcome:
 def uninstalling(row: Component, plan: Plan) -> Outcome:
     """Return what becomes of a component that is installed and not enabled any more."""
     needing_it = [
-        each.name
-        for each in plan.rows
-        if row.name in each.after and each.name in plan.chosen and is_installed(each, plan)
+        component.name
+        for component in plan.rows
+        if row.name in component.after and component.name in plan.chosen and is_installed(component, plan)
     ]
     if not needing_it and (why := row.stays(plan)):
         return _kept(row, f"it stays: {why}")
@@ -143,9 +143,9 @@ def _there(row: Component, plan: Plan) -> Outcome | None:
         message = f"cannot see whether the cluster has it already: {unknown.cause}"
         return Outcome(row, ComponentState.WAITING, False, message)
     found = [
-        each
-        for each in plan.request.found(row.found_by)
-        if "deletionTimestamp" not in each["metadata"] and not cluster_gateway.is_ours(each)
+        item
+        for item in plan.request.found(row.found_by)
+        if "deletionTimestamp" not in item["metadata"] and not cluster_gateway.is_ours(item)
     ]
     if not found:
         return None
@@ -179,7 +179,9 @@ def _installed(row: Component, plan: Plan, settings: ComponentSettings) -> Outco
 
 def _unconfirmed(row: Component, plan: Plan) -> str:
     """Return what is awaited of a controller whose pods run; empty if a status of its own confirms it."""
-    confirming = next((each for each in plan.rows if row.confirmed_by in each.object_keys), None)
+    confirming = next(
+        (component for component in plan.rows if row.confirmed_by in component.object_keys), None
+    )
     if confirming is None or confirming.name not in plan.chosen or _is_left_alone(confirming, plan):
         return ""
     child = plan.request.observed.get(row.confirmed_by)
@@ -196,7 +198,9 @@ def _unconfirmed(row: Component, plan: Plan) -> str:
 def _progress(row: Component, plan: Plan, unready: list[Desired]) -> str:
     release = plan.request.observed.get(str(row.name)) if row.chart else None
     said = releases.progress(release) if release is not None else ""
-    named = listing(f'{each.manifest["kind"]} "{each.manifest["metadata"]["name"]}"' for each in unready)
+    named = listing(
+        f'{desired.manifest["kind"]} "{desired.manifest["metadata"]["name"]}"' for desired in unready
+    )
     return said or f"waiting for {named}"
 
 

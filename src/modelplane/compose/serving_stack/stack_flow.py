@@ -89,7 +89,7 @@ def _refused(stack: ServingStack) -> Condition | None:
 
 def _plan(request: StackRequest) -> Plan:
     spec = request.owner.spec
-    settings = {each.name: each for each in spec.components}
+    settings = {component.name: component for component in spec.components}
     plan = Plan(request, spec.cluster_name or "", frozenset(), settings, COMPONENTS)
     return replace(plan, chosen=frozenset(row.name for row in COMPONENTS if _is_chosen(row, plan)))
 
@@ -168,5 +168,5 @@ def _address(request: StackRequest) -> str:
     if request.unknown(cluster_gateway.KEY):
         known = request.owner.status.gateway
         return (known.address if known else None) or ""
-    found = next((cluster_gateway.address(each) for each in request.found(cluster_gateway.KEY)), "")
+    found = next((cluster_gateway.address(item) for item in request.found(cluster_gateway.KEY)), "")
     return found or cluster_gateway.address(request.observed.get(cluster_gateway.KEY, {}))

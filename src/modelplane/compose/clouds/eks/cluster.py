@@ -30,7 +30,7 @@ def compose(site: Site[EKSCluster]) -> Parts:
             "version": spec.kubernetes_version,
             "roleArnRef": {"name": site.name(CLUSTER_ROLE)},
             "accessConfig": ACCESS,
-            "vpcConfig": {"subnetIdRefs": [{"name": each} for each in subnets], **ENDPOINTS},
+            "vpcConfig": {"subnetIdRefs": [{"name": subnet} for subnet in subnets], **ENDPOINTS},
         },
         cluster_name(site),
     )

@@ -130,7 +130,7 @@ def _group(site: Site[EKSCluster], pool: EKSNodePool, key: str, machine: dict[st
             "region": spec.region,
             "clusterNameRef": {"name": cluster_name(site)},
             "nodeRoleArnRef": {"name": site.name(NODE_ROLE)},
-            "subnetIdRefs": [{"name": private_subnet(site, each)} for each in places],
+            "subnetIdRefs": [{"name": private_subnet(site, place)} for place in places],
             "amiType": spec.gpu_ami_type if is_gpu else spec.ami_type,
             **machine,
             "labels": node_labels,

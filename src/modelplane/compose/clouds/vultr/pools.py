@@ -39,6 +39,6 @@ def nodes_of(pool: VultrNodePool) -> dict[str, Any]:
     node: dict[str, Any] = {"label": pool.name, "plan": pool.plan, "labels": listed}
     if tainted:
         node["taints"] = [
-            {"key": each.key, "value": each.value, "effect": str(each.effect)} for each in tainted
+            {"key": taint.key, "value": taint.value, "effect": str(taint.effect)} for taint in tainted
         ]
     return node

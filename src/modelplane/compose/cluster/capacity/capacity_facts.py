@@ -116,7 +116,10 @@ def _node(item: Object) -> NodeFacts:
     return NodeFacts(
         str(item["metadata"]["name"]),
         _text(pool),
-        any(value_at(each, "type") == "Ready" and value_at(each, "status") == "True" for each in conditions),
+        any(
+            value_at(condition, "type") == "Ready" and value_at(condition, "status") == "True"
+            for condition in conditions
+        ),
         value_at(item, "spec", "unschedulable") is True,
         _taints(value_at(item, "spec", "taints")),
         notice(item),
@@ -132,9 +135,11 @@ def _slice(item: Object) -> SliceFacts:
         _text(value_at(item, "spec", "pool", "name")),
         _number(value_at(item, "spec", "pool", "generation")),
         _number(value_at(item, "spec", "pool", "resourceSliceCount")),
-        tuple(_device(driver, each) for each in devices[:_MOST_DEVICES]),
+        tuple(_device(driver, device) for device in devices[:_MOST_DEVICES]),
         bool(value_at(item, "spec", "sharedCounters"))
-        or any(each.get("consumesCounters") or each.get("allowMultipleAllocations") for each in devices),
+        or any(
+            device.get("consumesCounters") or device.get("allowMultipleAllocations") for device in devices
+        ),
     )
 
 
@@ -171,9 +176,13 @@ def _claim(item: Object) -> ClaimFacts:
         namespace,
         _text(value_at(reserved[0], "name")),
         tuple(
-            (_text(value_at(each, "driver")), _text(value_at(each, "pool")), _text(value_at(each, "device")))
-            for each in results
-            if value_at(each, "adminAccess") is not True
+            (
+                _text(value_at(result, "driver")),
+                _text(value_at(result, "pool")),
+                _text(value_at(result, "device")),
+            )
+            for result in results
+            if value_at(result, "adminAccess") is not True
         ),
     )
 

@@ -84,15 +84,15 @@ def _nodes_of(pool: GPUPool, observed: Observation) -> _Nodes:
 def _nodes_in(pool: GPUPool, known: UsableCapacity) -> _Nodes:
     """Return what the nodes of a published capacity lack."""
     found: _Nodes = []
-    for each in known.missing:
-        counts = {device.name: device.count for device in each.devices}
-        found += [tuple(counts.get(device.name, 0) for device in pool.devices)] * each.nodes
+    for missing in known.missing:
+        counts = {device.name: device.count for device in missing.devices}
+        found += [tuple(counts.get(device.name, 0) for device in pool.devices)] * missing.nodes
     whole = (0,) * len(pool.devices)
     return _sorted([*[whole] * max(known.nodes - len(found), 0), *found])
 
 
 def _sorted(nodes: Iterable[_Vector]) -> _Nodes:
-    return sorted(nodes, key=lambda each: (sum(each), each))
+    return sorted(nodes, key=lambda node: (sum(node), node))
 
 
 def _worse(one: _Nodes, other: _Nodes) -> _Nodes:
@@ -148,11 +148,11 @@ def _bounded(terms: Sequence[CapacityTerm]) -> tuple[CapacityTerm, ...]:
     """Return terms in order; if they are too many, without their details."""
     if len(terms) > MAX_TERMS:
         sums: Counter[tuple[Loss, str]] = Counter()
-        for each in terms:
-            sums[each.reason, each.name] += each.count
+        for term in terms:
+            sums[term.reason, term.name] += term.count
         terms = [CapacityTerm(reason=loss, name=name, count=count) for (loss, name), count in sums.items()]
     order = list(Loss)
-    ordered = sorted(terms, key=lambda each: (order.index(each.reason), each.name, -each.count, each.detail))
+    ordered = sorted(terms, key=lambda term: (order.index(term.reason), term.name, -term.count, term.detail))
     return tuple(ordered[:MAX_TERMS])
 
 
@@ -181,10 +181,10 @@ def _amounts(pool: GPUPool, usable: UsableCapacity) -> str:
 
 def _phrases(terms: Sequence[CapacityTerm], *, with_details: bool) -> str:
     counts: Counter[tuple[str, str]] = Counter()
-    for each in terms:
-        others = _OTHERS if each.reason is Loss.HELD_BY_OTHERS else ""
-        detail = each.detail if with_details and each.detail else others
-        counts[each.name, f"{_PHRASES[each.reason]} {detail}".rstrip()] += each.count
+    for term in terms:
+        others = _OTHERS if term.reason is Loss.HELD_BY_OTHERS else ""
+        detail = term.detail if with_details and term.detail else others
+        counts[term.name, f"{_PHRASES[term.reason]} {detail}".rstrip()] += term.count
     shown = [
         f"{number_of(count, 'node') if name == NODES else f'{count} {name}'} {text}"
         for (name, text), count in counts.items()

@@ -140,8 +140,8 @@ def _observed(request: ClusterRequest, pools: Sequence[GPUPool]) -> dict[str, Ob
             cause = f"cannot list {kind}s of the cluster{UNREADABLE}: {unknown.cause}"
             return {pool.name: Unclear(cause) for pool in pools}
     try:
-        given = _given(fleet_snapshot.replica(each) for each in request.found(_REPLICAS))
-        reports = _reports(decode_as(ModelReplica, each) for each in request.found(_UNHEALTHY))
+        given = _given(fleet_snapshot.replica(item) for item in request.found(_REPLICAS))
+        reports = _reports(decode_as(ModelReplica, item) for item in request.found(_UNHEALTHY))
     except InvalidObject as error:
         return {pool.name: Unclear(str(error)) for pool in pools}
     nodes, slices, claims, rules = (facts_of(request.found(key)) for key in _READ)
@@ -165,9 +165,9 @@ def _reports(replicas: Iterable[ModelReplica]) -> dict[tuple[str, str], tuple[st
     """Return the unhealthy devices of the pods of replicas, by namespace and name of the pod."""
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for replica in replicas:
-        for each in replica.status.unhealthy_devices:
-            pod = (replica.metadata.namespace, each.pod)
-            found[pod] = (*found.get(pod, ()), each.device)
+        for device in replica.status.unhealthy_devices:
+            pod = (replica.metadata.namespace, device.pod)
+            found[pod] = (*found.get(pod, ()), device.device)
     return found
 
 
@@ -195,7 +195,7 @@ def _condition(
 def _overcommitted(request: ClusterRequest, pools: Sequence[GPUPool]) -> Condition:
     type_ = Type.CAPACITY_OVERCOMMITTED
     try:
-        replicas = tuple(fleet_snapshot.replica(each) for each in request.found(_REPLICAS))
+        replicas = tuple(fleet_snapshot.replica(item) for item in request.found(_REPLICAS))
     except InvalidObject as error:
         return false(type_, Reason.CAPACITY_STALE, f"unknown: {error}")
     cluster = scheduler.Cluster(request.owner.metadata.name, pools=tuple(map(fleet_snapshot.pool, pools)))

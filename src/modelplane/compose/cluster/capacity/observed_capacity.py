@@ -118,7 +118,7 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
 
 def _taken_out(node: NodeFacts, pool: NodePool) -> tuple[Loss, str, str] | None:
     """Return the first cause for which no pod may be put on a node; None if pods may."""
-    tolerated = {(each.key, str(each.effect), each.value) for each in pool.tolerated()}
+    tolerated = {(taint.key, str(taint.effect), taint.value) for taint in pool.tolerated()}
     if not node.is_ready:
         return Loss.NODE_NOT_READY, NODES, ""
     if node.is_unschedulable:
@@ -155,18 +155,18 @@ def _published(
     for at, device in enumerate(devices):
         if device.claim is Claim.DRA:
             entries[device.driver].append(at)
-    found: _Published = {node.name: {at: [] for each in entries.values() for at in each} for node in nodes}
+    found: _Published = {node.name: {at: [] for entry in entries.values() for at in entry} for node in nodes}
     pools: dict[tuple[str, str, str], list[SliceFacts]] = defaultdict(list)
-    for each in cluster.slices:
-        if each.driver in entries and each.node in found:
-            pools[each.driver, each.pool, each.node].append(each)
+    for slice_ in cluster.slices:
+        if slice_.driver in entries and slice_.node in found:
+            pools[slice_.driver, slice_.pool, slice_.node].append(slice_)
     silent = sorted(entries.keys() - {driver for driver, _, _ in pools})
     if nodes and silent:
         return Unclear(f'no node publishes devices of driver "{silent[0]}"')
     rules = _by_pool(cluster.rules)
     for (driver, pool, node), parts in sorted(pools.items()):
-        newest = max(each.generation for each in parts)
-        present = [each for each in parts if each.generation == newest]
+        newest = max(part.generation for part in parts)
+        present = [part for part in parts if part.generation == newest]
         if len(present) != present[0].slices:
             counted = f"{len(present)} of {present[0].slices} ResourceSlices"
             return Unclear(f'node "{node}" has {counted} of driver "{driver}"')
@@ -198,11 +198,11 @@ def _by_entry(
     devices: Sequence[Device], entries: Sequence[int], slices: Sequence[SliceFacts]
 ) -> Iterator[tuple[int, DeviceFacts | None]]:
     """Yield the devices of a complete generation with their entries; None for entries without a count."""
-    if any(each.is_divided for each in slices):
+    if any(slice_.is_divided for slice_ in slices):
         yield from ((at, None) for at in entries)
         return
-    for each in slices:
-        yield from ((assign(facts, devices, entries), facts) for facts in each.devices)
+    for slice_ in slices:
+        yield from ((assign(facts, devices, entries), facts) for facts in slice_.devices)
 
 
 def _foreign(

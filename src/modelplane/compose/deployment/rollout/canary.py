@@ -124,8 +124,8 @@ def _first(
     if known := _known(owner):
         stable = known.stable_revision
     else:
-        counts = Counter(each["metadata"].get("labels", {}).get(labels.REVISION, "") for each in old.values())
-        stable = min(counts, key=lambda each: (-counts[each], each))
+        counts = Counter(item["metadata"].get("labels", {}).get(labels.REVISION, "") for item in old.values())
+        stable = min(counts, key=lambda count: (-counts[count], count))
     return CanaryStatus(
         phase=CanaryPhase.PROMOTED if len(new) > len(old) else CanaryPhase.RUNNING,
         revision=current,
@@ -151,7 +151,7 @@ def _running(
     status = _needing(owner, settings, status)
     if unsupported := _unsupported(owner, observed):
         return Canary(status, unsupported=unsupported)
-    serving = sum(serves(each) and not is_updating(each) for each in new.values())
+    serving = sum(serves(item) and not is_updating(item) for item in new.values())
     decision = _decision(status, observed)
     if decision is not None:
         status = msgspec.structs.replace(status, message=decision.message[:_LONGEST])

@@ -45,29 +45,33 @@ def holding(
     if names is not None and not names:
         return there
     replicas = (
-        replace(each, held=True)
-        if each.deployment_uid == deployment.uid and (names is None or each.name in names)
-        else each
-        for each in there.replicas
+        replace(replica, held=True)
+        if replica.deployment_uid == deployment.uid and (names is None or replica.name in names)
+        else replica
+        for replica in there.replicas
     )
     return replace(there, replicas=tuple(replicas))
 
 
 def taken(request: DeploymentRequest, state: Canary | None, placement: scheduler.Placement) -> int:
     """Return how many held replicas a canary takes, because it has too few without them."""
-    if state is None or not any(each.held for each in placement.assignments):
+    if state is None or not any(assignment.held for assignment in placement.assignments):
         return 0
-    own = [each for each in placement.assignments if not (each.leaving or each.held or each.stable)]
+    own = [
+        assignment
+        for assignment in placement.assignments
+        if not (assignment.leaving or assignment.held or assignment.stable)
+    ]
     lacking = max(0, needed(state) - len(own))
     if not is_paused(request.owner):
         return lacking
     # One that was taken before a pause goes on making room for its replacement.
-    names = {each.replica for each in own}
+    names = {assignment.replica for assignment in own}
     begun = (
-        each
-        for each in request.observed.values()
-        if has_revision(each, state.status.revision)
-        and each["kind"] == kind_name(ModelReplica)
-        and each["metadata"]["name"] not in names
+        item
+        for item in request.observed.values()
+        if has_revision(item, state.status.revision)
+        and item["kind"] == kind_name(ModelReplica)
+        and item["metadata"]["name"] not in names
     )
     return min(lacking, sum(1 for _ in begun))

@@ -48,8 +48,10 @@ def progress(
     settings = owner.spec.rollout
     if settings is None:
         return Progress({})
-    staying = [each for each in placement.assignments if not each.leaving]
-    regular = [replica_key(each.cluster, each.index) for each in staying if not each.surge]
+    staying = [assignment for assignment in placement.assignments if not assignment.leaving]
+    regular = [
+        replica_key(assignment.cluster, assignment.index) for assignment in staying if not assignment.surge
+    ]
     updated = [key for key in regular if key in rollout.updated]
     counts = RolloutStatus(
         revision=revision(owner.replica_template()),
@@ -77,7 +79,7 @@ def progress(
 
 
 def _said_before(owner: ModelDeployment) -> str:
-    return next((each.reason for each in owner.status.conditions if each.type == _TYPE), "")
+    return next((condition.reason for condition in owner.status.conditions if condition.type == _TYPE), "")
 
 
 def _was_complete(owner: ModelDeployment, counts: RolloutStatus) -> bool:
@@ -170,22 +172,22 @@ def _waits_for(
     staying: Iterable[scheduler.Assignment],
 ) -> Iterator[str]:
     """Yield what a rollout waits for, the first cause first."""
-    for each in staying:
-        replica = request.observed.get(replica_key(each.cluster, each.index))
+    for assignment in staying:
+        replica = request.observed.get(replica_key(assignment.cluster, assignment.index))
         if replica is not None and (not serves(replica) or is_updating(replica)):
-            kind = "surge replica" if each.surge else "replica"
+            kind = "surge replica" if assignment.surge else "replica"
             cause = _trouble(replica)
-            yield f'{kind} "{replica["metadata"]["name"]}" on cluster "{each.cluster}": {cause}'
+            yield f'{kind} "{replica["metadata"]["name"]}" on cluster "{assignment.cluster}": {cause}'
     if placement.surge_problem:
         yield f"capacity for a surge replica, or a larger maxUnavailable: {placement.surge_problem}"
-    missing = request.owner.spec.replicas - sum(not each.surge for each in staying)
+    missing = request.owner.spec.replicas - sum(not assignment.surge for assignment in staying)
     if missing > 0 and not placement.stable_problem:
         yield f"capacity for {number_of(missing, 'replica')}"
 
 
 def _trouble(replica: Object) -> str:
     said = [condition_of(replica, type_) for type_ in _OF_REPLICA]
-    return next((each["message"] for each in said if each.get("message")), "it has not reported yet")
+    return next((item["message"] for item in said if item.get("message")), "it has not reported yet")
 
 
 _OF_REPLICA = (ModelReplicaCondition.MODEL_READY, ModelReplicaCondition.MODEL_ACCEPTED)

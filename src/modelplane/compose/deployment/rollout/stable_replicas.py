@@ -29,12 +29,12 @@ def excess(state: Canary | None, observed: Mapping[str, Object]) -> frozenset[st
     if state is None or not state.is_running:
         return frozenset()
     new = [
-        each
-        for each in observed.values()
-        if each["kind"] == kind_name(ModelReplica) and has_revision(each, state.status.revision)
+        item
+        for item in observed.values()
+        if item["kind"] == kind_name(ModelReplica) and has_revision(item, state.status.revision)
     ]
-    new.sort(key=lambda each: (not serves(each), each["metadata"]["name"]))
-    return frozenset(each["metadata"]["name"] for each in new[needed(state) :])
+    new.sort(key=lambda item: (not serves(item), item["metadata"]["name"]))
+    return frozenset(item["metadata"]["name"] for item in new[needed(state) :])
 
 
 def with_stable(
@@ -52,13 +52,13 @@ def with_stable(
     if state is None or not state.has_stable:
         return placement
     known = stable(request, state)
-    new = [each for each in placement.assignments if not each.replica]
-    new.sort(key=lambda each: (not each.surge, each.cluster, each.index))
-    own = [each for each in placement.assignments if each.replica]
-    names = {each.replica for each in own if not each.leaving}
+    new = [assignment for assignment in placement.assignments if not assignment.replica]
+    new.sort(key=lambda assignment: (not assignment.surge, assignment.cluster, assignment.index))
+    own = [assignment for assignment in placement.assignments if assignment.replica]
+    names = {assignment.replica for assignment in own if not assignment.leaving}
     there = sum(
-        each["metadata"]["name"] in names and has_revision(each, state.status.revision)
-        for each in request.observed.values()
+        item["metadata"]["name"] in names and has_revision(item, state.status.revision)
+        for item in request.observed.values()
     )
     lacking = max(0, needed(state) - there)
     trial, rest = new[:lacking], new[lacking:]
@@ -79,16 +79,18 @@ def with_stable(
         rest = []
         if not trial:
             other = again(known, names, missing)
-            rest = [each for each in other.assignments if not each.replica][:missing]
+            rest = [assignment for assignment in other.assignments if not assignment.replica][:missing]
             diagnosis = other.diagnosis if len(rest) < missing else diagnosis
             asked = request.owner.spec.replicas
             diagnosis = replace(diagnosis, placed=min(asked, len(names) + len(rest)), wanted=asked)
-    stable_ones = (replace(each, stable=True) for each in rest)
+    stable_ones = (replace(assignment, stable=True) for assignment in rest)
     return replace(placement, assignments=_sorted([*own, *trial, *stable_ones]), diagnosis=diagnosis)
 
 
 def _sorted(assignments: Iterable[scheduler.Assignment]) -> tuple[scheduler.Assignment, ...]:
-    return tuple(sorted(assignments, key=lambda each: (each.cluster, each.index, each.replica)))
+    return tuple(
+        sorted(assignments, key=lambda assignment: (assignment.cluster, assignment.index, assignment.replica))
+    )
 
 
 def _unplaced(owner: ModelDeployment, missing: int, problem: str) -> str:

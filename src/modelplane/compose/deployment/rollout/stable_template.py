@@ -72,7 +72,7 @@ def _cache(request: DeploymentRequest, name: str) -> scheduler.CacheFootprint | 
     """Return the clusters that a ModelCache covers, or why they are not known, as part of a sentence."""
     if unknown := request.unknown(CACHES):
         return f"cannot be read: {unknown.cause}: wait"
-    found = [each for each in request.found(CACHES) if each["metadata"]["name"] == name]
+    found = [item for item in request.found(CACHES) if item["metadata"]["name"] == name]
     try:
         cache = fleet_snapshot.footprint(found)
     except InvalidObject as error:

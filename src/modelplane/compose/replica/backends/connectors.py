@@ -114,4 +114,4 @@ def _value(container: Container, setting: str) -> str | None:
     """Return the value of a flag or of a variable."""
     if setting.startswith("-"):
         return flag(container, setting)
-    return next((each.value or "" for each in container.env if each.name == setting), None)
+    return next((variable.value or "" for variable in container.env if variable.name == setting), None)

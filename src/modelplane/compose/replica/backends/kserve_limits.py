@@ -86,7 +86,7 @@ def _of_pods(named: str, engine: _Engine, member: MemberPods) -> Iterator[Reject
 
 
 def _of_author(named: str, spec: PodSpec) -> Iterator[Rejected]:
-    names = {each.name for each in (*spec.init_containers, *spec.others)}
+    names = {container.name for container in (*spec.init_containers, *spec.others)}
     for name in sorted(names & NAMES_OF_PRESETS):
         yield Rejected(f'{named}: container "{name}" has a name that KServe uses itself: use another one')
     for volume in spec.volumes:

@@ -79,7 +79,7 @@ _ENGINES: Final = (
 def engine_labels(container: Container) -> dict[str, str]:
     """Return the labels by which a picker knows the metrics of an engine; none for vLLM, the default."""
     for name, image, programs in _ENGINES:
-        if image.fullmatch(container.image) or any(runs(container, *each) for each in programs):
+        if image.fullmatch(container.image) or any(runs(container, *program) for program in programs):
             return {labels.LLM_D_ENGINE: name}
     return {}
 
@@ -125,7 +125,7 @@ def configuration(replica: ModelReplica) -> dict[str, Any]:
                 "lruCapacityPerServer": 31250,
             },
         },
-        *({"type": each} for each in _scorer_plugins(replica)),
+        *({"type": plugin} for plugin in _scorer_plugins(replica)),
         {"type": "max-score-picker"},
     ]
     profiles = [_profile("default", _settings(replica).scorers)]
@@ -164,7 +164,7 @@ def _scorer_plugins(replica: ModelReplica) -> list[str]:
     """Return the plugins of all profiles, each once."""
     settings = _settings(replica)
     scorers = (*(settings.scorers or _SCORERS), *settings.prefill_scorers)
-    return list(dict.fromkeys(_PLUGINS[each.type] for each in scorers))
+    return list(dict.fromkeys(_PLUGINS[scorer.type] for scorer in scorers))
 
 
 def _profile(name: str, scorers: tuple[WeightedScorer, ...], *filters: str) -> dict[str, Any]:
@@ -173,7 +173,10 @@ def _profile(name: str, scorers: tuple[WeightedScorer, ...], *filters: str) -> d
         "plugins": [
             *({"pluginRef": each} for each in filters),
             {"pluginRef": "max-score-picker"},
-            *({"pluginRef": _PLUGINS[each.type], "weight": each.weight} for each in scorers or _SCORERS),
+            *(
+                {"pluginRef": _PLUGINS[scorer.type], "weight": scorer.weight}
+                for scorer in scorers or _SCORERS
+            ),
         ],
     }
 

@@ -56,7 +56,7 @@ def environment(workload: Workload) -> list[dict[str, Any]]:
     """Return the variables with a pod's KV cache address. Every pod of a gang holds a part of the cache."""
     if workload.phase is None:
         return []
-    return [dict(each) for each in connectors.row(workload.replica).variables]
+    return [dict(variable) for variable in connectors.row(workload.replica).variables]
 
 
 def sidecar(workload: Workload) -> dict[str, Any] | None:

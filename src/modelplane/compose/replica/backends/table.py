@@ -19,13 +19,15 @@ BACKENDS: tuple[Backend, ...] = (
 
 def backend_of(replica: ModelReplica, engine: PlacedEngine) -> Backend:
     """Return the backend of an engine."""
-    return next(each for each in BACKENDS if each.choice is replica.spec.runs_with() and each.runs(engine))
+    return next(
+        backend for backend in BACKENDS if backend.choice is replica.spec.runs_with() and backend.runs(engine)
+    )
 
 
 def workload_keys(replica: ModelReplica, engine: PlacedEngine) -> tuple[str, ...]:
     """Return the key of an engine's workload, then those that it would have with each other backend."""
     own = backend_of(replica, engine)
-    others = (each.key(replica, engine) for each in BACKENDS if each is not own)
+    others = (backend.key(replica, engine) for backend in BACKENDS if backend is not own)
     return own.key(replica, engine), *others
 
 

@@ -72,7 +72,7 @@ def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dic
         "terminationGracePeriodSeconds": GRACE_S,
         "containers": [
             _container(workload, member, claim),
-            *(_beside(workload, each) for each in member.template.spec.others),
+            *(_beside(workload, other) for other in member.template.spec.others),
         ],
         "volumes": [],
     }
@@ -100,7 +100,7 @@ def _shares_memory(spec: PodSpec) -> bool:
 def _init_containers(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
     """Return the routing sidecar, which stops last because it starts first, and the author's containers."""
     sidecar = None if member.role is Role.WORKER else prefill_decode.sidecar(workload)
-    theirs = [_beside(workload, each) for each in member.template.spec.init_containers]
+    theirs = [_beside(workload, container) for container in member.template.spec.init_containers]
     return [*([sidecar] if sidecar else []), *theirs]
 
 
@@ -108,7 +108,7 @@ def _beside(workload: Workload, container: CommonContainer) -> dict[str, Any]:
     """Return a container beside the engine. It claims no devices."""
     written: dict[str, Any] = msgspec.to_builtins(container)
     ours = engine_variables.own(workload.replica, container, Role.STANDALONE)
-    if env := _last_of_each([*ours, *(_variable(workload, each) for each in container.env)]):
+    if env := _last_of_each([*ours, *(_variable(workload, variable) for variable in container.env)]):
         written["env"] = env
     return {
         **written,
@@ -186,7 +186,7 @@ def _env(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
     engine = member.template.spec.engine
     ours = engine_variables.own(workload.replica, engine, member.role)
     ours += prefill_decode.environment(workload)
-    return _last_of_each([*ours, *(_variable(workload, each) for each in engine.env)])
+    return _last_of_each([*ours, *(_variable(workload, variable) for variable in engine.env)])
 
 
 def _last_of_each(variables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
