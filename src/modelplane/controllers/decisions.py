@@ -45,5 +45,7 @@ def decisions(owner: Object, observed: Mapping[str, Object], composition: Compos
 
 
 def _counted(replicas: list[Object], where: str) -> str:
-    named = (f"{each['metadata']['name']} {where} {each['spec']['clusterName']}" for each in replicas)
+    named = (
+        f"{replica['metadata']['name']} {where} {replica['spec']['clusterName']}" for replica in replicas
+    )
     return f"{number_of(len(replicas), 'replica')}: {listing(named, _MOST_NAMED)}"

@@ -47,7 +47,7 @@ class Definitions:
         raise NotOurs(rejected.message)
 
     def _rejected(self) -> Rejected | None:
-        return owned_by_other((each for each in self.informer if _is_ours(each)), self._own)
+        return owned_by_other((entry for entry in self.informer if _is_ours(entry)), self._own)
 
     async def wait_until_read(self) -> None:
         """Return once the definitions have been read and are not another's."""

@@ -108,7 +108,10 @@ class Interests:
             slot = _Slot(cluster, item["apiVersion"], item["kind"], namespace, name, triggers)
             owners = self._owners.get(slot, {})
             for owner in tuple(owners if triggers else self._unsatisfied):
-                if any(each.selects(item) and is_news(each.with_status) for each in owners.get(owner, ())):
+                if any(
+                    requirement.selects(item) and is_news(requirement.with_status)
+                    for requirement in owners.get(owner, ())
+                ):
                     yield owner
 
     def _differs(self, item: Mapping[str, Any], field: str, *, is_gone: bool) -> bool:

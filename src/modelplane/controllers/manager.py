@@ -256,7 +256,7 @@ class Manager:
     def problem(self) -> str:
         """The cause if the control plane cannot be watched; empty otherwise."""
         informers = (self._definitions.informer, *self._informers.values())
-        return self._waiting or next((each.problem for each in informers if each.problem), "")
+        return self._waiting or next((informer.problem for informer in informers if informer.problem), "")
 
     async def run(self) -> None:
         """Run until cancelled; raises ``NotOurs`` once Crossplane owns the definitions."""
@@ -269,7 +269,7 @@ class Manager:
     async def _run(self) -> None:
         await self._definitions.wait_until_read()
         loops = self._control_loops()
-        own = [informer for each in loops for informer in each.informers]
+        own = [informer for loop in loops for informer in loop.informers]
         await self._until_installed([*self._informers.values(), *own])
         await run_all(loops, self._informers.values())
 

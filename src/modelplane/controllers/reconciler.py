@@ -82,7 +82,9 @@ class Reconciler:
         requirements = self._requirements(kind, decoded)
         # What the last composition watched triggers another one until this one says anew what it watches.
         watched = self._interests.of(key)
-        self._interests.set(key, (*requirements, *(each for each in watched if each not in requirements)))
+        self._interests.set(
+            key, (*requirements, *(requirement for requirement in watched if requirement not in requirements))
+        )
         clusters = _clusters(requirements)
         observed = self._observed(owner, clusters)
         request = self._request(kind, decoded, observed, requirements)
@@ -96,8 +98,10 @@ class Reconciler:
             return 0.0 if late else None
         self._interests.set(key, (*requirements, *composition.also_watch))
         # What triggers it only from now on may have changed while it was composed.
-        known = {(each.kind, each.name) for each in watched}
-        wider = any((each.kind, each.name) not in known for each in composition.also_watch)
+        known = {(requirement.kind, requirement.name) for requirement in watched}
+        wider = any(
+            (requirement.kind, requirement.name) not in known for requirement in composition.also_watch
+        )
         late = (wider or composition.unsatisfied) and self._changed_since(request, requirements)
         self._interests.set_unsatisfied(key, composition.unsatisfied)
         problem = await self._write(owner, observed, composition)
@@ -117,19 +121,21 @@ class Reconciler:
         problem = await self._writer.write(owner, observed, composition)
         if not problem:
             await self._reporter.decided(owner, observed, composition)
-            for each in composition.wakes:
-                self._wake(OwnerKey(each.kind, each.namespace, each.name))
+            for reference in composition.wakes:
+                self._wake(OwnerKey(reference.kind, reference.namespace, reference.name))
         return problem
 
     def _loading(self, owner: Object, request: Request[Any, Any]) -> bool:
         """Return True if requirements or Helm releases of an owner are being read for the first time."""
         found = request.required.values()
-        loading = any(isinstance(each, Unknown) and each.loading for each in found)
+        loading = any(isinstance(unknown, Unknown) and unknown.loading for unknown in found)
         return loading or self._releases.loading(owner)
 
     def _changed_since(self, request: Request[Any, Any], requirements: tuple[Requirement, ...]) -> bool:
         """Return True if a requirement has changed since it was read for a request."""
-        return any(self._find(each) != request.required[each.key] for each in requirements)
+        return any(
+            self._find(requirement) != request.required[requirement.key] for requirement in requirements
+        )
 
     def compose(self, key: OwnerKey) -> Composed | None:
         """Compose an owner from the local copies, and write nothing; return None if it is gone."""

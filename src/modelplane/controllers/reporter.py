@@ -50,8 +50,8 @@ class Reporter:
 
     async def decided(self, owner: Object, observed: Mapping[str, Object], composition: Composition) -> None:
         """Record the decisions of a composition that has been written."""
-        for each in decisions(owner, observed, composition):
-            await self._recorder.tell(owner, each)
+        for decision in decisions(owner, observed, composition):
+            await self._recorder.tell(owner, decision)
 
     async def blocked(self, owner: Object, cause: str) -> None:
         """Say why nothing was decided, and leave the rest of the status as it is."""

@@ -41,7 +41,7 @@ async def run_all(runnables: Sequence[Runnable], shared: Iterable[Informer]) -> 
 
     ``shared`` are informers that several of them read.
     """
-    informers = [*shared, *(informer for each in runnables for informer in each.informers)]
+    informers = [*shared, *(informer for runnable in runnables for informer in runnable.informers)]
     async with AsyncExitStack() as closing:
         for each in runnables:
             closing.push_async_callback(each.close)

@@ -125,7 +125,7 @@ class Writer:
             attempts = [
                 group.create_task(self._attempt(owner, child, observed.get(child.key))) for child in some
             ]
-        return [each.result() for each in attempts]
+        return [attempt.result() for attempt in attempts]
 
     async def _attempt(self, owner: Object, child: Desired, observed: Object | None) -> tuple[str, bool]:
         """Write a child; return the problem, empty if there is none, and whether nobody answered."""

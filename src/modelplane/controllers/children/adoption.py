@@ -50,8 +50,8 @@ async def look_for(owner: Mapping[str, Any], connection: Connection) -> tuple[Ob
     found: list[Object] = []
     for uid in (own, *former_uids(owner)):
         listed = await connection.look_for(uid, namespace)
-        labeled = [each for each in listed if each["metadata"]["labels"][labels.OWNER_UID] == uid]
-        found += [each for each in labeled if uid == own or _adopts(owner, each, connection.children)]
+        labeled = [entry for entry in listed if entry["metadata"]["labels"][labels.OWNER_UID] == uid]
+        found += [entry for entry in labeled if uid == own or _adopts(owner, entry, connection.children)]
     return tuple(found)
 
 

@@ -60,7 +60,7 @@ class GatewayAnswers(Runnable):
 
     async def look(self) -> None:
         """Ask each gateway of a cluster that does not serve yet, and wake those that say something new."""
-        names = [each["metadata"]["name"] for each in self._clusters if not _serves(each)]
+        names = [cluster["metadata"]["name"] for cluster in self._clusters if not _serves(cluster)]
         asked = {name: address for name in names if (address := self._address(name))}
         said = dict(zip(asked, await asyncio.gather(*map(self._ask, asked.values())), strict=True))
         before, self._said = self._said, said

@@ -298,9 +298,9 @@ class Watches:
 
     async def give_back(self, namespace: str) -> None:
         """End the watches of a namespace without copies, and give the access to them back."""
-        keys = [(each, namespace) for each in _scoped_kinds()]
+        keys = [(kind, namespace) for kind in _scoped_kinds()]
         informers = [self._informers[key] for key in keys if key in self._informers]
-        if any(each.problem or not each.synced or len(each) for each in informers):
+        if any(informer.problem or not informer.synced or len(informer) for informer in informers):
             return
         if any(self.refusal(*key) for key in keys):
             return
@@ -311,8 +311,8 @@ class Watches:
 
     async def _look(self) -> None:
         """Watch every kind of which the cluster has children."""
-        kinds = [each for each in child_kinds() if not is_scoped(each)]
-        unknown: list[Callable[[], Awaitable[None]]] = [partial(self._look_for_kind, each) for each in kinds]
+        kinds = [kind for kind in child_kinds() if not is_scoped(kind)]
+        unknown: list[Callable[[], Awaitable[None]]] = [partial(self._look_for_kind, kind) for kind in kinds]
         unknown.append(self._look_for_copies)
         while unknown:
             try:
@@ -341,9 +341,9 @@ class Watches:
             self._refuse(resource, "", error)
             return
         self._refused.pop((resource, ""), None)
-        children = [each for each in found if not copy_access.is_binding(each)]
-        self.access.bound |= {_namespace(each) for each in found if each not in children}
-        self._used |= {_namespace(each) for each in children}
+        children = [entry for entry in found if not copy_access.is_binding(entry)]
+        self.access.bound |= {_namespace(entry) for entry in found if entry not in children}
+        self._used |= {_namespace(child) for child in children}
         if children and not self.watches(resource):
             self.awaited += self._watch_children(resource)
 
@@ -357,7 +357,7 @@ class Watches:
         labeled: tuple[Object, ...] = ()
         with suppress(errors.Forbidden):  # the identity of 0.2.0 may not read namespaces
             labeled = await self.ours(resources.NAMESPACES, _OURS, metadata_only=True)
-        places = self._used | self.access.bound | {each["metadata"]["name"] for each in labeled}
+        places = self._used | self.access.bound | {entry["metadata"]["name"] for entry in labeled}
         outcomes = await asyncio.gather(*map(self._look_in, sorted(places)), return_exceptions=True)
         for failure in filter(None, outcomes):
             raise failure
@@ -377,7 +377,7 @@ class Watches:
             self._refused.pop((resource, namespace), None)
             if found and not self.watches(resource, namespace):
                 self.awaited.append(self._watch_copies(resource, namespace))
-        if not any(self.watches(each, namespace) for each in _scoped_kinds()):
+        if not any(self.watches(kind, namespace) for kind in _scoped_kinds()):
             await self.give_back(namespace)
 
 

@@ -109,7 +109,7 @@ class Failover(Runnable):
         if deployments:
             self._heartbeats.begin()
             moves = self._moves(deployments)
-            seen = Observation(await self._seen({each.cluster for each in moves}), moves, await self._own())
+            seen = Observation(await self._seen({move.cluster for move in moves}), moves, await self._own())
             self._memory = step(before or Memory(), seen, asyncio.get_running_loop().time())
         else:
             self._memory = None
@@ -134,12 +134,12 @@ class Failover(Runnable):
             if uid in deployments and "deletionTimestamp" not in metadata:
                 there[uid].append(replica)
         states = self.states
-        return tuple(each for uid, found in there.items() for each in _moves(deployments[uid], found, states))
+        return tuple(move for uid, found in there.items() for move in _moves(deployments[uid], found, states))
 
     async def _seen(self, used: Collection[str]) -> dict[str, ClusterSeen]:
         """Return what is seen of every cluster; the data path of those that are ``used``."""
         clusters = tuple(self._informers[_CLUSTER])
-        names = [each["metadata"]["name"] for each in clusters]
+        names = [cluster["metadata"]["name"] for cluster in clusters]
         apis, _ = await asyncio.gather(
             asyncio.gather(*map(self._api, names)),
             self._data_path.look({name: self._addresses(name) for name in names if name in used}),
@@ -166,7 +166,7 @@ class Failover(Runnable):
 
     async def _own(self) -> str:
         """Return why the control plane cannot judge clusters; empty if it can."""
-        stale = next((each.problem for each in self._informers.values() if each.problem), "")
+        stale = next((informer.problem for informer in self._informers.values() if informer.problem), "")
         silence = stale or await _silence(self._client)
         return f"its own API server does not answer in time: {silence}" if silence else ""
 
@@ -194,12 +194,12 @@ def _moves(
     deployment: ModelDeployment, replicas: Iterable[Object], states: Mapping[str, State]
 ) -> Iterator[Move]:
     """Yield the replicas of one deployment on each cluster, and whether enough others serve."""
-    there = Counter(str(each["spec"].get("clusterName", "")) for each in replicas)
+    there = Counter(str(replica["spec"].get("clusterName", "")) for replica in replicas)
     serving = sum(
-        is_true(each, READY)
-        and reported_by(each) is None
-        and states.get(str(each["spec"].get("clusterName", ""))) in _ANSWERS
-        for each in replicas
+        is_true(replica, READY)
+        and reported_by(replica) is None
+        and states.get(str(replica["spec"].get("clusterName", ""))) in _ANSWERS
+        for replica in replicas
     )
     settings = deployment.spec.failover
     for name, count in sorted(there.items()):

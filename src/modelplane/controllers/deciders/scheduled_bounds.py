@@ -29,21 +29,21 @@ class ScheduledBounds:
 
 def _bounds(spec: InferenceAutoscalerSpec, now: datetime) -> Bounds | Invalid:
     schedules: list[Schedule] = []
-    for each in _schedules(spec):
-        if isinstance(each, Invalid):
-            return each
-        schedules.append(each)
+    for schedule in _schedules(spec):
+        if isinstance(schedule, Invalid):
+            return schedule
+        schedules.append(schedule)
     return find_bounds(schedules, spec.min_replicas, spec.max_replicas, now)
 
 
 def _schedules(spec: InferenceAutoscalerSpec) -> Iterator[Schedule | Invalid]:
-    for each in spec.schedules:
+    for schedule in spec.schedules:
         try:
-            zone = ZoneInfo(each.time_zone)
+            zone = ZoneInfo(schedule.time_zone)
         # A folder of the database has an error of its own.
         except (ZoneInfoNotFoundError, OSError, ValueError):
-            cause = f'has the time zone "{each.time_zone}", which the IANA database does not have'
-            yield Invalid(each.name, cause)
+            cause = f'has the time zone "{schedule.time_zone}", which the IANA database does not have'
+            yield Invalid(schedule.name, cause)
             continue
-        limits = each.min_replicas, each.max_replicas
-        yield Schedule(each.name, each.cron, zone, each.duration_seconds, *limits)
+        limits = schedule.min_replicas, schedule.max_replicas
+        yield Schedule(schedule.name, schedule.cron, zone, schedule.duration_seconds, *limits)

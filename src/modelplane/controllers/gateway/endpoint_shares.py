@@ -60,7 +60,7 @@ class EndpointShares:
 
     def keep_only(self, keys: Collection[OwnerKey]) -> None:
         """Forget services that an earlier process had and that are gone."""
-        for key in [each for members in self._routed.values() for each in members if each not in keys]:
+        for key in [member for members in self._routed.values() for member in members if member not in keys]:
             self.forget(key)
 
     def set(self, key: OwnerKey, number: int, *, waits: bool) -> None:

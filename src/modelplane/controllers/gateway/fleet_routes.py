@@ -183,7 +183,7 @@ class Routes:
         waiting = []
         while self._stale:
             waiting.append(self._stale.take())
-        for key in sorted(waiting, key=lambda each: self._shares.age(each)[0]):
+        for key in sorted(waiting, key=lambda owner_key: self._shares.age(owner_key)[0]):
             self._stale.add(key)
 
     def _complete(self) -> None:

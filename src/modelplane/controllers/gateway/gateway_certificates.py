@@ -174,7 +174,7 @@ class Certificates:
     def _stored(self, places: Iterable[Place], problem: str) -> Issued:
         """Return the certificates that were issued before."""
         client, authorities = _pair(self._secret(CLIENT)), _text(self._secret(CLIENT), _AUTHORITIES)
-        pairs = {each.cluster: _pair(self._secret(_secret_name(each.cluster))) for each in places}
+        pairs = {place.cluster: _pair(self._secret(_secret_name(place.cluster))) for place in places}
         servers = {cluster: pair for cluster, pair in pairs.items() if pair}
         return Issued(Identity(client, authorities) if client else None, servers, authorities, problem)
 
@@ -192,18 +192,18 @@ def _secret_name(cluster: str) -> str:
 def _trusts(issuing: Issuing, place: Place, authority: str) -> bool:
     """Return True if a cluster is known to trust an authority."""
     found = () if isinstance(place.secret, Unknown) else place.secret
-    return any(authority in issuing.parts(_text(each, _AUTHORITIES)) for each in found)
+    return any(authority in issuing.parts(_text(entry, _AUTHORITIES)) for entry in found)
 
 
 def _still_used(
     issuing: Issuing, stored: tuple[str, ...], issued: Iterable[Pair], places: Iterable[Place]
 ) -> tuple[str, ...]:
     """Return the authorities of certificates in use; all of them while a cluster cannot be read."""
-    chains = [each.chain for each in issued]
+    chains = [pair.chain for pair in issued]
     for place in places:
         if isinstance(place.secret, Unknown):
             return stored
-        chains += [_text(each, _CHAIN) for each in place.secret]
+        chains += [_text(entry, _CHAIN) for entry in place.secret]
     return tuple(each for each in stored if any(issuing.issued_by(chain, each) for chain in chains))
 
 

@@ -195,15 +195,15 @@ class GatewayController(Runnable):
             address = self._settings.certificates.announced(self._proxy.address())
             self._look_at(replace(address, asks_for_keys=front.keys is not None))
             if self._proxy.serves_clusters:
-                await asyncio.gather(*(self._announce(each, self._proxy) for each in self._clusters))
+                await asyncio.gather(*(self._announce(cluster, self._proxy) for cluster in self._clusters))
 
     async def _restore(self, proxy: Proxy) -> None:
         """Read which routes an earlier process wrote: they keep their endpoints."""
         while True:
             try:
                 contents = [
-                    await asyncio.to_thread(proxy.former, each)
-                    for each in list_possible_files(FLEET_LISTENER)
+                    await asyncio.to_thread(proxy.former, file)
+                    for file in list_possible_files(FLEET_LISTENER)
                 ]
             except OSError as error:
                 _log.warning("cannot read the gateway configuration; trying again: %s", error)
@@ -308,7 +308,7 @@ class GatewayController(Runnable):
             pods=connection.objects(resources.PODS),
         )
         # Their HTTPRoutes are as the version before tokens wrote them, which serves no others.
-        replicas = {str(key_of(each)) for each in http_routes if _is_of_replica(each)}
+        replicas = {str(key_of(entry)) for entry in http_routes if _is_of_replica(entry)}
         routes = tuple(
             replace(each, token=tokens.find_required(keys, each.name))
             if each.name in replicas and each.token is None

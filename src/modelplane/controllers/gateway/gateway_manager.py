@@ -120,7 +120,7 @@ class GatewayManager:
     def problem(self) -> str:
         """The cause if the control plane cannot be watched; empty otherwise."""
         informers = (self._definitions.informer, *self._informers.values())
-        return next((each.problem for each in informers if each.problem), "")
+        return next((informer.problem for informer in informers if informer.problem), "")
 
     async def run(self) -> None:
         """Run until cancelled; raises ``NotOurs`` while Crossplane does not own the definitions."""
@@ -184,7 +184,11 @@ class GatewayManager:
         try:
             decoded = decode_as(kind.type, owner)
             requirements = kind.requirements(decoded)
-            found = {each.key: self._find(each) for each in requirements if not each.optional}
+            found = {
+                requirement.key: self._find(requirement)
+                for requirement in requirements
+                if not requirement.optional
+            }
             facts = kind.facts()
             if isinstance(decoded, ModelService):
                 facts = ServiceFacts(

@@ -104,7 +104,7 @@ def issued_by(chain: str, authority: str) -> bool:
 def parts(bundle: str) -> tuple[str, ...]:
     """Return each certificate of a bundle; nothing if it is empty or damaged."""
     try:
-        return tuple(_pem(each) for each in x509.load_pem_x509_certificates(bundle.encode()))
+        return tuple(_pem(certificate) for certificate in x509.load_pem_x509_certificates(bundle.encode()))
     except ValueError:
         return ()
 

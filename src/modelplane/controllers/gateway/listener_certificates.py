@@ -79,7 +79,7 @@ class Certificates:
         paths = await asyncio.to_thread(lambda: sorted(served()))
         if paths:
             found = [parse_certificate(await asyncio.to_thread(kept, path)) for path in paths]
-            self.tls = Tls(tuple(each for each in found if each is not None))
+            self.tls = Tls(tuple(certificate for certificate in found if certificate is not None))
 
     async def _read(self, wanted: GatewayTLS, kept: Callable[[str], str]) -> None:
         names = tuple(reference.name for reference in wanted.certificate_refs)
@@ -124,7 +124,7 @@ class Certificates:
     def expiries(self) -> dict[str, datetime]:
         """The time at which each certificate that is served expires, by the name of its Secret."""
         served = self.tls.certificates if self.tls else ()
-        times = ((each.name, certificates.expires(each.chain)) for each in served)
+        times = ((certificate.name, certificates.expires(certificate.chain)) for certificate in served)
         return {name: expires for name, expires in times if expires}
 
     @property

@@ -135,7 +135,7 @@ class MutualTls(Runnable):
 
     async def look(self) -> None:
         """Issue the certificates that are due, and take the next step of each rollout."""
-        active = [self._observed(each) for each in self._clusters()]
+        active = [self._observed(cluster) for cluster in self._clusters()]
         links: dict[str, Link | Unknown] = {}
         if active:
             now = self._now()

@@ -42,8 +42,8 @@ class ProviderCredentials:
 
     def read(self, routes: Iterable[Route]) -> CredentialFile:
         """Return the credentials that are in force."""
-        wanted = {each.name: each for each in list_references(routes)}
-        self._named = frozenset(Key(each.namespace, each.secret) for each in wanted.values())
+        wanted = {reference.name: reference for reference in list_references(routes)}
+        self._named = frozenset(Key(reference.namespace, reference.secret) for reference in wanted.values())
         self.loading = False
         if self._file is None:
             self._file = CredentialFile.parse(self._former(CREDENTIALS))

@@ -119,13 +119,13 @@ class ClusterReleases:
     def uses(self, secret: str) -> bool:
         """Return True if a release has values of a Secret, or is installed with it."""
         return any(
-            (each.installer is not None and each.installer.name == secret)
+            (release.installer is not None and release.installer.name == secret)
             or (not self.name and secret == OWN_INSTALLER.name)
             or (
-                isinstance(each.instruction, Instruction)
-                and any(source.name == secret for source in each.instruction.values_from)
+                isinstance(release.instruction, Instruction)
+                and any(source.name == secret for source in release.instruction.values_from)
             )
-            for each in self._wanted.values()
+            for release in self._wanted.values()
         )
 
     def want(self, wanted: Wanted) -> None:
@@ -189,7 +189,7 @@ class ClusterReleases:
         stored, recorded = self._stored or {}, self._recorded.get(uid, frozenset())
         former = self._former.get(uid, Former())
         found = [stored[each] for each in recorded if each in stored]
-        return [each for each in found if each.owner_uid == uid or former.made(each)]
+        return [history for history in found if history.owner_uid == uid or former.made(history)]
 
     async def run(self) -> None:
         """Carry out what is asked for, until cancelled."""
@@ -245,7 +245,7 @@ class ClusterReleases:
         return 0.0
 
     def _installer(self) -> KubeconfigSecret | None:
-        return next((each.installer for each in self._wanted.values() if each.installer), None)
+        return next((release.installer for release in self._wanted.values() if release.installer), None)
 
     async def _use(self, kubeconfig: Mapping[str, Any]) -> Client:
         """Return the client for a kubeconfig; one for another is closed."""
@@ -278,7 +278,7 @@ class ClusterReleases:
     def _next(self) -> _Turn | None:
         """Return the step that is due, and note why each release is not what is asked for."""
         self._why.clear()
-        due = [turn for each in tuple(self._wanted.values()) if (turn := self._towards(each))]
+        due = [turn for release in tuple(self._wanted.values()) if (turn := self._towards(release))]
         due += self._leaving()[:1]
         turns = [turn for turn in due if self._is_due(turn)]
         for turn in turns[1:]:
@@ -314,7 +314,7 @@ class ClusterReleases:
         A child that is asked for may have another release now.
         """
         wanted = {
-            each.instruction.id for each in self._wanted.values() if isinstance(each.instruction, Instruction)
+            row.instruction.id for row in self._wanted.values() if isinstance(row.instruction, Instruction)
         }
         leaving = [
             history
@@ -364,7 +364,7 @@ class ClusterReleases:
             self._failures.succeeded(release, step.action)
 
     def _tell(self) -> None:
-        for uid in {*self._recorded, *self._awaiting, *(each.uid for each in self._wanted.values())}:
+        for uid in {*self._recorded, *self._awaiting, *(release.uid for release in self._wanted.values())}:
             self._host.changed(uid)
         self._awaiting.clear()
 

@@ -63,5 +63,5 @@ class Failures:
 
     def pause_s(self, now: float) -> float:
         """Return the time until the next attempt."""
-        later = [each.not_before - now for each in self._failed.values() if each.not_before > now]
+        later = [failure.not_before - now for failure in self._failed.values() if failure.not_before > now]
         return max(0.05, min(later, default=_LAST_RETRY_S))

@@ -86,7 +86,9 @@ class History:
     @property
     def is_deployed(self) -> bool:
         """True if a revision is in effect, beside a later one that may have failed."""
-        return self.last.status != UNINSTALLING and any(each.status == DEPLOYED for each in self.revisions)
+        return self.last.status != UNINSTALLING and any(
+            revision.status == DEPLOYED for revision in self.revisions
+        )
 
 
 @dataclass(frozen=True, slots=True)

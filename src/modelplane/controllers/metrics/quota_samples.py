@@ -30,9 +30,9 @@ def _devices(quota: Object) -> Iterator[Sample]:
     for row in quota.get("status", {}).get("classes", ()):
         of_class, device = row["className"], row.get("deviceName", "")
         nominal = [
-            each["nominalQuota"]
-            for each in limits
-            if each["className"] == of_class and each.get("deviceName", "") in ("", device)
+            limit["nominalQuota"]
+            for limit in limits
+            if limit["className"] == of_class and limit.get("deviceName", "") in ("", device)
         ]
         names = (quota["metadata"]["name"], of_class, device)
         counts = {"used": row.get("used", 0), "borrowed": row.get("borrowed", 0)}
@@ -44,9 +44,9 @@ def _devices(quota: Object) -> Iterator[Sample]:
 def _waiting(deployments: Iterable[Object]) -> Counter[str]:
     """Return the replicas that are not placed because of a quota, by namespace."""
     found: Counter[str] = Counter()
-    for each in deployments:
-        scheduled = condition_of(each, ModelDeploymentCondition.REPLICAS_SCHEDULED)
+    for deployment in deployments:
+        scheduled = condition_of(deployment, ModelDeploymentCondition.REPLICAS_SCHEDULED)
         if scheduled.get("reason") in _WAITING:
-            placed = each.get("status", {}).get("replicas", {}).get("total", 0)
-            found[each["metadata"]["namespace"]] += max(standby.desired(each) - placed, 0)
+            placed = deployment.get("status", {}).get("replicas", {}).get("total", 0)
+            found[deployment["metadata"]["namespace"]] += max(standby.desired(deployment) - placed, 0)
     return found

@@ -11,7 +11,7 @@ from modelplane.telemetry.metric_definitions import Sample
 def evictions(cluster: Object) -> Iterator[Sample]:
     """Yield the notices of a cluster's nodes, and its pools that are blocked."""
     name, status = cluster["metadata"]["name"], cluster.get("status") or {}
-    noticed = Counter(each["pool"] for each in status.get("evictionNotices", ()))
+    noticed = Counter(notice["pool"] for notice in status.get("evictionNotices", ()))
     for pool, count in noticed.items():
         yield Sample(metric_definitions.EVICTION_NOTICES, (name, pool), count)
     for pool in status.get("gpuPools", ()):

@@ -105,7 +105,7 @@ class Identities(Runnable):
         """Exchange the credentials that are due."""
         now = self._clock()
         due = [each for each, exchanged in self._known.items() if now >= exchanged.due]
-        await asyncio.gather(*(self._exchange(each) for each in due))
+        await asyncio.gather(*(self._exchange(credential) for credential in due))
 
     async def _exchange(self, credential: Credential) -> None:
         async with self._turn:

@@ -147,12 +147,12 @@ class Credentials(Runnable):
 
     async def look(self) -> None:
         """Renew the tokens that are due, and report those that expire soon."""
-        found = [each for connection in self._clusters for each in self._held(connection)]
-        self._attempts = {each.key: self._attempts.get(each.key, _Attempts()) for each in found}
+        found = [token for connection in self._clusters for token in self._held(connection)]
+        self._attempts = {token.key: self._attempts.get(token.key, _Attempts()) for token in found}
         # All at once: one that does not answer delays no other by more than the time-out of a request.
-        await asyncio.gather(*(self._renew(each) for each in found if self._is_due(each)))
+        await asyncio.gather(*(self._renew(token) for token in found if self._is_due(token)))
         for connection in self._clusters:
-            held = {each.account: each for each in self._held(connection) if each.key in self._attempts}
+            held = {token.account: token for token in self._held(connection) if token.key in self._attempts}
             if own := held.get(ACCOUNT):
                 self._clusters.report_expiry(connection.name, self._problem(own))
                 self._clusters.report_installer(connection.name, self._of_installer(held.get(INSTALLER)))
