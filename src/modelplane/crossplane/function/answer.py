@@ -86,8 +86,8 @@ def kept(kind: str, owner: Object, composed: Mapping[str, Object]) -> Answer:
         {key: Child(owned(item)) for key, item in composed.items()},
         _known_status(owner),
         tuple(
-            Statement(*(str(each.get(name, "")) for name in Statement._fields))
-            for each in pace.own_conditions(owner)
+            Statement(*(str(condition.get(name, "")) for name in Statement._fields))
+            for condition in pace.own_conditions(owner)
         ),
         ready=any(each.get("type") == READY and each.get("status") == "True" for each in known),
     )
@@ -115,7 +115,9 @@ def decided(
     composition, look_in = pace.paced(composition, observation.composed, now)
     revision, reached, observed = given.revision(), given.reaches_cluster(), observation.composed
     composed = _composed(owner, composition, observation)
-    placeholders = ((each.key, Child(each.manifest)) for each in composition.placeholders)
+    placeholders = (
+        (placeholder.key, Child(placeholder.manifest)) for placeholder in composition.placeholders
+    )
     desired = [*composed, *placeholders, *((key, Child(each)) for key, each in companions)]
     children = {}
     for key, child in desired:
@@ -224,7 +226,10 @@ def _report(owner: Object, observation: Observation, composition: Composition, n
     return Answer(
         ttl_s,
         status=written,
-        conditions=tuple(Statement(each.type, each.status, each.reason, each.message) for each in conditions),
+        conditions=tuple(
+            Statement(condition.type, condition.status, condition.reason, condition.message)
+            for condition in conditions
+        ),
         events=tuple(map(_event, status.transitions(conditions, before))),
         ready=is_ready,
     )
@@ -250,7 +255,7 @@ def _explained(conditions: Iterable[Condition], observation: Observation) -> Ite
     listed = list(conditions)
     first = next((number for number, each in enumerate(listed) if not each.holds), None)
     causes = [cause for _, cause in sorted(observation.unreadable.items())]
-    unreachable = any(each.reason == ModelReplicaReason.CLUSTER_UNREACHABLE for each in listed)
+    unreachable = any(condition.reason == ModelReplicaReason.CLUSTER_UNREACHABLE for condition in listed)
     # For an unreachable cluster, the condition already has the common cause.
     if first is not None and not unreachable:
         causes += [f'cannot write "{key}": {cause}' for key, cause in observation.problems.items()]

@@ -71,7 +71,11 @@ def looks(requirements: Iterable[Requirement]) -> dict[str, Requirement]:
     Requirements without a name are left out: a list of pods would need a child for each pod, only to explain
     a condition.
     """
-    return {f"{PREFIX}{each.key}": each for each in requirements if each.cluster and each.name}
+    return {
+        f"{PREFIX}{requirement.key}": requirement
+        for requirement in requirements
+        if requirement.cluster and requirement.name
+    }
 
 
 def companions(
@@ -130,8 +134,8 @@ def _connection(
 def _installs(composition: Composition, composed: Mapping[str, Object]) -> bool:
     """Return True if a cluster has a ServingStack, whose Releases provider-helm carries out."""
     stack = kind_name(ServingStack)
-    desired = (each.manifest for each in composition.children if isinstance(each, Desired))
-    return any(each.get("kind") == stack for each in (*desired, *composed.values()))
+    desired = (child.manifest for child in composition.children if isinstance(child, Desired))
+    return any(item.get("kind") == stack for item in (*desired, *composed.values()))
 
 
 def _installer(cluster: InferenceCluster, composed: Mapping[str, Object]) -> Iterator[tuple[str, Object]]:
@@ -193,7 +197,7 @@ def _of_a_gateway(composition: Composition, composed: Mapping[str, Object]) -> I
     A release that is not asked for any more may go at once: what needed it is upgraded without it, or gone.
     """
     wanted = {child.key for child in composition.children}
-    manifests = [each.manifest for each in composition.children if isinstance(each, Desired)]
+    manifests = [desired.manifest for desired in composition.children if isinstance(desired, Desired)]
     if any(map(is_release, (*manifests, *composed.values()))):
         spec = {"credentials": {"source": "InjectedIdentity"}}
         kind = "ClusterProviderConfig"

@@ -128,7 +128,7 @@ def _keys(
 
 def _changed(secret: Object) -> datetime | None:
     """Return the time of the last change of an observed Secret; None if it is not known."""
-    times = [each.get("time", "") for each in secret.get("metadata", {}).get("managedFields") or ()]
+    times = [field.get("time", "") for field in secret.get("metadata", {}).get("managedFields") or ()]
     try:
         return datetime.fromisoformat(max(times, default=""))
     except ValueError:
@@ -147,8 +147,8 @@ def _unmoved(
         return ""
     if isinstance(found, Unknown):
         return f"services that cannot be read: {found.cause}"
-    waiting = [each for each in found if _is_unmoved(each, address)]
-    named = (f'"{each["metadata"]["namespace"]}/{each["metadata"]["name"]}"' for each in waiting)
+    waiting = [item for item in found if _is_unmoved(item, address)]
+    named = (f'"{item["metadata"]["namespace"]}/{item["metadata"]["name"]}"' for item in waiting)
     return f"ModelService {listing(named)}" if waiting else ""
 
 

@@ -160,7 +160,7 @@ def _share(uid: str) -> int:
 
 def quiet(owner: Object, now: datetime) -> float:
     """Return the seconds since the last change of an object's conditions; zero if it has none."""
-    times = [str(each.get("lastTransitionTime", "")) for each in conditions_of(owner)]
+    times = [str(item.get("lastTransitionTime", "")) for item in conditions_of(owner)]
     return max(0.0, _age(max(times, default=""), now))
 
 
@@ -196,8 +196,8 @@ def paced(composition: Composition, composed: Mapping[str, Object], now: datetim
     later is kept as it is.
     """
     new = [child.key for child in composition.children if _is_new_replica(child, composed)]
-    under_way = sum(_is_under_way(each, now) for each in composed.values())
-    wave = _WAVE if any(each["kind"] == _REPLICA for each in composed.values()) else _FIRST_WAVE
+    under_way = sum(_is_under_way(item, now) for item in composed.values())
+    wave = _WAVE if any(item["kind"] == _REPLICA for item in composed.values()) else _FIRST_WAVE
     later = frozenset(new[max(0, wave - under_way) :])
     waits = {
         child.key: wait
@@ -251,7 +251,7 @@ def _unrest(key: str, composed: Mapping[str, Object], now: datetime) -> float:
     Crossplane's bucket refills meanwhile.
     """
     others = [each for name, each in composed.items() if name != key and each["kind"] == _REPLICA]
-    times = [str(said.get("lastTransitionTime", "")) for each in others for said in conditions_of(each)]
+    times = [str(said.get("lastTransitionTime", "")) for other in others for said in conditions_of(other)]
     return _rest(len(others) + 1) - max(0.0, _age(max(times), now)) if times else 0.0
 
 
@@ -271,10 +271,10 @@ def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datet
         or condition_of(owner, READY).get("status") != "False"
     ):
         return False
-    before = {str(each.get("type")): each for each in own_conditions(owner)}
-    if {each.type for each in said} - before.keys():
+    before = {str(condition.get("type")): condition for condition in own_conditions(owner)}
+    if {condition.type for condition in said} - before.keys():
         return False
-    if any(_is_alarm(each, before[each.type]) for each in said):
+    if any(_is_alarm(condition, before[condition.type]) for condition in said):
         return False
     return -_SKEW_S <= last_said(owner, now) < _rest(_replicas(owner))
 
@@ -286,7 +286,7 @@ def only_conditions(owner: Object, is_ready: bool) -> bool:
 
 def last_said(owner: Object, now: datetime) -> float:
     """Return the seconds since an object last changed its own conditions."""
-    times = [str(each.get("lastTransitionTime", "")) for each in own_conditions(owner)]
+    times = [str(condition.get("lastTransitionTime", "")) for condition in own_conditions(owner)]
     return _age(max(times, default=""), now)
 
 
@@ -301,11 +301,11 @@ def _is_alarm(said: Condition, before: Mapping[str, Any]) -> bool:
 
 def own_conditions(owner: Object) -> list[Mapping[str, Any]]:
     """Return the conditions that Crossplane does not own."""
-    return [each for each in conditions_of(owner) if each.get("type") not in _CROSSPLANES]
+    return [item for item in conditions_of(owner) if item.get("type") not in _CROSSPLANES]
 
 
 def conditions_of(owner: Object) -> list[Mapping[str, Any]]:
     """Return every condition of an owner; empty for a malformed status."""
     status = owner.get("status")
     listed = status.get("conditions") if isinstance(status, Mapping) else None
-    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    return [item for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []

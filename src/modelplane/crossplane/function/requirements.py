@@ -92,7 +92,7 @@ def served(requirements: Iterable[Requirement], request: Any) -> tuple[Requireme
     Crossplane cannot fetch objects of a kind that is not installed, and would not go on.
     """
     is_served = DEFINED.key in request.required_resources and request.required_resources[DEFINED.key].items
-    return tuple(each for each in requirements if is_served or each.key != FRONT)
+    return tuple(requirement for requirement in requirements if is_served or requirement.key != FRONT)
 
 
 def backend_of_leaving(owner: Any, composed: Mapping[str, Object]) -> str:
@@ -139,8 +139,10 @@ class RequiredResources:
 
     def awaited(self, requirements: Iterable[Requirement]) -> bool:
         """Return True if a requirement has not been fetched yet."""
-        needed = (each for each in requirements if not (each.cluster or each.optional))
-        return any(each.key not in self._given for each in needed)
+        needed = (
+            requirement for requirement in requirements if not (requirement.cluster or requirement.optional)
+        )
+        return any(requirement.key not in self._given for requirement in needed)
 
     def owned_by_other(self) -> Rejected | None:
         """Return why Crossplane must not compose objects of this kind; None if it may."""
@@ -205,14 +207,14 @@ class RequiredResources:
     def possible_guards(self, requirements: Iterable[Requirement]) -> tuple[Guard, ...]:
         """Return guards for unreadable users, because any of them may need the owner."""
         return tuple(
-            Guard(each.api_version, each.kind, "")
-            for each in requirements
-            if matters_only_on_deletion(each) and each.key in self._unreadable
+            Guard(requirement.api_version, requirement.kind, "")
+            for requirement in requirements
+            if matters_only_on_deletion(requirement) and requirement.key in self._unreadable
         )
 
     def gateway_address(self) -> str:
         """Return the address of the Gateway that routes are attached to; empty while it has none."""
-        found = (endpoint_backends.find_address(each) for each in self._given.get(FRONT, ()))
+        found = (endpoint_backends.find_address(item) for item in self._given.get(FRONT, ()))
         return next(found, "")
 
     def required(

@@ -88,7 +88,7 @@ class Runner:
             span.set(result=str(result))
         metrics.answered(kind if kind in COMPOSERS else metrics.OTHER, result, perf_counter() - begun)
         decoders = (self._composed, self._required)
-        metrics.decoded(sum(each.decoded() for each in decoders), sum(map(len, decoders)))
+        metrics.decoded(sum(decoder.decoded() for decoder in decoders), sum(map(len, decoders)))
         return response
 
     def _answered(self, request: Any, kind: str) -> tuple[fnv1.RunFunctionResponse, Result]:
@@ -195,7 +195,11 @@ def _question(
     # The function does not look whether a cluster is the control plane: label its namespaces. Its charts are
     # provider-helm's matter. All replicas of a namespace would be too much for each request.
     left_out = (cluster_namespace.HOME_KEY, INSTALLER_KEY, fleet_gateway.OWNERS)
-    core = (each for each in composer.required(decoded, given.find) if each.key not in left_out)
+    core = (
+        requirement
+        for requirement in composer.required(decoded, given.find)
+        if requirement.key not in left_out
+    )
     return Question(owner, decoded, composer, observation, given, served(own, request), served(core, request))
 
 

@@ -27,10 +27,10 @@ class Cloud:
 def _cloud(recipe: Recipe) -> Cloud:
     """Return a cloud by its recipe."""
     providers = tuple(
-        Dependency(PackageKind.PROVIDER, each.package, Version.parse(each.version).or_newer)
-        for each in recipe.providers
+        Dependency(PackageKind.PROVIDER, provider.package, Version.parse(provider.version).or_newer)
+        for provider in recipe.providers
     )
-    definitions = tuple(kind.definition for each in recipe.providers for kind in each.kinds)
+    definitions = tuple(kind.definition for provider in recipe.providers for kind in provider.kinds)
     return Cloud(recipe.package, recipe.title, recipe.kind, providers, definitions)
 
 

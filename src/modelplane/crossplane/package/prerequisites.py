@@ -78,7 +78,7 @@ def prerequisites() -> tuple[Document, ...]:
             "rules": [
                 {
                     "apiGroups": [group],
-                    "resources": sorted(each.plural for each in kinds),
+                    "resources": sorted(kind.plural for kind in kinds),
                     "verbs": list(READ if read_only else WRITE),
                 }
                 for (group, read_only), kinds in groupby(sorted(_MISSING, key=_rule), key=_rule)

@@ -41,7 +41,9 @@ def write(path: Path, image: Image, blobs: Blobs, address: str, tag: str) -> str
     ]
     contents = [(OCI_LAYOUT, LAYOUT_VERSION), (INDEX, index), (DOCKER_MANIFEST, docker)]
     first = [File(name, canonical_json(content)) for name, content in contents]
-    rest = [File(_inside(each), blobs.path(each.digest)) for each in (config, manifest, *layers)]
+    rest = [
+        File(_inside(descriptor), blobs.path(descriptor.digest)) for descriptor in (config, manifest, *layers)
+    ]
     # The indexes come first, so that even a truncated file can be identified.
     _replace(path, [*first, *arranged(rest)])
     return manifest.digest

@@ -80,7 +80,7 @@ def inspect(path: Path) -> Inspection:
                 digest=stored.manifest,
                 crossplane=str((spec.get("crossplane") or {}).get("version", "")),
                 dependencies=tuple(_dependency(each) for each in spec.get("dependsOn") or ()),
-                objects=tuple((each["kind"], each["metadata"]["name"]) for each in objects),
+                objects=tuple((entry["kind"], entry["metadata"]["name"]) for entry in objects),
                 platform=str(image.platform),
                 config=image.config,
                 layers=tuple(layer.blob for layer in image.layers),
@@ -120,12 +120,12 @@ def _documents(path: Path, content: bytes) -> tuple[Json, list[Json]]:
         documents = [each for each in yaml.load_all(content, Loader=_LOADER) if each]
     except yaml.YAMLError as error:
         raise damaged(path, f"{PACKAGE_FILE} is not YAML: {' '.join(str(error).split())}") from error
-    if not all(isinstance(each, dict) for each in documents):
+    if not all(isinstance(document, dict) for document in documents):
         raise damaged(path, f"{PACKAGE_FILE} has a document that is no object")
-    about = [each for each in documents if str(each.get("apiVersion", "")).startswith(_META)]
+    about = [document for document in documents if str(document.get("apiVersion", "")).startswith(_META)]
     if len(about) != 1:
         raise damaged(path, f"{PACKAGE_FILE} has {len(about)} objects of {_META[:-1]}, and has to have one")
-    return about[0], [each for each in documents if each is not about[0]]
+    return about[0], [document for document in documents if document is not about[0]]
 
 
 def _dependency(plain: Json) -> Dependency:

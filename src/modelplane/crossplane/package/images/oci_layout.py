@@ -65,7 +65,9 @@ def image_of(files: Files, config: Any, blobs: tuple[Descriptor, ...]) -> Image:
 def _chosen(files: Files, index: Any, depth: int = 1) -> tuple[Descriptor, str]:
     with well_formed(files, INDEX):
         # Attestations are listed as images without a platform.
-        entries = [each for each in index["manifests"] if each.get("platform", {}).get("os") != "unknown"]
+        entries = [
+            manifest for manifest in index["manifests"] if manifest.get("platform", {}).get("os") != "unknown"
+        ]
         fitting = [each for each in entries if _fits(each.get("platform", {}))]
         alone = entries if len(entries) == 1 else fitting
         entry = alone[0] if len(alone) == 1 and depth <= _DEEPEST else None

@@ -31,7 +31,9 @@ def from_this_python(blobs: Blobs) -> Image:
     python = interpreter.running()
     own, *needed = distributions.required()
     base = list(python.files(PREFIX))
-    packages = list(chain.from_iterable(distributions.files(each, PACKAGES) for each in needed))
+    packages = list(
+        chain.from_iterable(distributions.files(distribution, PACKAGES) for distribution in needed)
+    )
     modelplane = list(distributions.files(own, PACKAGES))
     shared = libraries([*base, *packages, *modelplane], LIBRARIES)
     layers = ([*base, *shared, *_system()], packages, modelplane)

@@ -39,7 +39,7 @@ def push(
     """Push one package, or an index of one for each platform. Raises ``PackageError``."""
     with ExitStack() as stack:
         images = [_checked(stack.enter_context(stored_image(path))) for path in paths]
-        manifests = [_Manifest.of(each) for each in images]
+        manifests = [_Manifest.of(image) for image in images]
         tag = target.tag or _tag(images)
         media_type, content = _tagged(images, manifests)
         digest = digest_of(content)
@@ -51,7 +51,7 @@ def push(
                 f"{target.address}:{tag} exists with other content ({digest_of(found)}): push another "
                 "version, or repeat the command with --replace"
             )
-        uploaded = sum(each.upload(repository, report) for each in manifests)
+        uploaded = sum(manifest.upload(repository, report) for manifest in manifests)
         for each in manifests if media_type == MediaType.INDEX else ():
             repository.put(each.blob.digest, each.blob.media_type, each.content)
         repository.put(tag, media_type, content)
@@ -103,7 +103,7 @@ def _checked(image: StoredImage) -> StoredImage:
 
 
 def _tag(images: Iterable[StoredImage]) -> str:
-    found = sorted({each.tag for each in images})
+    found = sorted({image.tag for image in images})
     if len(found) != 1 or not found[0]:
         raise PackageError(
             f"the files have {', '.join(each for each in found if each) or 'no tag'}: name the tag to push, "
