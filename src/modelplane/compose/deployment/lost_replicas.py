@@ -61,8 +61,9 @@ def seen(cluster: scheduler.Cluster, condition: Mapping[str, Any], lost: str | N
 
 def cluster_conditions(request: ClusterRequest) -> tuple[Condition, ...]:
     """Return the condition Reachable of a cluster; none if clusters are not watched."""
-    standing = request.facts.watched.standing if request.facts.watched else None
-    if standing is None or standing.state is State.GONE:
+    watched = request.facts.watched
+    standing = watched.standing if watched else None
+    if watched is None or standing is None or standing.state is State.GONE:
         return ()
     reason = InferenceClusterReason(standing.state)
     if standing.state is State.REACHABLE:
@@ -70,8 +71,8 @@ def cluster_conditions(request: ClusterRequest) -> tuple[Condition, ...]:
     message = standing.cause
     if standing.state is State.ISOLATED:
         message = f"{message}; its replicas answer, and stay"
-    if standing.state is State.LOST and request.facts.watched and request.facts.watched.paused:
-        message = f"{message}. Failover is paused: {request.facts.watched.paused}"
+    if standing.state is State.LOST and watched.paused:
+        message = f"{message}. Failover is paused: {watched.paused}"
     return (false(InferenceClusterCondition.REACHABLE, reason, message),)
 
 
