@@ -42,10 +42,10 @@ class InferenceClusters:
         return self._clients[name]
 
     async def _kubeconfig(self, name: str) -> Mapping[str, Any]:
-        found = await self._control_plane.get(fleet_resources.INFERENCE_CLUSTERS, name)
-        if found is None:
+        cluster = await self._control_plane.get(fleet_resources.INFERENCE_CLUSTERS, name)
+        if cluster is None:
             raise ValueError(f'there is no InferenceCluster "{name}"')
-        origin = decode_as(InferenceCluster, found).spec.cluster
+        origin = decode_as(InferenceCluster, cluster).spec.cluster
         provisioned: Object | None = None
         if recipe := recipe_of(origin):
             resource = fleet_resources.resource_of_kind(recipe.type)

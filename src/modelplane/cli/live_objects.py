@@ -16,13 +16,13 @@ def read_fleet(live: Live, needed: "Iterable[Resource]") -> "list[Object]":
     from modelplane.kube.errors import NotFound
 
     async def list_all(client: "Client") -> "list[Object]":
-        found: list[Object] = []
+        objects: list[Object] = []
         for resource in needed:
             try:
-                found += (await client.list(resource)).items
+                objects += (await client.list(resource)).items
             except NotFound:
                 if resource not in LATER_KINDS:
                     raise
-        return found
+        return objects
 
     return read(live, "the fleet", list_all)

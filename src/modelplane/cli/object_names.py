@@ -20,10 +20,12 @@ def parse_object_name(text: str, kinds: "Sequence[Kind]") -> "tuple[Kind, str] |
     """
     resource, slash, name = text.rpartition("/")
     meant = resource.lower()
-    found = kinds[:1]
+    matching = kinds[:1]
     if slash:
-        found = [kind for kind in kinds if meant in {kind.short, kind.singular, kind.plural, kind.definition}]
-    return (found[0], name) if found and name else None
+        matching = [
+            kind for kind in kinds if meant in {kind.short, kind.singular, kind.plural, kind.definition}
+        ]
+    return (matching[0], name) if matching and name else None
 
 
 def list_forms(kinds: "Iterable[Kind]") -> list[str]:
@@ -45,6 +47,6 @@ def find_one(objects: "Iterable[Object]", kind: str, name: str, namespace: str) 
         where = ", ".join(sorted(item["metadata"]["namespace"] for item in named))
         raise UserError(f'there is a {kind} "{name}" in several namespaces: name one with -n: {where}')
     where = f' in namespace "{namespace}"' if namespace else ""
-    known = [f"{item['metadata']['name']} -n {item['metadata']['namespace']}" for item in everything]
-    there = f"there are: {listing(known, _MAX_LISTED)}" if known else "it holds none at all"
-    raise UserError(f'the fleet has no {kind} "{name}"{where}; {there}')
+    names = [f"{item['metadata']['name']} -n {item['metadata']['namespace']}" for item in everything]
+    choice = f"there are: {listing(names, _MAX_LISTED)}" if names else "it holds none at all"
+    raise UserError(f'the fleet has no {kind} "{name}"{where}; {choice}')

@@ -17,17 +17,17 @@ def clean_text(text: str) -> str:
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table below its title; nothing where it has no rows."""
-    found = [[clean_text(cell) for cell in row] for row in rows]
-    if not found:
+    table = [[clean_text(cell) for cell in row] for row in rows]
+    if not table:
         return
     # As rich sees it, whose import takes longer than a plain table needs.
     if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
-        _show_on_terminal(title, columns, found)
+        _show_on_terminal(title, columns, table)
         return
-    widths = [max(map(len, column)) for column in zip(columns, *found, strict=True)]
+    widths = [max(map(len, column)) for column in zip(columns, *table, strict=True)]
     if title:
         click.echo(f"\n{title}")
-    for row in (columns, *found):
+    for row in (columns, *table):
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
 

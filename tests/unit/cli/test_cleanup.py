@@ -65,7 +65,7 @@ class Clusters:
     def __init__(self, **servers):
         self.servers = servers
 
-    async def client(self, name):
+    async def get_client(self, name):
         if name not in self.servers:
             raise ClusterUnreachable(f'cluster "{name}" does not answer')
         return self.servers[name]

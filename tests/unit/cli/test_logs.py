@@ -169,7 +169,7 @@ class Objects:
     ],
 )
 def test_processes_and_the_first_objects_are_listed(home, monkeypatch, count, listed):
-    monkeypatch.setattr(Live, "client", lambda _live, _manager: Objects(count))
+    monkeypatch.setattr(Live, "open_client", lambda _live, _manager: Objects(count))
     first, second, *rest = logs(home).output.splitlines()
     assert first == f"Processes of the fleet in {home}:"
     assert second.startswith("  supervisor, etcd, ")

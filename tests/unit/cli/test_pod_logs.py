@@ -114,7 +114,7 @@ class Clusters:
     def __init__(self):
         self.answered = []
 
-    async def client(self, name):
+    async def get_client(self, name):
         if name == "west":
             raise ZeroDivisionError
         await asyncio.sleep(1)

@@ -76,16 +76,16 @@ _Explained = tuple["Report", bool, Callable[[bool], None]]
 """A document, True if the object is well, and a printer of the document as text, in full or abridged."""
 
 
-def _deployment(files: "Files", wanted: "Object") -> _Explained:
+def _deployment(files: "Files", item: "Object") -> _Explained:
     from modelplane.cli import tables
     from modelplane.offline.plan import placement_tables, placements
 
-    result = placements.explain(files, wanted)
+    result = placements.explain(files, item)
 
     def print_tables(everything: bool) -> None:
         deployment = result.deployment
-        said = deployment.diagnosis or placement_tables.describe_placed([deployment])
-        click.echo(f"{deployment.name}: {said}")
+        verdict = deployment.diagnosis or placement_tables.describe_placed([deployment])
+        click.echo(f"{deployment.name}: {verdict}")
         tables.show(
             "Replicas:", placement_tables.WHERE_COLUMNS, placement_tables.list_where_rows(deployment.replicas)
         )
@@ -104,12 +104,12 @@ def _deployment(files: "Files", wanted: "Object") -> _Explained:
     return result, result.placed, print_tables
 
 
-def _service(files: "Files", wanted: "Object") -> _Explained:
+def _service(files: "Files", item: "Object") -> _Explained:
     from modelplane.cli import tables
     from modelplane.offline.explain import explanation_tables as rows
     from modelplane.offline.explain.service_explanation import explain_service
 
-    result = explain_service(files, wanted)
+    result = explain_service(files, item)
 
     def print_tables(everything: bool) -> None:
         click.echo(rows.describe_service(result))
@@ -126,13 +126,13 @@ def _service(files: "Files", wanted: "Object") -> _Explained:
     return result, result.ready, print_tables
 
 
-def _replica(files: "Files", wanted: "Object") -> _Explained:
+def _replica(files: "Files", item: "Object") -> _Explained:
     from modelplane.cli import tables
     from modelplane.offline.explain import explanation_tables as rows
     from modelplane.offline.explain.replica_explanation import explain_replica
     from modelplane.offline.plan import placement_tables
 
-    result = explain_replica(files, wanted)
+    result = explain_replica(files, item)
 
     def print_tables(_everything: bool) -> None:
         click.echo(rows.describe_replica(result))
@@ -165,7 +165,7 @@ _EXPLAIN: Final[dict[str, Callable[["Files", "Object"], _Explained]]] = {
 def _explained() -> "list[Kind]":
     from modelplane.api.kinds import KINDS
 
-    return [kind for wanted in _EXPLAIN for kind in KINDS if kind.name == wanted]
+    return [kind for name in _EXPLAIN for kind in KINDS if kind.name == name]
 
 
 def _parse_target(name: str) -> "tuple[Kind, str]":

@@ -41,10 +41,10 @@ def _target(_context: click.Context, _parameter: click.Parameter, text: str) -> 
         return text
     from modelplane.cli.inspect.pods_behind import RESOURCES
 
-    found = object_names.parse_object_name(text, tuple(RESOURCES))
-    if found is None:
+    target = object_names.parse_object_name(text, tuple(RESOURCES))
+    if target is None:
         raise click.BadParameter(f'"{text}" is none of {", ".join(_targets())}')
-    return found
+    return target
 
 
 @click.command()

@@ -31,10 +31,10 @@ class _LogOutput:
         self.problems.append(problem)
         click.echo(problem, err=True)
 
-    def count_containers(self, found: Found) -> Found:
+    def count_containers(self, pods: Found) -> Found:
         """Note the number of containers: once there are several, the prefix stays."""
-        self.several = self.several or len(found.containers) > 1
-        return found
+        self.several = self.several or len(pods.containers) > 1
+        return pods
 
 
 async def get(client: Client, resource: Resource, name: str, namespace: str) -> Object:
@@ -53,10 +53,10 @@ async def show(
     clusters = InferenceClusters(client)
     try:
         if not follow:
-            found = output.count_containers(await _look(clusters, client, item))
-            for problem in found.problems:
+            pods = output.count_containers(await _look(clusters, client, item))
+            for problem in pods.problems:
                 output.print_problem(problem)
-            await pod_logs.show(found.containers, options, output.print_line, output.print_problem)
+            await pod_logs.show(pods.containers, options, output.print_line, output.print_problem)
             return not output.problems
         metadata = item["metadata"]
 
@@ -80,9 +80,9 @@ async def show(
 
 async def _look(clusters: InferenceClusters, client: Client, item: Object) -> Found:
     """Return the containers of an object, or the reason why there are none."""
-    there = await find_pods(client, item)
-    found = await pod_logs.find(clusters, there.pods)
-    if found.containers or found.problems:
-        return found
-    why = there.nothing or f"it has no pod: {condition_of(item, READY).get('message') or 'it is new'}"
+    behind = await find_pods(client, item)
+    pods = await pod_logs.find(clusters, behind.pods)
+    if pods.containers or pods.problems:
+        return pods
+    why = behind.nothing or f"it has no pod: {condition_of(item, READY).get('message') or 'it is new'}"
     return pod_logs.Found((), (f'{item["kind"]} "{item["metadata"]["name"]}": {why}',))

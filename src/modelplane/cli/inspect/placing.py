@@ -66,8 +66,8 @@ def print_cost(deployments: "Sequence[Deployment]") -> None:
     """Print the cost of deployments, if a pool of the fleet has a price."""
     from modelplane.offline.plan import placement_tables
 
-    if said := [cost for deployment in deployments if (cost := placement_tables.describe_cost(deployment))]:
-        click.echo("\nCost:\n" + "\n".join(said))
+    if costs := [cost for deployment in deployments if (cost := placement_tables.describe_cost(deployment))]:
+        click.echo("\nCost:\n" + "\n".join(costs))
 
 
 def print_alternatives(result: "Explanation", *, everything: bool) -> None:

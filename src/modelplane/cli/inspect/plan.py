@@ -51,14 +51,14 @@ def plan(
     it has. The exit status is 2 if a replica is not placed, and 1 if a file is invalid.
     """
     _check_options(fleet, live, on_live=on_live)
-    there, given, former = load(fleet, paths, compare)
+    fleet_objects, given, former = load(fleet, paths, compare)
     if not any(map(_is_deployment, (*given, *former))):
         raise UserError("PATH has no ModelDeployment to place: name a file that has one")
     if on_live:
-        there = _live_fleet(live)
-    result = _planned(there, given, live=on_live)
+        fleet_objects = _live_fleet(live)
+    result = _planned(fleet_objects, given, live=on_live)
     if compare:
-        _tell_difference(_planned(there, former, live=on_live), result, output)
+        _tell_difference(_planned(fleet_objects, former, live=on_live), result, output)
     else:
         _tell(result, output, everything=everything)
     if not result.placed:
@@ -79,12 +79,12 @@ def _live_fleet(live: Live) -> "tuple[Object, ...]":
     return tuple(read_fleet(live, NEEDED_TO_PLAN))
 
 
-def _planned(there: "tuple[Object, ...]", given: "tuple[Object, ...]", *, live: bool) -> "Plan":
+def _planned(fleet_objects: "tuple[Object, ...]", given: "tuple[Object, ...]", *, live: bool) -> "Plan":
     from modelplane.offline.plan import placements
     from modelplane.offline.plan.fleet_of_files import Unplannable
 
     try:
-        return placements.plan_manifests(there, given, live=live)
+        return placements.plan_manifests(fleet_objects, given, live=live)
     except Unplannable as error:
         raise UserError(str(error)) from error
 
@@ -111,14 +111,14 @@ def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
     from modelplane.offline.files import output as documents
     from modelplane.offline.plan import plan_comparison as comparison
 
-    found = comparison.compare(before, after)
+    differences = comparison.compare(before, after)
     if output == "json":
-        click.echo(documents.to_json(found))
+        click.echo(documents.to_json(differences))
         return
-    click.echo(comparison.describe(found))
-    tables.show("Deployments:", comparison.DEPLOYMENT_COLUMNS, comparison.list_deployment_rows(found))
-    tables.show("Replicas:", comparison.REPLICA_COLUMNS, comparison.list_replica_rows(found))
-    for line in comparison.list_refused(found):
+    click.echo(comparison.describe(differences))
+    tables.show("Deployments:", comparison.DEPLOYMENT_COLUMNS, comparison.list_deployment_rows(differences))
+    tables.show("Replicas:", comparison.REPLICA_COLUMNS, comparison.list_replica_rows(differences))
+    for line in comparison.list_refused(differences):
         click.echo(f"\n{line}")
 
 

@@ -53,10 +53,10 @@ class Moment:
     @classmethod
     def parse(cls, text: str) -> "Moment | None":
         """Return the time in a text; None if it is not one."""
-        found = _TIME.fullmatch(text)
-        if found is None:
+        match = _TIME.fullmatch(text)
+        if match is None:
             return None
-        second, fraction, offset = found.groups("")
+        second, fraction, offset = match.groups("")
         try:
             return cls(text, timestamps.parse(f"{second}{offset}"), int(fraction.ljust(9, "0")))
         except ValueError:
@@ -136,8 +136,8 @@ async def list_containers(
 ) -> tuple[Container, ...]:
     """Return the containers of the pods with certain labels."""
     selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-    found = await client.list(resources.PODS, namespace, labels=selector)
-    return tuple(container for pod in found.items for container in _containers(cluster, client, pod))
+    pods = await client.list(resources.PODS, namespace, labels=selector)
+    return tuple(container for pod in pods.items for container in _containers(cluster, client, pod))
 
 
 def _containers(cluster: str, client: Client, pod: Object) -> list[Container]:
@@ -166,8 +166,8 @@ def _containers(cluster: str, client: Client, pod: Object) -> list[Container]:
 
 def _started_at(status: Object) -> Moment | None:
     state, before = status.get("state", {}), status.get("lastState", {})
-    known = (state.get("running"), state.get("terminated"), before.get("terminated"))
-    latest: Object = next(filter(None, known), {})
+    times = (state.get("running"), state.get("terminated"), before.get("terminated"))
+    latest: Object = next(filter(None, times), {})
     return Moment.parse(latest.get("startedAt") or "")
 
 
@@ -182,10 +182,10 @@ async def show(containers: Iterable[Container], options: LogOptions, say: Say, n
 
 
 def _cause(error: errors.KubernetesError) -> str:
-    said = " ".join(str(error).split())
+    reason = " ".join(str(error).split())
     if not isinstance(error, errors.Forbidden):
-        return said
-    return f"{said}: apply there the manifests that `modelplane install --inference-cluster` prints"
+        return reason
+    return f"{reason}: apply there the manifests that `modelplane install --inference-cluster` prints"
 
 
 async def _lines(
@@ -266,14 +266,14 @@ class Follower:
         """List containers again and again until ``look`` returns None, then wait for the open logs to end."""
         noted: frozenset[str] = frozenset()
         try:
-            while (found := await look()) is not None:
-                for container in found.containers:
+            while (listed := await look()) is not None:
+                for container in listed.containers:
                     self._attend_to(container)
                 # Containers that are found later are read from their first line.
                 self._options = LogOptions()
-                for problem in sorted(frozenset(found.problems) - noted):
+                for problem in sorted(frozenset(listed.problems) - noted):
                     self._note(problem)
-                noted = frozenset(found.problems)
+                noted = frozenset(listed.problems)
                 await asyncio.sleep(_LOOK_EVERY_S)
             await asyncio.gather(*self._tasks())
         finally:

@@ -48,15 +48,15 @@ async def _of_service(client: Client, item: Object) -> ObjectPods:
     service = decode_as(ModelService, item)
     replicas = (await client.list(fleet_resources.MODEL_REPLICAS, service.metadata.namespace)).items
     selectors = [entry.selector.match_labels for entry in service.spec.endpoints]
-    selected = [replica for replica in replicas if any(_carries(replica, wanted) for wanted in selectors)]
+    selected = [replica for replica in replicas if any(_carries(replica, selector) for selector in selectors)]
     return _of_replicas(
         selected, "it selects no replica of this fleet, and what is outside has no log here: ask the provider"
     )
 
 
-def _carries(item: Object, wanted: Mapping[str, str]) -> bool:
+def _carries(item: Object, selector: Mapping[str, str]) -> bool:
     carried: Mapping[str, str] = item["metadata"].get("labels", {})
-    return wanted.items() <= carried.items()
+    return selector.items() <= carried.items()
 
 
 def _of_replicas(replicas: Sequence[Object], nothing: str) -> ObjectPods:

@@ -40,9 +40,9 @@ def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
 
     from modelplane.api.schema.json_schema import combined, file_name, json_schema
 
-    found = _kinds(kinds)
+    chosen = _kinds(kinds)
     if folder is not None:
-        files = {file_name(kind): json_schema(kind) for kind in found} | {ALL: combined(found)}
+        files = {file_name(kind): json_schema(kind) for kind in chosen} | {ALL: combined(chosen)}
         for name, content in files.items():
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -50,9 +50,9 @@ def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
         click.echo(f"{len(files)} schemas are in {folder}", err=True)
         return
     if output == "name":
-        click.echo("\n".join((*map(file_name, found), ALL)))
+        click.echo("\n".join((*map(file_name, chosen), ALL)))
         return
-    content = json_schema(found[0]) if len(found) == 1 else combined(found)
+    content = json_schema(chosen[0]) if len(chosen) == 1 else combined(chosen)
     if output == "json":
         click.echo(json.dumps(content, indent=2))
     else:
@@ -68,11 +68,13 @@ def _kinds(names: tuple[str, ...]) -> "list[Kind]":
     from modelplane.api.kinds import KINDS
     from modelplane.api.listing import alternatives
 
-    known = {name: kind for kind in KINDS for name in (kind.singular, kind.plural, kind.short)}
+    kinds_by_name = {name: kind for kind in KINDS for name in (kind.singular, kind.plural, kind.short)}
     for name in names:
-        if name.lower() not in known:
-            near = [known[spelling].name for spelling in get_close_matches(name.lower(), known)]
+        if name.lower() not in kinds_by_name:
+            near = [
+                kinds_by_name[spelling].name for spelling in get_close_matches(name.lower(), kinds_by_name)
+            ]
             meant = f"did you mean {alternatives(list(dict.fromkeys(near)))}? " if near else ""
             raise UserError(f'there is no kind "{name}": {meant}`modelplane schema -o name` lists them')
-    asked = {known[name.lower()].name for name in names}
+    asked = {kinds_by_name[name.lower()].name for name in names}
     return [kind for kind in KINDS if not names or kind.name in asked]

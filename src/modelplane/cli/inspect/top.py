@@ -144,14 +144,14 @@ def _table(
     from rich.table import Table
     from rich.text import Text
 
-    found = list(rows)
+    listed = list(rows)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, no_wrap=True, overflow="ellipsis" if most else "fold")
-    for row in found[:most]:
+    for row in listed[:most]:
         style = "red" if _NOT_READY in row else ""
         table.add_row(*(Text(clean_text(cell), style=style) for cell in row))
     yield Text(f"\n{title}", style="bold")
-    yield table if found else Text("none", style="dim")
-    if most and len(found) > most:
-        yield Text(f"and {len(found) - most:,} more", style="dim")
+    yield table if listed else Text("none", style="dim")
+    if most and len(listed) > most:
+        yield Text(f"and {len(listed) - most:,} more", style="dim")

@@ -49,18 +49,18 @@ def usage(*, by: str, since_s: int | None, as_json: bool, live: Live) -> None:
     sums = Usage(By(by), since, tariff.measure_cost_of_record)
     home = live.find_local_home()
     if home is not None:
-        found = _of_this_machine(home, sums)
+        outcome = _of_this_machine(home, sums)
     else:
-        found = read(
+        outcome = read(
             live, "the gateway's pods", lambda client: usage_records.read_pods(client, sums, since_s)
         )
     if as_json:
-        click.echo(json.dumps(_document(by, since, sums, found, tariff.currency), indent=2))
+        click.echo(json.dumps(_document(by, since, sums, outcome, tariff.currency), indent=2))
     else:
         _show(by, sums, tariff.currency)
-    for note in (*_notes(found, sums), *filter(None, [problem])):
+    for note in (*_notes(outcome, sums), *filter(None, [problem])):
         click.echo(note, err=True)
-    if found.problems:
+    if outcome.problems:
         raise click.exceptions.Exit(FAILED)
 
 
@@ -99,10 +99,10 @@ def _of_this_machine(home: "Home", sums: "Usage") -> "Read":
         ) from None
 
 
-def _notes(found: "Read", sums: "Usage") -> list[str]:
-    notes = list(found.problems)
-    if found.damaged:
-        lines = "1 line is" if found.damaged == 1 else f"{found.damaged:,} lines are"
+def _notes(outcome: "Read", sums: "Usage") -> list[str]:
+    notes = list(outcome.problems)
+    if outcome.damaged:
+        lines = "1 line is" if outcome.damaged == 1 else f"{outcome.damaged:,} lines are"
         notes.append(f"{lines} damaged and not counted")
     if not sums.groups:
         notes.append("No request")
@@ -152,7 +152,7 @@ def _shown(name: str) -> str:
 
 
 def _document(
-    by: str, since: dt.datetime | None, sums: "Usage", found: "Read", currency: str
+    by: str, since: dt.datetime | None, sums: "Usage", outcome: "Read", currency: str
 ) -> dict[str, object]:
     return {
         "by": by,
@@ -160,8 +160,8 @@ def _document(
         "currency": currency or None,
         "groups": [{by: name} | _sums(group, currency) for name, group in sums.groups],
         "others": _sums(sums.others, currency) if sums.others.requests else None,
-        "damagedLines": found.damaged,
-        "problems": list(found.problems),
+        "damagedLines": outcome.damaged,
+        "problems": list(outcome.problems),
     }
 
 
@@ -169,8 +169,8 @@ def _sums(group: "Group", currency: str) -> dict[str, object]:
     from modelplane.gateway.usage.costs import format_amount
 
     def measure_times(of: str) -> dict[str, int | None]:
-        found = getattr(group, of)
-        return {"p50": found.find_percentile(0.5), "p95": found.find_percentile(0.95)}
+        histogram = getattr(group, of)
+        return {"p50": histogram.find_percentile(0.5), "p95": histogram.find_percentile(0.95)}
 
     return {
         "requests": group.requests,

@@ -25,14 +25,14 @@ class Read:
 
 def read_files(directory: Path, sums: Usage) -> Read:
     """Add the records of an Envoy on this machine. Raises ``FileNotFoundError`` if it has never had any."""
-    found = Read()
+    outcome = Read()
     for line in usage_files.lines(directory):
         record = record_of(line)
         if record is None:
-            found.damaged += 1
+            outcome.damaged += 1
         else:
             sums.add(record)
-    return found
+    return outcome
 
 
 async def read_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
@@ -40,7 +40,7 @@ async def read_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
 
     Envoy logs other lines too: they are skipped.
     """
-    found = Read()
+    outcome = Read()
 
     def add(_container: Container, line: bytes) -> None:
         if record := record_of(line):
@@ -50,15 +50,17 @@ async def read_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
     pods = await pod_logs.list_containers("", client, SYSTEM_NAMESPACE, labels)
     containers = [container for container in pods if container.name == gateway_deployment.ENVOY]
     if not containers:
-        found.problems.append(
+        outcome.problems.append(
             f'there is no pod of the gateway in namespace "{SYSTEM_NAMESPACE}": install one, or name the '
             "directory of a fleet on this machine with --home"
         )
     restarted = [container for container in containers if container.restarts]
-    await _read(restarted, LogOptions(since_s=since_s, previous=True), add, found)
-    await _read(containers, LogOptions(since_s=since_s), add, found)
-    return found
+    await _read(restarted, LogOptions(since_s=since_s, previous=True), add, outcome)
+    await _read(containers, LogOptions(since_s=since_s), add, outcome)
+    return outcome
 
 
-async def _read(containers: Iterable[Container], options: LogOptions, add: pod_logs.Say, found: Read) -> None:
-    await pod_logs.show(containers, options, add, found.problems.append)
+async def _read(
+    containers: Iterable[Container], options: LogOptions, add: pod_logs.Say, outcome: Read
+) -> None:
+    await pod_logs.show(containers, options, add, outcome.problems.append)

@@ -65,23 +65,23 @@ def validate(
 
         return AtHand(checkpoints).config(repo, revision)
 
-    found = validation.validate(sources.select_related(given) if skip_unrelated else given, read_config)
+    report = validation.validate(sources.select_related(given) if skip_unrelated else given, read_config)
     if on_live:
-        found = _with_stored(found, live)
+        report = _with_stored(report, live)
     if output == "json":
-        click.echo(documents.to_json(found))
+        click.echo(documents.to_json(report))
     else:
-        for problem in found.problems:
+        for problem in report.problems:
             click.echo("\n".join((str(problem), *(f"    {line}" for line in problem.excerpt))))
-        click.echo(validation.describe(found))
-    if not found.valid or (strict and found.summary.warnings):
+        click.echo(validation.describe(report))
+    if not report.valid or (strict and report.summary.warnings):
         raise click.exceptions.Exit(1)
 
 
-def _with_stored(found: "Validation", live: Live) -> "Validation":
+def _with_stored(report: "Validation", live: Live) -> "Validation":
     """Return a report with the warnings about the selectors that a fleet has stored."""
     from modelplane.controllers.fleet_resources import INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS
     from modelplane.offline.check import stored_selectors, validation
 
     items = read_fleet(live, (INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS))
-    return validation.add_stored(found, stored_selectors.find_problems(items), len(items))
+    return validation.add_stored(report, stored_selectors.find_problems(items), len(items))

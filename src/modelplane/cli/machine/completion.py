@@ -14,7 +14,7 @@ def completion(shell: str) -> None:
 
     from modelplane.cli.main import main
 
-    found = get_completion_class(shell)
-    if found is None:
+    completion_class = get_completion_class(shell)
+    if completion_class is None:
         raise TypeError(f"click completes nothing in {shell}")
-    click.echo(found(main, {}, "modelplane", "_MODELPLANE_COMPLETE").source())
+    click.echo(completion_class(main, {}, "modelplane", "_MODELPLANE_COMPLETE").source())

@@ -20,7 +20,7 @@ def describe_addresses(home: Home) -> str:
     """Return the addresses as a sentence."""
     from modelplane.proxy import module
 
-    found = find_addresses(home)
-    models = found["models"]
+    addresses = find_addresses(home)
+    models = addresses["models"]
     by_model = "" if module.missing(home.envoy) else f", or {models}/v1 with model NAMESPACE/SERVICE"
-    return f"Kubernetes at {found['kubernetes']}, models at {models}/NAMESPACE/SERVICE/v1{by_model}"
+    return f"Kubernetes at {addresses['kubernetes']}, models at {models}/NAMESPACE/SERVICE/v1{by_model}"

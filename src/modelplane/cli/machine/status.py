@@ -107,7 +107,7 @@ async def _objects(place: Home) -> tuple[Counts, list[str]]:
                 resource = Resource(kind.group, kind.version, kind.name, kind.plural, kind.namespaced)
                 items = (await client.list(resource)).items
                 counted[kind.name] = {"total": len(items), "ready": sum(map(_ready, items))}
-                closed += [said for item in items for said in _closed(item)]
+                closed += [sentence for item in items for sentence in _closed(item)]
     except (KubernetesError, ValueError) as error:
         raise UserError(f"the API server says: {error}") from error
     return counted, closed

@@ -94,16 +94,18 @@ async def _find(name: str, namespace: str, home: Path | None) -> _Service:
     what = _called(name, namespace)
     try:
         async with Client.from_kubeconfig(str(place.kubeconfig)) as client:
-            found = await client.get(fleet_resources.MODEL_SERVICES, name, namespace)
-            known = [item["metadata"] for item in (await client.list(fleet_resources.MODEL_SERVICES)).items]
+            service = await client.get(fleet_resources.MODEL_SERVICES, name, namespace)
+            services = [
+                item["metadata"] for item in (await client.list(fleet_resources.MODEL_SERVICES)).items
+            ]
     except errors.KubernetesError as error:
         raise UserError(f"cannot read {what}: {error}: see `modelplane status`") from error
-    if found is None:
-        names = sorted(f"{metadata['name']} -n {metadata['namespace']}" for metadata in known)
-        there = f"there are: {', '.join(names)}" if names else "there is none at all: apply one first"
-        raise UserError(f"there is no {what}; {there}")
-    unready = "" if holds(found, "Ready") else condition_of(found, "Ready").get("message", "it is new")
-    address = found.get("status", {}).get("address", "")
+    if service is None:
+        names = sorted(f"{metadata['name']} -n {metadata['namespace']}" for metadata in services)
+        choice = f"there are: {', '.join(names)}" if names else "there is none at all: apply one first"
+        raise UserError(f"there is no {what}; {choice}")
+    unready = "" if holds(service, "Ready") else condition_of(service, "Ready").get("message", "it is new")
+    address = service.get("status", {}).get("address", "")
     if not address:
         hint = f"modelplane kubectl describe ms {name} -n {namespace}"
         raise UserError(f"{what} has no address yet: {unready or 'its gateway has none'}: see `{hint}`")
@@ -120,26 +122,26 @@ def _first_model(service: _Service) -> str:
 
 def _answer(service: _Service, model: str, messages: list[dict[str, str]], max_tokens: int) -> str:
     body = {"model": model, "messages": messages, "max_tokens": max_tokens, "stream": True}
-    said = _say(_pieces(service, _request(service, "POST", "/v1/chat/completions", body)))
-    click.echo("" if said else "(the answer is empty)")
-    return said
+    answer = _say(_pieces(service, _request(service, "POST", "/v1/chat/completions", body)))
+    click.echo("" if answer else "(the answer is empty)")
+    return answer
 
 
 def _say(pieces: Iterable[str]) -> str:
     """Print a text as it arrives, without leading and trailing blanks; return it."""
-    said = held = ""
+    answer = held = ""
     try:
         for piece in pieces:
-            text = held + piece if said else piece.lstrip()
+            text = held + piece if answer else piece.lstrip()
             shown = text.rstrip()
             held = text[len(shown) :]
-            said += shown
+            answer += shown
             click.echo(shown, nl=False)
     except BaseException:
-        if said:
+        if answer:
             click.echo()
         raise
-    return said
+    return answer
 
 
 def _pieces(service: _Service, chunks: Iterator[bytes]) -> Iterator[str]:
@@ -201,12 +203,12 @@ def _refusal(service: _Service, status: int, body: bytes) -> str:
             f"Or see why it is not: modelplane kubectl describe md -n {service.namespace}"
         )
     reason = _reason(body) or http.client.responses.get(status, "nothing more")
-    said = f"{service} answered {status}: {reason}"
+    problem = f"{service} answered {status}: {reason}"
     if status == http.client.UNAUTHORIZED:
-        said += f": set {_KEY} to the API key, such as one that `modelplane key create` prints"
+        problem += f": set {_KEY} to the API key, such as one that `modelplane key create` prints"
     if status >= http.client.INTERNAL_SERVER_ERROR:
-        said += f": see `modelplane logs ms/{service.name} -n {service.namespace}`"
-    return said
+        problem += f": see `modelplane logs ms/{service.name} -n {service.namespace}`"
+    return problem
 
 
 _MESSAGES = (("error", "message"), ("error",), ("message",), ("detail",))
@@ -219,11 +221,11 @@ def _reason(body: bytes) -> str:
     except ValueError:
         document = None
     for path in _MESSAGES:
-        found = document
+        value = document
         for key in path:
-            found = found.get(key) if isinstance(found, dict) else None
-        if isinstance(found, str) and found:
-            return " ".join(found.split())
+            value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, str) and value:
+            return " ".join(value.split())
     return " ".join(body.decode(errors="replace").split())[:300]
 
 

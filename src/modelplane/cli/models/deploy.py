@@ -75,16 +75,16 @@ def _wanted(asked: Asked) -> "Wanted":
 
     try:
         checkpoint = read_checkpoint(asked.model, asked.revision)
-        found = model_of(checkpoint, asked.quantization)
+        model = model_of(checkpoint, asked.quantization)
     except Unsizable as error:
         raise UserError(str(error)) from error
     called = asked.name or make_name(asked.models_name)
     return Wanted(
-        model=found,
+        model=model,
         name=called,
         namespace=asked.namespace,
         replicas=asked.replicas,
-        context=choose_context(checkpoint.name, found, asked.context),
+        context=choose_context(checkpoint.name, model, asked.context),
         engine=Engine(asked.engine),
         image=asked.image,
         repo="" if asked.is_folder else asked.model,
@@ -135,8 +135,8 @@ def _validate(manifests: "tuple[Object, ...]") -> None:
     from modelplane.offline.files.diagnostics import Severity
     from modelplane.offline.files.sources import Source
 
-    found = validate([Source("manifests", _as_documents(manifests))])
-    errors = [problem for problem in found.problems if problem.severity is Severity.ERROR]
+    report = validate([Source("manifests", _as_documents(manifests))])
+    errors = [problem for problem in report.problems if problem.severity is Severity.ERROR]
     if errors:
         raise UserError("; ".join(f"{problem.field}: {problem.message}" for problem in errors))
 
@@ -292,10 +292,10 @@ async def _check_owner(client: "Client", manifest: "Object") -> None:
     from modelplane.controllers.fleet_resources import resource_of
 
     metadata = manifest["metadata"]
-    found = await client.get(resource_of(manifest), metadata["name"], metadata["namespace"])
-    if found is None:
+    stored = await client.get(resource_of(manifest), metadata["name"], metadata["namespace"])
+    if stored is None:
         return
-    managers = {entry.get("manager") for entry in found["metadata"].get("managedFields", ())}
+    managers = {entry.get("manager") for entry in stored["metadata"].get("managedFields", ())}
     if MANAGER not in managers:
         raise UserError(
             f"{_named(manifest)} exists already, and `modelplane deploy` has not written it: choose another "

@@ -24,12 +24,12 @@ def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> 
 
     if overwrite and directory is None:
         raise click.UsageError("--overwrite needs --write")
-    found = tuple(map(examples.find, names))
+    chosen = tuple(map(examples.find, names))
     if directory is not None:
-        _write([entry.folder for entry in found] or [examples.root()], examples.root(), directory, overwrite)
-    elif found:
+        _write([entry.folder for entry in chosen] or [examples.root()], examples.root(), directory, overwrite)
+    elif chosen:
         click.echo(
-            "---\n".join(path.read_text("utf-8") for entry in found for path in entry.manifests), nl=False
+            "---\n".join(path.read_text("utf-8") for entry in chosen for path in entry.manifests), nl=False
         )
     else:
         from modelplane.cli.tables import show

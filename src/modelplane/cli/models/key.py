@@ -185,8 +185,8 @@ def list_keys(*, all_namespaces: bool, namespace: str, live: Live) -> None:
     from modelplane.cli.tables import show
 
     async def do(client: "Client") -> "list[Object]":
-        found = await client.list(_resource(), None if all_namespaces else namespace)
-        return list(found.items)
+        listed = await client.list(_resource(), None if all_namespaces else namespace)
+        return list(listed.items)
 
     now = dt.datetime.now(dt.UTC)
     items = sorted(read(live, "ModelKeys", do), key=_place)
@@ -206,17 +206,17 @@ def _row(item: "Object", now: dt.datetime) -> tuple[str, ...]:
     from modelplane.gateway.module_files.grants import list_services
 
     try:
-        found = _decoded(item)
+        decoded = _decoded(item)
     except InvalidObject:
         return (*_place(item), "Unreadable", "", "", "", "")
-    valid = [hash_ for hash_ in found.spec.hashes if is_valid(hash_, now)]
+    valid = [hash_ for hash_ in decoded.spec.hashes if is_valid(hash_, now)]
     return (
         *_place(item),
-        _state(found, is_valid=bool(valid)),
+        _state(decoded, is_valid=bool(valid)),
         str(len(valid)),
-        encode_hash(found.spec.hashes[-1]).get("expires", "never"),
-        ", ".join(list_services(found.spec.services, found.metadata.namespace)),
-        ", ".join(map(_used, found.status.budgets)) or _granted(found.spec.budget),
+        encode_hash(decoded.spec.hashes[-1]).get("expires", "never"),
+        ", ".join(list_services(decoded.spec.services, decoded.metadata.namespace)),
+        ", ".join(map(_used, decoded.status.budgets)) or _granted(decoded.spec.budget),
     )
 
 
@@ -237,16 +237,16 @@ def _used(budget: "model_key.UsedBudget") -> str:
     return f"{budget.used_percent} % of {budget.amount} {budget.limit}{of_all}"
 
 
-def _state(found: "model_key.ModelKey", *, is_valid: bool) -> str:
+def _state(decoded: "model_key.ModelKey", *, is_valid: bool) -> str:
     from modelplane.api.conditions.reasons import ModelKeyCondition, ModelKeyReason
 
-    if found.spec.blocked:
+    if decoded.spec.blocked:
         return "Blocked"
     if not is_valid:
         return "Expired"
     within = [
         condition
-        for condition in found.status.conditions
+        for condition in decoded.status.conditions
         if condition.type == ModelKeyCondition.WITHIN_BUDGET
     ]
     if any(
@@ -255,7 +255,7 @@ def _state(found: "model_key.ModelKey", *, is_valid: bool) -> str:
         return within[0].reason
     reasons = (
         condition.reason
-        for condition in found.status.conditions
+        for condition in decoded.status.conditions
         if condition.type == ModelKeyCondition.GRANTED
     )
     return next(reasons, "Pending")

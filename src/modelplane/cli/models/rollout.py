@@ -55,12 +55,16 @@ def status(*, name: str, namespace: str, live: Live) -> None:
     item = read(live, "ModelDeployments", do)
     _require_settings(item)
     type_ = ModelDeploymentCondition.PROGRESSING
-    said = condition_of(item, type_)
+    condition = condition_of(item, type_)
     seen = observed_generation(item, type_) >= item["metadata"].get("generation", 0)
-    click.echo(clean_text(said["message"]) if said and seen else "the last change has not been observed yet")
-    if seen and said.get("reason") in _WITH_COUNTS and (written := _written(item)):
+    click.echo(
+        clean_text(condition["message"])
+        if condition and seen
+        else "the last change has not been observed yet"
+    )
+    if seen and condition.get("reason") in _WITH_COUNTS and (written := _written(item)):
         click.echo(f"As of {written}: answers are reported every {COUNTS_EVERY_S:.0f} seconds.")
-    if not seen or said.get("reason") != ModelDeploymentReason.ROLLOUT_COMPLETE:
+    if not seen or condition.get("reason") != ModelDeploymentReason.ROLLOUT_COMPLETE:
         raise click.exceptions.Exit(_UNFINISHED)
 
 
@@ -87,11 +91,11 @@ def history(*, name: str, namespace: str, live: Live) -> None:
         item = await _find(client, name, namespace)
         return item, await _revisions(client, item)
 
-    item, found = read(live, "revisions", do)
+    item, records = read(live, "revisions", do)
     _require_settings(item)
     current = _current(item)
     rows = []
-    for record in found:
+    for record in records:
         hashed = record["metadata"].get("labels", {}).get(labels.REVISION, "")
         note = "current" if hashed == current else ""
         created = record["metadata"].get("creationTimestamp", "")
@@ -164,7 +168,7 @@ def undo(*, name: str, namespace: str, to_revision: int | None, live: Live) -> N
         )
 
 
-def _chosen(item: "Object", found: "list[Object]", number: int | None) -> "Object":
+def _chosen(item: "Object", records: "list[Object]", number: int | None) -> "Object":
     """Return the revision to return to: that of a number, or the last one with another template.
 
     In the middle of a canary, that is the revision that the other replicas have.
@@ -175,16 +179,16 @@ def _chosen(item: "Object", found: "list[Object]", number: int | None) -> "Objec
     current = _current(item)
     stable = _canary(item).get("stableRevision", "")
     if number is None and stable:
-        found = sorted(
-            found, key=lambda record: record["metadata"].get("labels", {}).get(labels.REVISION) != stable
+        records = sorted(
+            records, key=lambda record: record["metadata"].get("labels", {}).get(labels.REVISION) != stable
         )
-    for record in found:
+    for record in records:
         differs = record["metadata"].get("labels", {}).get(labels.REVISION) != current
         if number_of(record) == number or (number is None and differs):
             return record
-    there = ", ".join(str(number_of(record)) for record in found) or "none"
-    wanted = "an earlier revision" if number is None else f"revision {number}"
-    raise UserError(f"{_called(item)} has not kept {wanted}; there are: {there}")
+    numbers = ", ".join(str(number_of(record)) for record in records) or "none"
+    target = "an earlier revision" if number is None else f"revision {number}"
+    raise UserError(f"{_called(item)} has not kept {target}; there are: {numbers}")
 
 
 def _spec_patch(item: "Object", chosen: "Object") -> dict[str, Any]:
@@ -244,8 +248,8 @@ async def _find(client: "Client", name: str, namespace: str) -> "Object":
     meant = object_names.parse_object_name(name, [kind])
     if meant is None:
         raise click.BadParameter(f'"{name}" is not of the form {kind.short}/NAME', param_hint="md/NAME")
-    found = (await client.list(_resource(), namespace or None)).items
-    return object_names.find_one(found, kind.name, meant[1], namespace)
+    deployments = (await client.list(_resource(), namespace or None)).items
+    return object_names.find_one(deployments, kind.name, meant[1], namespace)
 
 
 async def _revisions(client: "Client", item: "Object") -> "list[Object]":
@@ -255,13 +259,13 @@ async def _revisions(client: "Client", item: "Object") -> "list[Object]":
     from modelplane.controllers.fleet_resources import of_row
 
     uid = item["metadata"]["uid"]
-    found = (await client.list(of_row(CONTROLLER_REVISION), item["metadata"]["namespace"])).items
-    own = (
+    records = (await client.list(of_row(CONTROLLER_REVISION), item["metadata"]["namespace"])).items
+    owned = (
         record
-        for record in found
+        for record in records
         if any(owner.get("uid") == uid for owner in record["metadata"].get("ownerReferences", ()))
     )
-    return sorted(own, key=number_of, reverse=True)
+    return sorted(owned, key=number_of, reverse=True)
 
 
 def _current(item: "Object") -> str:
@@ -283,9 +287,9 @@ def _images(record: "Object") -> list[str]:
 
 def _values_of(value: Any, name: str) -> "list[str]":
     if isinstance(value, dict):
-        own = [value[name]] if isinstance(value.get(name), str) else []
-        return own + [found for inner in value.values() for found in _values_of(inner, name)]
-    return [found for inner in value for found in _values_of(inner, name)] if isinstance(value, list) else []
+        values = [value[name]] if isinstance(value.get(name), str) else []
+        return values + [image for inner in value.values() for image in _values_of(inner, name)]
+    return [image for inner in value for image in _values_of(inner, name)] if isinstance(value, list) else []
 
 
 def _appliers(item: "Object") -> list[str]:

@@ -81,10 +81,12 @@ def size(  # noqa: PLR0913  an argument for each option
 
     try:
         checkpoint = read_checkpoint(model, revision)
-        found = model_of(checkpoint, quantization)
-        length = choose_context(checkpoint.name, found, context)
-        wanted = Load(length, concurrency, _ELEMENTS[kv_cache_dtype])
-        result = size_report.size(checkpoint.name, found, wanted, _hardware(found, wanted, fleet))
+        checkpoint_model = model_of(checkpoint, quantization)
+        length = choose_context(checkpoint.name, checkpoint_model, context)
+        sequences = Load(length, concurrency, _ELEMENTS[kv_cache_dtype])
+        result = size_report.size(
+            checkpoint.name, checkpoint_model, sequences, _hardware(checkpoint_model, sequences, fleet)
+        )
     except Unsizable as error:
         raise UserError(str(error)) from error
     if output == "json":
@@ -95,19 +97,19 @@ def size(  # noqa: PLR0913  an argument for each option
         raise click.exceptions.Exit(NOT_SERVABLE)
 
 
-def _hardware(model: "Model", wanted: "Load", fleet: tuple[str, ...]) -> "Iterator[HardwareSize]":
+def _hardware(model: "Model", sequences: "Load", fleet: tuple[str, ...]) -> "Iterator[HardwareSize]":
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.catalogue.catalogue_files import catalogue
     from modelplane.catalogue.inference_classes import inference_class
     from modelplane.offline.models.size_report import size_classes, size_pools
 
     if not fleet:
-        known = catalogue()
-        classes = [inference_class(known, machine) for machine in known.machines.values()]
-        yield from size_classes(model, wanted, classes)
+        machines = catalogue()
+        classes = [inference_class(machines, machine) for machine in machines.machines.values()]
+        yield from size_classes(model, sequences, classes)
         return
     [objects] = load(fleet)
     try:
-        yield from size_pools(model, wanted, objects)
+        yield from size_pools(model, sequences, objects)
     except InvalidObject as error:
         raise UserError(f"{error}: correct it") from error

@@ -50,14 +50,14 @@ def _show_splits(size: "Size") -> None:
 
 
 def _show_hardware(hardware: "Sequence[HardwareSize]", *, everything: bool) -> None:
-    found = [size for size in hardware if not size.reason]
-    told = found if everything else found[:_MOST]
+    servable = [size for size in hardware if not size.reason]
+    told = servable if everything else servable[:_MOST]
     columns = size_rows.list_hardware_columns(hardware, told)
     show("Hardware that can serve it:", columns, size_rows.list_served_rows(hardware, told))
-    if len(told) < len(found):
-        click.echo(f"and {len(found) - len(told)} more: --all shows them")
-    refused = len(hardware) - len(found)
-    if everything or not found:
+    if len(told) < len(servable):
+        click.echo(f"and {len(servable) - len(told)} more: --all shows them")
+    refused = len(hardware) - len(servable)
+    if everything or not servable:
         columns = (*size_rows.list_place_columns(hardware), "CLASS", "REASON")
         show("Hardware that cannot:", columns, size_rows.list_refused_rows(hardware))
     elif refused:

@@ -46,39 +46,39 @@ def list_classes(words: tuple[str, ...], cloud: str, card: str, output: str) -> 
     from modelplane.catalogue import descriptions
     from modelplane.catalogue.catalogue_files import catalogue
 
-    known = catalogue()
-    rows = [descriptions.listed(known, machine) for machine in known.machines.values()]
+    entries = catalogue()
+    rows = [descriptions.listed(entries, machine) for machine in entries.machines.values()]
     clouds = {row.cloud.lower(): row.cloud for row in rows}
     if cloud and cloud.lower() not in clouds:
         raise click.BadParameter(f'"{cloud}" is none of {", ".join(clouds.values())}', param_hint="--cloud")
-    found = [
+    machines = [
         row
         for row in rows
         if (not cloud or row.cloud == clouds[cloud.lower()])
         and card.lower() in row.card.lower()
         and all(word.lower() in " ".join(row.row).lower() for word in words)
     ]
-    _write(found, output)
+    _write(machines, output)
 
 
-def _write(found: "list[Listed]", output: str) -> None:
+def _write(machines: "list[Listed]", output: str) -> None:
     if output == "name":
-        click.echo("".join(f"{row.name}\n" for row in found), nl=False)
+        click.echo("".join(f"{row.name}\n" for row in machines), nl=False)
     elif output == "json":
         from modelplane.offline.files.output import to_json
 
-        click.echo(to_json({"items": found}))
+        click.echo(to_json({"items": machines}))
     elif output == "yaml":
         import msgspec
 
         from modelplane.offline.files.yaml_output import to_yaml
 
-        click.echo(to_yaml({"items": msgspec.to_builtins(found)}), nl=False)
-    elif found:
+        click.echo(to_yaml({"items": msgspec.to_builtins(machines)}), nl=False)
+    elif machines:
         from modelplane.catalogue.descriptions import COLUMNS
         from modelplane.cli.tables import show
 
-        show("", COLUMNS, (row.row for row in found))
+        show("", COLUMNS, (row.row for row in machines))
     else:
         click.echo("No class of the catalogue matches", err=True)
 
@@ -100,10 +100,10 @@ def show_classes(names: tuple[str, ...]) -> None:
     from modelplane.catalogue.inference_classes import inference_class
     from modelplane.offline.files.yaml_output import to_yaml
 
-    known = catalogue()
+    entries = catalogue()
     documents = [
-        "".join(f"# {line}\n" for line in comments(known, machine))
-        + to_yaml(encode(inference_class(known, machine)))
+        "".join(f"# {line}\n" for line in comments(entries, machine))
+        + to_yaml(encode(inference_class(entries, machine)))
         for machine in _find(names)
     ]
     click.echo("---\n".join(documents), nl=False)

@@ -38,18 +38,18 @@ def cleanup(namespace: str, *, clusters: tuple[str, ...], dry_run: bool, yes: bo
         reached = InferenceClusters(client)
         try:
             cleaner = Cleaner(client, reached, namespace)
-            found = await cleaner.find(clusters)
-            doubts.extend(found.doubts)
-            for leftover in found.there:
+            leftovers = await cleaner.find(clusters)
+            doubts.extend(leftovers.doubts)
+            for leftover in leftovers.there:
                 click.echo(str(leftover))
-            if dry_run or not found.items:
-                click.echo(f"{len(found.there)} to delete, {len(found.items)} Objects to release")
+            if dry_run or not leftovers.items:
+                click.echo(f"{len(leftovers.there)} to delete, {len(leftovers.items)} Objects to release")
                 return
-            if found.there and not yes:
-                click.confirm(f"Delete these {len(found.there)} from their clusters?", abort=True)
-            await cleaner.delete(found, deadline)
-            report(f"inference clusters: {len(found.there)} deleted")
-            report(f"Objects: {await cleaner.release(found)} released")
+            if leftovers.there and not yes:
+                click.confirm(f"Delete these {len(leftovers.there)} from their clusters?", abort=True)
+            await cleaner.delete(leftovers, deadline)
+            report(f"inference clusters: {len(leftovers.there)} deleted")
+            report(f"Objects: {await cleaner.release(leftovers)} released")
         finally:
             await reached.close()
 

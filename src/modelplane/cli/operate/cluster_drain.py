@@ -97,10 +97,10 @@ def _getter(name: str) -> "Callable[[Client], Any]":
     from modelplane.controllers.fleet_resources import INFERENCE_CLUSTERS
 
     async def get(client: "Client") -> "Object":
-        found = await client.get(INFERENCE_CLUSTERS, name)
-        if found is None:
+        cluster = await client.get(INFERENCE_CLUSTERS, name)
+        if cluster is None:
             raise UserError(f'there is no cluster "{name}": `modelplane kubectl get ic` lists them')
-        return found
+        return cluster
 
     return get
 
@@ -109,12 +109,12 @@ async def _close(client: "Client", name: str, pool: str, cordon: "Cordon") -> "O
     """Give a cluster or a pool a cordon; return the cluster as it is then."""
     from modelplane.cli.operate import cordons
 
-    found: Object = await _getter(name)(client)
-    pools = [node_pool["name"] for node_pool in found["spec"].get("nodePools", ())]
+    cluster: Object = await _getter(name)(client)
+    pools = [node_pool["name"] for node_pool in cluster["spec"].get("nodePools", ())]
     if pool and pool not in pools:
         raise UserError(f'cluster "{name}" has no pool "{pool}"; there are: {", ".join(pools) or "none"}')
     client.field_manager = cordons.MANAGER
-    tainted = await client.apply(cordons.build_manifest(found, pool, cordon))
+    tainted = await client.apply(cordons.build_manifest(cluster, pool, cordon))
     for key, managers in cordons.find_others(tainted, pool, cordon).items():
         declares = " and ".join(managers) or "another field manager"
         raise UserError(
@@ -134,16 +134,16 @@ async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
 
     async def find_missing() -> str:
         nonlocal told
-        found: Object = await _getter(name)(client)
-        said = condition_of(found, InferenceClusterCondition.DRAINED)
-        if observed_generation(found, InferenceClusterCondition.DRAINED) < generation:
+        cluster: Object = await _getter(name)(client)
+        drained = condition_of(cluster, InferenceClusterCondition.DRAINED)
+        if observed_generation(cluster, InferenceClusterCondition.DRAINED) < generation:
             return "the controllers have not reported on it yet: check that they run"
-        if said["reason"] == InferenceClusterReason.NOT_DRAINING:
+        if drained["reason"] == InferenceClusterReason.NOT_DRAINING:
             raise UserError(f'the drain of cluster "{name}" was ended by others')
-        if said["message"] != told:
-            told = said["message"]
+        if drained["message"] != told:
+            told = drained["message"]
             click.echo(f"  {clean_text(told)}")
-        return "" if said["status"] == "True" else str(said["message"])
+        return "" if drained["status"] == "True" else str(drained["message"])
 
     try:
         await Deadline(timeout_s).until_nothing(find_missing)
@@ -156,8 +156,8 @@ def _is_blocked(cluster: "Object") -> bool:
     from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
     from modelplane.compose.readiness import condition_of
 
-    said = condition_of(cluster, InferenceClusterCondition.DRAINED)
-    return bool(said.get("reason") == InferenceClusterReason.DRAIN_BLOCKED)
+    drained = condition_of(cluster, InferenceClusterCondition.DRAINED)
+    return bool(drained.get("reason") == InferenceClusterReason.DRAIN_BLOCKED)
 
 
 def _plan(live: Live, name: str, pool: str) -> "Plan":

@@ -26,14 +26,14 @@ _KEYS: Final = {cordon: key for key, cordon in CORDONS.items()}
 
 def build_manifest(cluster: Object, pool: str, cordon: Cordon) -> Object:
     """Return what to apply, so that the cluster or the pool has this cordon, and all others stay."""
-    own = {taint for manager, taint in list_owners(cluster) if manager == MANAGER and taint[0] != pool}
+    declared = {taint for manager, taint in list_owners(cluster) if manager == MANAGER and taint[0] != pool}
     if cordon:
-        own.add((pool, _KEYS[cordon]))
+        declared.add((pool, _KEYS[cordon]))
     kind = kind_of(InferenceCluster)
     effect = str(TaintEffect.NO_SCHEDULE)
     lists = {
-        "taints": [{"key": key, "effect": effect} for place, key in sorted(own) if not place],
-        "poolTaints": [{"pool": place, "key": key} for place, key in sorted(own) if place],
+        "taints": [{"key": key, "effect": effect} for place, key in sorted(declared) if not place],
+        "poolTaints": [{"pool": place, "key": key} for place, key in sorted(declared) if place],
     }
     return {
         "apiVersion": kind.api_version,
@@ -61,14 +61,14 @@ def find_others(cluster: Object, pool: str, cordon: Cordon) -> dict[str, list[st
 def describe_closed(cluster: Object) -> list[str]:
     """Return what is closed of a cluster, as sentences; nothing of one that cannot be read."""
     try:
-        found = decode_as(InferenceCluster, cluster)
+        decoded = decode_as(InferenceCluster, cluster)
     except InvalidObject:
         return []
-    where = f"cluster {found.metadata.name}"
-    pools = sorted({taint.pool for taint in found.spec.pool_taints})
-    places = {where: found.cordon()} | {f"pool {pool} of {where}": found.cordon(pool) for pool in pools}
-    said = condition_of(cluster, InferenceClusterCondition.DRAINED).get("message", "")
-    progress = {Cordon.DRAINING: f": {said}" if said else ""}
+    where = f"cluster {decoded.metadata.name}"
+    pools = sorted({taint.pool for taint in decoded.spec.pool_taints})
+    places = {where: decoded.cordon()} | {f"pool {pool} of {where}": decoded.cordon(pool) for pool in pools}
+    message = condition_of(cluster, InferenceClusterCondition.DRAINED).get("message", "")
+    progress = {Cordon.DRAINING: f": {message}" if message else ""}
     return [f"{place} is {cordon}{progress.get(cordon, '')}" for place, cordon in places.items() if cordon]
 
 

@@ -29,13 +29,13 @@ def images(output: str) -> None:
 
     The images of engines are not listed: each ModelDeployment names its own.
     """
-    found = dict.fromkeys(
+    listed = dict.fromkeys(
         (*_control_plane(), *_crossplane(), *_clouds(), *_inference_clusters(), *_serving_stack())
     )
     if output == "json":
-        click.echo(json.dumps({"items": [image._asdict() for image in found]}, indent=2))
+        click.echo(json.dumps({"items": [image._asdict() for image in listed]}, indent=2))
     else:
-        show("", ("TYPE", "REFERENCE", "WHERE", "PURPOSE"), found)
+        show("", ("TYPE", "REFERENCE", "WHERE", "PURPOSE"), listed)
 
 
 def _control_plane() -> Iterator[Pulled]:

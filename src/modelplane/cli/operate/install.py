@@ -255,13 +255,13 @@ def _read_digests(path: str) -> "dict[str, Node]":
     [source] = read([path])
     if isinstance(source, Unopened):
         raise UserError(f"{path}: {source.why}")
-    found = [*parse_documents(source.text)]
-    for document in found:
+    parsed = [*parse_documents(source.text)]
+    for document in parsed:
         if isinstance(document, Unreadable):
             raise UserError(f"{path}:{document.place.line}: {document.message}")
         for repeated in document.duplicates:
             raise UserError(f'{path}:{repeated.place.line}: "{repeated.path[-1]}" has two digests: keep one')
-        if len(found) == 1 and isinstance(document.node.value, dict):
+        if len(parsed) == 1 and isinstance(document.node.value, dict):
             return document.node.value
     raise UserError(f"{path}: not one mapping of images to digests: write a line IMAGE: sha256:DIGEST")
 
@@ -295,9 +295,9 @@ def _problems(items: "Sequence[Object]") -> list[str]:
     from modelplane.offline.files.diagnostics import Severity
     from modelplane.offline.files.sources import Source
 
-    found = validation.validate(Source("", json.dumps(item)) for item in items)
+    report = validation.validate(Source("", json.dumps(item)) for item in items)
     return [
         ": ".join(filter(None, (str(problem.object or ""), problem.field, problem.message)))
-        for problem in found.problems
+        for problem in report.problems
         if problem.severity is Severity.ERROR
     ]

@@ -79,13 +79,13 @@ class Cleaner:
                 f'namespace "{self._namespace}" is not being deleted: delete it, or the ModelDeployments and '
                 "ModelCaches in it, and nothing is left"
             )
-        known = await self._names()
-        if unknown := sorted(set(only) - set(known.values())):
+        namespaces = await self._names()
+        if unknown := sorted(set(only) - set(namespaces.values())):
             raise Refused(f"there is no InferenceCluster {listing(unknown)}")
         items, doubts = [], []
         for held in await self._held():
             config = held["spec"]["providerConfigRef"]["name"]
-            cluster = known.get(config, "")
+            cluster = namespaces.get(config, "")
             if only and cluster not in only:
                 continue
             try:
@@ -96,16 +96,16 @@ class Cleaner:
 
     async def _names(self) -> dict[str, str]:
         """Return the InferenceClusters by the name of their ClusterProviderConfig."""
-        found = await self._client.list(fleet_resources.INFERENCE_CLUSTERS)
-        names = [item["metadata"]["name"] for item in found.items]
+        clusters = await self._client.list(fleet_resources.INFERENCE_CLUSTERS)
+        names = [item["metadata"]["name"] for item in clusters.items]
         return {provider_config_name(name): name for name in names}
 
     async def _held(self) -> list[Object]:
         """Return Modelplane's Objects that are being deleted."""
         if not await self._client.serves(OBJECTS):
             return []
-        found = (await self._client.list(OBJECTS, self._namespace)).items
-        return [item for item in found if "deletionTimestamp" in item["metadata"] and _is_ours(item)]
+        records = (await self._client.list(OBJECTS, self._namespace)).items
+        return [item for item in records if "deletionTimestamp" in item["metadata"] and _is_ours(item)]
 
     async def _looked(self, held: Object, cluster: str, config: str) -> Leftover:
         if not _DELETES & set(held["spec"].get("managementPolicies") or ("*",)):
@@ -115,20 +115,20 @@ class Cleaner:
         manifest = held["spec"]["forProvider"]["manifest"]
         client = await self._clusters.get_client(cluster)
         resource, name, namespace = _place(manifest)
-        found = await client.get(resource, name, namespace)
-        if found is None:
+        stored = await client.get(resource, name, namespace)
+        if stored is None:
             # Raises if the answer came from a proxy in front of the API server.
             await client.serves(resource)
         seen = remote.there(held)
-        if found is not None and seen is not None and _uid(seen) not in ("", _uid(found)):
+        if stored is not None and seen is not None and _uid(seen) not in ("", _uid(stored)):
             raise _Doubt(f'on cluster "{cluster}" there is another object of that name')
-        return Leftover(held, cluster, found)
+        return Leftover(held, cluster, stored)
 
-    async def delete(self, found: Leftovers, deadline: Deadline) -> None:
+    async def delete(self, leftovers: Leftovers, deadline: Deadline) -> None:
         """Delete the leftovers, and wait until they are gone. Raise ``NotInTime``."""
-        for leftover in found.there:
+        for leftover in leftovers.there:
             await self._delete(leftover)
-        await deadline.until_nothing(partial(self._undeleted, found.there))
+        await deadline.until_nothing(partial(self._undeleted, leftovers.there))
 
     async def _delete(self, leftover: Leftover) -> None:
         item = leftover.found or {}
@@ -148,19 +148,19 @@ class Cleaner:
         left = []
         for leftover in deleted:
             client = await self._clusters.get_client(leftover.cluster)
-            found = await client.get(*_place(leftover.found or {}))
-            if found is not None and _uid(found) == _uid(leftover.found or {}):
+            stored = await client.get(*_place(leftover.found or {}))
+            if stored is not None and _uid(stored) == _uid(leftover.found or {}):
                 left.append(str(leftover))
         return f"{listing(left)} is not gone yet" if left else ""
 
-    async def release(self, found: Leftovers) -> int:
+    async def release(self, leftovers: Leftovers) -> int:
         """Take the finalizer off the Objects whose manifest is gone; return their number."""
-        for leftover in found.items:
+        for leftover in leftovers.items:
             metadata = leftover.held["metadata"]
             kept = [one for one in metadata.get("finalizers", ()) if one != PROVIDERS_FINALIZER]
             body = {"metadata": {"finalizers": kept, "resourceVersion": metadata["resourceVersion"]}}
             await self._released(metadata["name"], body)
-        return len(found.items)
+        return len(leftovers.items)
 
     async def _released(self, name: str, body: Mapping[str, object]) -> None:
         try:

@@ -110,13 +110,13 @@ def inspect(file: Path, output: str) -> None:
     from modelplane.crossplane.package.images import inspection
 
     try:
-        found = inspection.inspect(file)
+        report = inspection.inspect(file)
     except PackageError as error:
         raise UserError(str(error)) from error
     if output == "json":
-        click.echo(json.dumps(found.json(), indent=2))
+        click.echo(json.dumps(report.json(), indent=2))
     else:
-        click.echo("\n".join(_lines(found)))
+        click.echo("\n".join(_lines(report)))
 
 
 @package.command()
@@ -174,22 +174,22 @@ def prerequisites() -> None:
     click.echo(manifest(), nl=False)
 
 
-def _lines(found: "Inspection") -> list[str]:
-    lines = [f"{found.kind} {found.name} {found.version}".rstrip()]
-    if found.digest:
-        lines.append(f"  digest      {found.digest}")
-    lines.append(f"  Crossplane  {found.crossplane or 'any version'}")
+def _lines(report: "Inspection") -> list[str]:
+    lines = [f"{report.kind} {report.name} {report.version}".rstrip()]
+    if report.digest:
+        lines.append(f"  digest      {report.digest}")
+    lines.append(f"  Crossplane  {report.crossplane or 'any version'}")
     lines += [
         f"  needs       {dependency.kind} {dependency.address} {dependency.versions}"
-        for dependency in found.dependencies
+        for dependency in report.dependencies
     ]
-    if found.runs:
-        command = [*found.config.get("Entrypoint", ()), *(found.config.get("Cmd") or ())]
+    if report.runs:
+        command = [*report.config.get("Entrypoint", ()), *(report.config.get("Cmd") or ())]
         lines.append(f"  runs        {' '.join(command)}")
-        lines.append(f"  as user     {found.config.get('User') or 'root'}")
-        lines.append(f"  on          {found.platform} only")
-    lines += [f"  {kind} {name}" for kind, name in found.objects]
-    for number, layer in enumerate(found.layers, 1):
+        lines.append(f"  as user     {report.config.get('User') or 'root'}")
+        lines.append(f"  on          {report.platform} only")
+    lines += [f"  {kind} {name}" for kind, name in report.objects]
+    for number, layer in enumerate(report.layers, 1):
         lines.append(f"  layer {number}     {_size(layer.size):>9}  {layer.digest}")
     return lines
 

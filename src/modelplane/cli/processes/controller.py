@@ -203,10 +203,10 @@ def _without_module() -> str:
     from modelplane.local.builds import gateway_module
 
     try:
-        found = gateway_module.find()
+        library = gateway_module.find()
     except LocalError as error:
         return str(error)
-    return "" if found else "the image has no library of the gateway module: use an image that has it"
+    return "" if library else "the image has no library of the gateway module: use an image that has it"
 
 
 def _proxy(options: _Options, client: "Client") -> "Proxy | None":

@@ -55,7 +55,10 @@ def envoy(
         FLEET_LISTENER, address, port, destinations=destinations, front=Front(), usage_log=usage_log
     )
     named = (cluster.rpartition(":") for cluster in clusters)
-    listeners = (listener, *(Listener(cluster_listener(name), address, int(own)) for name, _, own in named))
+    listeners = (
+        listener,
+        *(Listener(cluster_listener(name), address, int(cluster_port)) for name, _, cluster_port in named),
+    )
     library = gateway_module.find()
     without = envoy_bootstrap.prepare(directory, listeners, memory_bytes=memory_bytes, library=library)
     if without:

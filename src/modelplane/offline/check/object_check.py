@@ -122,8 +122,8 @@ def _unknown(kind: Kind, path: Path, whole: Schema, value: Any) -> tuple[Finding
     if replacement := renamed_fields.find_replacement(kind.name, path):
         message = f"unknown field, of an earlier version: {replacement.text}"
         return Finding(path, message, at_key=True), _own_positions(replacement.path, path)
-    known = sorted(structural.find_schema(whole, path[:-1]).get("properties", {}))
-    near = find_nearest(str(path[-1]), known)
+    fields = sorted(structural.find_schema(whole, path[:-1]).get("properties", {}))
+    near = find_nearest(str(path[-1]), fields)
     home = _home(whole, path, value)
     steps = structural.measure_distance(path[:-1], home[:-1])
     beside = not structural.is_in_line(path[:-1], home[:-1])
@@ -136,9 +136,9 @@ def _unknown(kind: Kind, path: Path, whole: Schema, value: Any) -> tuple[Finding
         place = format_path(_own_positions(home, path)[:-1])
         message = f"unknown field here; it belongs to {place}: check its indentation"
         return Finding(path, message, at_key=True), home
-    if len(known) == 1:
-        return Finding(path, f"unknown field: the only field here is {known[0]}", at_key=True), ()
-    among = f"the fields here are {', '.join(known)}" if known else "remove it"
+    if len(fields) == 1:
+        return Finding(path, f"unknown field: the only field here is {fields[0]}", at_key=True), ()
+    among = f"the fields here are {', '.join(fields)}" if fields else "remove it"
     return Finding(path, f"unknown field: {among}", at_key=True), ()
 
 
@@ -170,10 +170,12 @@ def _is_there(value: Any, path: Path) -> bool:
 def _own_positions(home: Path, path: Path) -> Path:
     """Return a path with the positions in lists of the misplaced field itself."""
     steps = list(home)
-    for index, (own, step) in enumerate(zip(path, home, strict=False)):
-        if isinstance(own, int) != isinstance(step, int) or (isinstance(own, str) and own != step):
+    for index, (written, step) in enumerate(zip(path, home, strict=False)):
+        if isinstance(written, int) != isinstance(step, int) or (
+            isinstance(written, str) and written != step
+        ):
             break
-        steps[index] = own
+        steps[index] = written
     return tuple(steps)
 
 
@@ -193,8 +195,8 @@ def _repeated(value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
     """Find items of a list that have the same key to Kubernetes."""
     if isinstance(value, dict):
         for name, child in value.items():
-            if (known := structural.find_child(schema, name)) is not None:
-                yield from _repeated(child, known, (*path, name))
+            if (child_schema := structural.find_child(schema, name)) is not None:
+                yield from _repeated(child, child_schema, (*path, name))
         return
     if not isinstance(value, list) or "items" not in schema:
         return
@@ -224,8 +226,8 @@ def _broken_rules(value: Any, schema: Schema, path: Path, wrong: frozenset[Path]
     else:
         children = enumerate(value) if isinstance(value, list) else ()
     for step, child in children:
-        if (known := structural.find_child(schema, step)) is not None:
-            yield from _broken_rules(child, known, (*path, step), wrong)
+        if (child_schema := structural.find_child(schema, step)) is not None:
+            yield from _broken_rules(child, child_schema, (*path, step), wrong)
 
 
 _EVERY_KEY: Final = "self.all(key, "
@@ -253,17 +255,17 @@ def _overlap(one: Path, other: Path) -> bool:
 
 def _selectors(value: dict[str, Any]) -> Iterator[Finding]:
     """Compile every device selector, and compare what they may cost together with what is allowed."""
-    found = dict(_expressions(value, ()))
-    if not found:
+    expressions = dict(_expressions(value, ()))
+    if not expressions:
         return
     # Most objects have no selector, and the compiler is large.
     from modelplane import cel  # noqa: PLC0415  see above
 
-    broken = [finding for path, expression in found.items() for finding in _compiled(expression, path)]
+    broken = [finding for path, expression in expressions.items() for finding in _compiled(expression, path)]
     yield from broken
     if not broken:
         try:
-            cel.compile_all(found.values())
+            cel.compile_all(expressions.values())
         except cel.TooCostly as error:
             yield Finding(("spec",), str(error))
 
@@ -290,12 +292,12 @@ def _compiled(expression: str, path: Path) -> Iterator[Finding]:
     except cel.SelectorError as error:
         yield Finding(path, f"the selector does not compile: {error.problem}", selector=error)
         return
-    for found in _LITERAL.finditer(expression):
-        parse: Callable[[str], object] = quantity.parse if found["function"] == "quantity" else semver.parse
+    for literal in _LITERAL.finditer(expression):
+        parse: Callable[[str], object] = quantity.parse if literal["function"] == "quantity" else semver.parse
         try:
-            parse(found["text"])
+            parse(literal["text"])
         except (cel.QuantityError, cel.SemverError) as error:
-            fault = cel.SelectorError.at(expression, str(error), found.start("text"))
+            fault = cel.SelectorError.at(expression, str(error), literal.start("text"))
             yield Finding(path, f"the selector fails on every device: {fault.problem}", selector=fault)
 
 

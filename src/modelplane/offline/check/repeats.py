@@ -35,9 +35,9 @@ class Repeats(msgspec.Struct):
             return
         file = manifest.source.name
         # Its hash, because the trees of a large fleet would fill the memory.
-        own = _First(file, manifest.where, 0 if self.alternatives else hash(repr(manifest.node.to_plain())))
-        first = self._known.setdefault((file if self.alternatives else "", _identity(manifest)), own)
-        if first is own or (first.file != file and first.content == own.content):
+        this = _First(file, manifest.where, 0 if self.alternatives else hash(repr(manifest.node.to_plain())))
+        first = self._known.setdefault((file if self.alternatives else "", _identity(manifest)), this)
+        if first is this or (first.file != file and first.content == this.content):
             return
         message = (
             f"the same object is at {first.where} already: the later one replaces it, so remove or rename one"

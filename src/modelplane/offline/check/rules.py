@@ -34,7 +34,9 @@ def is_met(expression: str, value: Any) -> bool:
 @functools.cache
 def list_fields(expression: str) -> tuple[tuple[str, ...], ...]:
     """Return the fields below ``self`` that a rule names; one empty path if it reads all of it."""
-    paths = {tuple(found[1:].split(".")) if found else () for found in _SELF.findall(expression)}
+    paths = {
+        tuple(field_path[1:].split(".")) if field_path else () for field_path in _SELF.findall(expression)
+    }
     return tuple(sorted(paths))
 
 

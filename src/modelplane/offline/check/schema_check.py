@@ -41,16 +41,16 @@ class Misfit(msgspec.Struct, frozen=True):
 def find_misfits(validator: "Validator", value: Any, node: Node) -> Iterator[Misfit]:
     """Yield the problems of an object with its defaults. The node has the values as written."""
     for error in validator.iterate_errors(value):
-        found = _closest(error)
-        path = tuple(found.instance_path)
+        closest = _closest(error)
+        path = tuple(closest.instance_path)
         schema = structural.find_schema(validator.schema, path)
-        if isinstance(found.kind, ValidationErrorKind.Required):
-            path = (*path, found.kind.property)
+        if isinstance(closest.kind, ValidationErrorKind.Required):
+            path = (*path, closest.kind.property)
             yield Misfit(
-                path, _required(structural.find_schema(validator.schema, path)), True, found is not error
+                path, _required(structural.find_schema(validator.schema, path)), True, closest is not error
             )
         else:
-            yield Misfit(path, _sentence(found, schema, node.find(path)), formless=found is not error)
+            yield Misfit(path, _sentence(closest, schema, node.find(path)), formless=closest is not error)
 
 
 class Validator:
@@ -130,9 +130,9 @@ _NOUNS: Final = {
 
 
 def _type(kind: Any, value: Any, schema: Schema, node: Node | None) -> str:
-    wanted = kind.types[0]
+    type_ = kind.types[0]
     given = _given(value, node)
-    return f"must be {_NOUNS[wanted]}, not {given}: {_remedy(wanted, value, schema, node)}"
+    return f"must be {_NOUNS[type_]}, not {given}: {_remedy(type_, value, schema, node)}"
 
 
 def _given(value: Any, node: Node | None) -> str:
@@ -143,11 +143,11 @@ def _given(value: Any, node: Node | None) -> str:
     return "nothing" if value is None else quote(value)
 
 
-def _remedy(wanted: str, value: Any, schema: Schema, node: Node | None) -> str:
-    match wanted, value:
+def _remedy(type_: str, value: Any, schema: Schema, node: Node | None) -> str:
+    match type_, value:
         case ("string", bool() | int() | float()):
             return f'put it in quotes, "{quote(value) if node is None else node.text}"'
-        case ("integer" | "boolean", str()) if node is not None and node.style and _means(wanted, value):
+        case ("integer" | "boolean", str()) if node is not None and node.style and _means(type_, value):
             return "remove the quotes"
         case ("array", _):
             return 'begin each item with "- "'
@@ -161,10 +161,10 @@ def _remedy(wanted: str, value: Any, schema: Schema, node: Node | None) -> str:
     return _about(schema)
 
 
-def _means(wanted: str, text: str) -> bool:
+def _means(type_: str, text: str) -> bool:
     """Return True if a text would be of a type without its quotes."""
     try:
-        return type(resolve(text)) is {"integer": int, "boolean": bool}[wanted]
+        return type(resolve(text)) is {"integer": int, "boolean": bool}[type_]
     except NotFinite:
         return False
 

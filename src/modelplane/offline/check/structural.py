@@ -22,9 +22,9 @@ def find_child(schema: Schema, step: str | int) -> Schema | None:
     if isinstance(step, int):
         items: Schema | None = schema.get("items")
         return items
-    known: Schema | None = schema.get("properties", {}).get(step)
-    if known is not None:
-        return known
+    property_schema: Schema | None = schema.get("properties", {}).get(step)
+    if property_schema is not None:
+        return property_schema
     others = schema.get("additionalProperties")
     return others if isinstance(others, dict) else None
 
@@ -51,29 +51,29 @@ def complete(node: Node, schema: Schema) -> Completed:
     return msgspec.structs.replace(completed, value=_completed(node, schema, (), completed))
 
 
-def _completed(node: Node, schema: Schema, path: Path, found: Completed) -> Any:
+def _completed(node: Node, schema: Schema, path: Path, completed: Completed) -> Any:
     if isinstance(node.value, dict):
-        return _mapping(node, schema, path, found)
+        return _mapping(node, schema, path, completed)
     if isinstance(node.value, list):
         items = schema.get("items", {_KEEPS: True})
-        return [_completed(child, items, (*path, index), found) for index, child in enumerate(node.value)]
+        return [_completed(child, items, (*path, index), completed) for index, child in enumerate(node.value)]
     return node.value
 
 
-def _mapping(node: Node, schema: Schema, path: Path, found: Completed) -> dict[str, Any]:
-    known = schema.get("properties", {})
+def _mapping(node: Node, schema: Schema, path: Path, completed: Completed) -> dict[str, Any]:
+    properties = schema.get("properties", {})
     # A value of another type is one error, not one for each of its fields.
-    anything = not known and (schema.get(_KEEPS) or schema.get("type") != "object")
+    anything = not properties and (schema.get(_KEEPS) or schema.get("type") != "object")
     value: dict[str, Any] = {}
     for name, child in _fields(node):
         field_schema = {_KEEPS: True} if anything else find_child(schema, name)
         if field_schema is None:
-            found.unknown.append((*path, name))
+            completed.unknown.append((*path, name))
         elif child.value is None:
-            found.empty.extend(() if anything else ((*path, name),))
+            completed.empty.extend(() if anything else ((*path, name),))
         else:
-            value[name] = _completed(child, field_schema, (*path, name), found)
-    for name, field_schema in known.items():
+            value[name] = _completed(child, field_schema, (*path, name), completed)
+    for name, field_schema in properties.items():
         if "default" in field_schema:
             value.setdefault(name, field_schema["default"])
     return value
@@ -90,7 +90,7 @@ def find_homes(schema: Schema, path: Path) -> list[Path]:
     Enclosed objects come before enclosing ones. An item of a list is written as its first.
     """
     parent, name = path[:-1], path[-1]
-    found: dict[tuple[int, bool], list[Path]] = {}
+    homes: dict[tuple[int, bool], list[Path]] = {}
     for place in _places(schema, ()):
         if place[-1] == name:
             steps = measure_distance(parent, place[:-1])
@@ -98,8 +98,8 @@ def find_homes(schema: Schema, path: Path) -> list[Path]:
                 len(place) > len(path)
                 and measure_distance((), place[:-1]) == measure_distance((), parent) + steps
             )
-            found.setdefault((steps, not inside), []).append(place)
-    return found[min(found)] if found else []
+            homes.setdefault((steps, not inside), []).append(place)
+    return homes[min(homes)] if homes else []
 
 
 def _places(schema: Schema, path: Path) -> Iterator[Path]:

@@ -45,24 +45,24 @@ class Validation(Report, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
 
 
-def describe(found: Validation) -> str:
+def describe(report: Validation) -> str:
     """Return the result as one line."""
-    counts = found.summary
-    if found.valid:
-        said = f"{_number(counts.objects, 'object')} valid"
+    counts = report.summary
+    if report.valid:
+        sentence = f"{_number(counts.objects, 'object')} valid"
         if counts.warnings:
-            said += f" with {_number(counts.warnings, 'warning')}"
+            sentence += f" with {_number(counts.warnings, 'warning')}"
     else:
-        said = _number(counts.errors, "error")
+        sentence = _number(counts.errors, "error")
         if counts.warnings:
-            said += f" and {_number(counts.warnings, 'warning')}"
-        said += f" in {_number(counts.objects, 'object')}"
+            sentence += f" and {_number(counts.warnings, 'warning')}"
+        sentence += f" in {_number(counts.objects, 'object')}"
     others = (
         (counts.skipped, "object", "of other kinds"),
         (counts.ignored, "document", "without a Kubernetes object"),
     )
     skipped = ", ".join(f"{_number(count, noun)} {which}" for count, noun, which in others if count)
-    return f"{said}, {_number(counts.files, 'file')}" + (f"; {skipped} skipped" if skipped else "")
+    return f"{sentence}, {_number(counts.files, 'file')}" + (f"; {skipped} skipped" if skipped else "")
 
 
 def _number(count: int, noun: str) -> str:
@@ -84,46 +84,46 @@ def validate(
             files += 1
             yield source
 
-    found: list[Problem] = []
+    problems: list[Problem] = []
     # Duplicates in a folder may be alternatives.
     repeats = Repeats(alternatives=True)
     lint = Lint()
     for document in manifest_objects.read(count_files()):
-        if len(found) >= MOST_PROBLEMS:
-            found.append(_too_many(found[-1]))
+        if len(problems) >= MOST_PROBLEMS:
+            problems.append(_too_many(problems[-1]))
             break
         if isinstance(document, Problem):
-            found.append(document)
+            problems.append(document)
         elif isinstance(document, Foreign):
             ignored += 1
         elif document.kind is None:
             skipped += 1
         else:
             objects += 1
-            found += [*repeats.find_problems(document), *manifest_objects.find_problems(document)]
+            problems += [*repeats.find_problems(document), *manifest_objects.find_problems(document)]
             lint.read(document)
-    found += lint.find_problems(configs)
-    errors = sum(problem.severity is Severity.ERROR for problem in found)
+    problems += lint.find_problems(configs)
+    errors = sum(problem.severity is Severity.ERROR for problem in problems)
     counts = Counts(
         files=files,
         objects=objects,
         skipped=skipped,
         ignored=ignored,
         errors=errors,
-        warnings=len(found) - errors,
+        warnings=len(problems) - errors,
     )
-    return Validation(valid=not errors, summary=counts, problems=tuple(found))
+    return Validation(valid=not errors, summary=counts, problems=tuple(problems))
 
 
-def add_stored(found: Validation, warnings: Iterable[Problem], objects: int) -> Validation:
+def add_stored(report: Validation, warnings: Iterable[Problem], objects: int) -> Validation:
     """Return a report with the warnings about stored objects, and their number."""
     added = tuple(warnings)
     counts = replace(
-        found.summary,
-        objects=found.summary.objects + objects,
-        warnings=found.summary.warnings + len(added),
+        report.summary,
+        objects=report.summary.objects + objects,
+        warnings=report.summary.warnings + len(added),
     )
-    return replace(found, summary=counts, problems=(*found.problems, *added))
+    return replace(report, summary=counts, problems=(*report.problems, *added))
 
 
 def report_refused(problems: tuple[Problem, ...], *, files: int, accepted: int) -> Validation:

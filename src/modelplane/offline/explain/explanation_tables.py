@@ -29,9 +29,9 @@ def describe_replica(explanation: ReplicaExplanation) -> str:
     return f"{where}, ready" if explanation.ready else f"{where}, not ready: {explanation.reason}"
 
 
-def list_condition_rows(said: Iterable[Said]) -> Iterator[Row]:
+def list_condition_rows(conditions: Iterable[Said]) -> Iterator[Row]:
     """Yield a row for each condition."""
-    for line in said:
+    for line in conditions:
         yield (line.type, line.status, line.reason or "-", line.message or "-")
 
 

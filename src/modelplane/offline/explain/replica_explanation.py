@@ -146,8 +146,8 @@ def _cluster_notes(files: Files, name: str) -> Iterator[str]:
 
 def _is(item: Object, replica: ModelReplica) -> bool:
     metadata = item["metadata"]
-    own = replica.metadata
-    return (metadata.get("namespace", ""), metadata["name"]) == (own.namespace, own.name)
+    meta = replica.metadata
+    return (metadata.get("namespace", ""), metadata["name"]) == (meta.namespace, meta.name)
 
 
 def _all(

@@ -112,17 +112,17 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
 
 def list_endpoints(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
     """Yield every endpoint of a service's namespace, by name."""
-    found = _announced(files, service.metadata.namespace)
+    announced = _announced(files, service.metadata.namespace)
     outside = {
-        endpoint.metadata.name: why for endpoint, why in _admitted(files, service, found).list_refusals()
+        endpoint.metadata.name: why for endpoint, why in _admitted(files, service, announced).list_refusals()
     }
     gateways = files.store.find(fleet_gateway.REQUIREMENT)
     destinations = fleet_gateway.destinations_of(gateways, is_local=gateway_is_local(files.store))
-    shares = _shares(files, service, found, destinations)
+    shares = _shares(files, service, announced, destinations)
     first = min((priority for priority, _ in shares.values()), default=0)
     weights = {name: weight for name, (priority, weight) in shares.items() if priority == first}
     total = sum(weights.values())
-    for item in found:
+    for item in announced:
         name = item["metadata"]["name"]
         entry = _entry(service, item)
         yield RoutedEndpoint(
@@ -141,7 +141,7 @@ def _order(endpoint: RoutedEndpoint) -> tuple[bool, float, str]:
 
 
 def _shares(
-    files: Files, service: ModelService, found: Iterable[Object], destinations: Destinations | Blocked
+    files: Files, service: ModelService, announced: Iterable[Object], destinations: Destinations | Blocked
 ) -> dict[str, tuple[int, int]]:
     """Return priority and weight of the endpoints that the gateway routes to, by name."""
     composition = _composed(files, service)
@@ -155,16 +155,16 @@ def _shares(
     if not any(child.key.startswith(ROUTE) for child in composition.children):
         return by_envoy
     # The weights in the rules are those of each rule, which has some of the endpoints.
-    inside = _admitted(files, service, found).endpoints
+    inside = _admitted(files, service, announced).endpoints
     selected = endpoint_backends.select_routable(select(service, inside, destinations))[:MOST_ENDPOINTS]
     return by_envoy | {
         selection.endpoint.metadata.name: (selection.priority, selection.weight) for selection in selected
     }
 
 
-def _admitted(files: Files, service: ModelService, found: Iterable[Object]) -> Admitted:
+def _admitted(files: Files, service: ModelService, announced: Iterable[Object]) -> Admitted:
     """Return the endpoints within the region rules of the service; none if a rule cannot be read."""
-    endpoints = tuple(filter(None, map(_readable, found)))
+    endpoints = tuple(filter(None, map(_readable, announced)))
     admitted = region_rules.admitted(_request(files, service), endpoints)
     return Admitted(()) if isinstance(admitted, Blocked) else admitted
 
@@ -198,8 +198,10 @@ def _reason(
         return f"its url cannot be used: {target.message}"
     if metadata["name"] not in routed:
         return _unrouted(endpoint, target, routed)
-    wanted = service.spec.endpoints[entry].selector.match_labels
-    matched = f"it has {_pairs(wanted)}" if wanted else "the entry selects every endpoint of the namespace"
+    selector = service.spec.endpoints[entry].selector.match_labels
+    matched = (
+        f"it has {_pairs(selector)}" if selector else "the entry selects every endpoint of the namespace"
+    )
     if priority := service.spec.endpoints[entry].priority:
         matched = f"{matched}; of priority {priority}"
     trouble = why_not_ready(item) if item.get("status") else ""
@@ -272,14 +274,14 @@ class _Namespace:
 
     def find_unmatched(self) -> Iterator[str]:
         """Yield a note for each entry that selects nothing."""
-        there = [
+        label_sets = [
             *(item["metadata"].get("labels", {}) for item in self._all(ModelEndpoint)),
             *(item["metadata"].get("labels", {}) for item in self._all(ModelReplica)),
             *map(_of_replicas, self._all(ModelDeployment)),
         ]
-        for position, wanted in enumerate(self.entries):
-            if not any(wanted.items() <= carried.items() for carried in there):
-                what = f"has {_pairs(wanted)}" if wanted else "is there"
+        for position, selector in enumerate(self.entries):
+            if not any(selector.items() <= carried.items() for carried in label_sets):
+                what = f"has {_pairs(selector)}" if selector else "is there"
                 yield (
                     f'endpoints[{position}]: no ModelEndpoint of namespace "{self.name}" {what}, and no '
                     "ModelReplica or ModelDeployment there would get one: correct its matchLabels"
@@ -289,15 +291,15 @@ class _Namespace:
         return _of(self.files, type_, self.name)
 
     def _selects(self, carried: Mapping[str, str]) -> bool:
-        return any(wanted.items() <= carried.items() for wanted in self.entries)
+        return any(selector.items() <= carried.items() for selector in self.entries)
 
 
 def _unannounced(replica: Object) -> str:
     """Return the reason why a replica has no endpoint."""
     for type_ in (ModelReplicaCondition.MODEL_READY, ModelReplicaCondition.ANNOUNCED):
-        said = condition_of(replica, str(type_))
-        if said.get("status") == "False" and said.get("message"):
-            return str(said["message"])
+        condition = condition_of(replica, str(type_))
+        if condition.get("status") == "False" and condition.get("message"):
+            return str(condition["message"])
     return "its status does not say that it serves"
 
 
@@ -308,34 +310,36 @@ def _unplaced(deployment: Object, namespace: str) -> str:
         return "it asks for 0 replicas"
     if why := standby.idle(deployment):
         return why.replace("the ModelDeployment", "it", 1)
-    said = condition_of(deployment, str(ModelDeploymentCondition.REPLICAS_SCHEDULED))
+    condition = condition_of(deployment, str(ModelDeploymentCondition.REPLICAS_SCHEDULED))
     hint = f"`modelplane explain md/{name} -n {namespace}` says why"
-    return str(said.get("message")) if said.get("status") == "False" else f"it has no replica: {hint}"
+    return (
+        str(condition.get("message")) if condition.get("status") == "False" else f"it has no replica: {hint}"
+    )
 
 
 def _of_replicas(deployment: Object) -> Mapping[str, str]:
     """Return the labels common to all replicas of a deployment."""
-    own = {labels.DEPLOYMENT: deployment["metadata"]["name"]}
+    expected = {labels.DEPLOYMENT: deployment["metadata"]["name"]}
     try:
-        return {**decode_as(ModelDeployment, deployment).replica_template().labels, **own}
+        return {**decode_as(ModelDeployment, deployment).replica_template().labels, **expected}
     except InvalidObject:
-        return own
+        return expected
 
 
-def _pairs(wanted: Mapping[str, str]) -> str:
-    return " and ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+def _pairs(match_labels: Mapping[str, str]) -> str:
+    return " and ".join(f"{key}={value}" for key, value in sorted(match_labels.items()))
 
 
 def _of(files: Files, type_: type[Model], namespace: str) -> Iterator[Object]:
     kind = kind_of(type_)
-    found = files.store.list_kind(kind.api_version, kind.name)
-    return (item for item in found if item["metadata"].get("namespace", "") == namespace)
+    objects = files.store.list_kind(kind.api_version, kind.name)
+    return (item for item in objects if item["metadata"].get("namespace", "") == namespace)
 
 
 def _announced(files: Files, namespace: str) -> tuple[Object, ...]:
     """Return the endpoints of a namespace, without those whose replica does not serve."""
-    found = _of(files, ModelEndpoint, namespace)
-    return tuple(item for item in found if not endpoint_manifests.is_placeholder(item))
+    endpoints = _of(files, ModelEndpoint, namespace)
+    return tuple(item for item in endpoints if not endpoint_manifests.is_placeholder(item))
 
 
 def _readable(item: Object) -> ModelEndpoint | None:
@@ -350,10 +354,13 @@ def _with_status(files: Files, service: Object) -> Object:
     composition = _composed(files, decode_as(ModelService, service))
     if isinstance(composition, Blocked):
         return service
-    said = (*composition.conditions, owner_status.ready(composition, {}, ()))
+    composed_conditions = (*composition.conditions, owner_status.ready(composition, {}, ()))
     return {
         **service,
-        "status": {**composition.status, "conditions": owner_status.with_times(said, (), 0, NEVER)},
+        "status": {
+            **composition.status,
+            "conditions": owner_status.with_times(composed_conditions, (), 0, NEVER),
+        },
     }
 
 

@@ -17,17 +17,17 @@ class Said(Output, frozen=True, kw_only=True):
 
 def conditions(item: Object) -> tuple[Said, ...]:
     """Return the conditions of an object, Ready last."""
-    found = item.get("status", {}).get("conditions") or ()
-    said = (
+    written = item.get("status", {}).get("conditions") or ()
+    reported = (
         Said(
             type=str(condition["type"]),
             status=str(condition["status"]),
             reason=str(condition.get("reason", "")),
             message=str(condition.get("message", "")),
         )
-        for condition in found
+        for condition in written
     )
-    return tuple(sorted(said, key=lambda condition: condition.type == READY))
+    return tuple(sorted(reported, key=lambda condition: condition.type == READY))
 
 
 def why_not_ready(item: Object) -> str:

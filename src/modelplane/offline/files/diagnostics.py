@@ -122,17 +122,17 @@ def format_path(path: Path) -> str:
     return text
 
 
-def find_nearest(name: str, known: Iterable[str], least: float = 0.7) -> str:
+def find_nearest(name: str, words: Iterable[str], least: float = 0.7) -> str:
     """Return the known name that was probably meant; empty if none is similar."""
     if len(name) > _LONGEST_NAME:
         return ""
-    by_form = {_form(word): word for word in known}
+    by_form = {_form(word): word for word in words}
     if (form := _form(name)) in by_form:
         return by_form[form]
     import difflib  # noqa: PLC0415  most names are known
 
-    found = difflib.get_close_matches(form, by_form, n=1, cutoff=least)
-    return by_form[found[0]] if found else ""
+    matches = difflib.get_close_matches(form, by_form, n=1, cutoff=least)
+    return by_form[matches[0]] if matches else ""
 
 
 def _form(name: str) -> str:
@@ -194,10 +194,10 @@ def explain_error(error: MarkedYAMLError, text: str, line: int) -> Unreadable:
         return Unreadable(_unstartable(text, mark), place)
     for find in _CAUSES:
         if (cause := find(problem, text.split("\n"), mark)) is not None:
-            sentence, found = cause
-            return Unreadable(sentence, Place(line + found.line, found.column))
-    for known, sentence in _PROBLEMS:
-        if known in problem:
+            sentence, cause_place = cause
+            return Unreadable(sentence, Place(line + cause_place.line, cause_place.column))
+    for part, sentence in _PROBLEMS:
+        if part in problem:
             return Unreadable(sentence, place)
     return Unreadable(f"this is not YAML: {limit_text(problem) or 'it cannot be parsed'}", place)
 
@@ -218,8 +218,8 @@ def _other_blank(_problem: str, lines: list[str], mark: Any) -> _Cause:
     """Find a line that is indented by a character that looks like a space and is none."""
     for number in _and_before(lines, mark):
         text = lines[number - 1]
-        if found := _BLANKS.search(text[: len(text) - len(text.lstrip())]):
-            return "a no-break space cannot indent YAML: use plain spaces", Place(number, found.start() + 1)
+        if blank := _BLANKS.search(text[: len(text) - len(text.lstrip())]):
+            return "a no-break space cannot indent YAML: use plain spaces", Place(number, blank.start() + 1)
     return None
 
 
@@ -228,8 +228,8 @@ def _no_space(problem: str, lines: list[str], mark: Any) -> _Cause:
     if "mapping values are not allowed" not in problem and "could not find expected ':'" not in problem:
         return None
     for number in _and_before(lines, mark):
-        if found := _NO_SPACE.fullmatch(lines[number - 1]):
-            return 'a space is missing behind the ":": add it', Place(number, found.start(1) + 1)
+        if colon := _NO_SPACE.fullmatch(lines[number - 1]):
+            return 'a space is missing behind the ":": add it', Place(number, colon.start(1) + 1)
     return None
 
 

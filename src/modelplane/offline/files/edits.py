@@ -15,14 +15,14 @@ _KEEP_STATUS = frozenset({kind_name(ModelDeployment), kind_name(DeviceQuota)})
 _OURS = {(kind.api_version, kind.name): kind for kind in KINDS}
 
 
-def merge_edits(there: Iterable[Object], written: Iterable[Object]) -> list[Object]:
+def merge_edits(existing_objects: Iterable[Object], written: Iterable[Object]) -> list[Object]:
     """Return manifests with the identity of the objects that they would change, as far as there are any.
 
     An object whose spec does not change keeps its status. So does a ModelDeployment, because a rollout goes
     on from it, and a DeviceQuota. The status of other kinds follows from their spec.
     """
-    known = {get_identity(item): item for item in there}
-    return [_edited(known.get(get_identity(item)), item) for item in written]
+    existing = {get_identity(item): item for item in existing_objects}
+    return [_edited(existing.get(get_identity(item)), item) for item in written]
 
 
 def _edited(before: Object | None, after: Object) -> Object:

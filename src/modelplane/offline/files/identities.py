@@ -38,8 +38,8 @@ _Identity = tuple[str, str, str]
 def add_uids(objects: Iterable[Object]) -> tuple[Object, ...]:
     """Return the objects with a uid each, and replicas and endpoints with the owner that a label implies."""
     objects = tuple(map(_with_namespace, objects))
-    known = _claimed(objects)
-    with_uids = [_with_uid(item, known) for item in objects]
+    claimed = _claimed(objects)
+    with_uids = [_with_uid(item, claimed) for item in objects]
     uids = {_identity(item): item["metadata"]["uid"] for item in with_uids}
     return tuple(add_version(_with_owner(item, uids)) for item in with_uids)
 
@@ -61,15 +61,15 @@ def _identity(item: Object) -> _Identity:
 
 def _claimed(objects: Iterable[Object]) -> dict[_Identity, str]:
     """Return the uids of owners that their children refer to."""
-    known: dict[_Identity, str] = {}
+    uids: dict[_Identity, str] = {}
     for item in objects:
         namespace = item["metadata"].get("namespace", "")
         if item["kind"] not in _OWNERS:
             continue
         for reference in item["metadata"].get("ownerReferences", ()):
             if reference.get("controller"):
-                known.setdefault((reference["kind"], namespace, reference["name"]), reference["uid"])
-    return known
+                uids.setdefault((reference["kind"], namespace, reference["name"]), reference["uid"])
+    return uids
 
 
 def _with_namespace(item: Object) -> Object:
@@ -77,11 +77,11 @@ def _with_namespace(item: Object) -> Object:
     return _with_metadata(item, {"namespace": "default"}) if needs else item
 
 
-def _with_uid(item: Object, known: Mapping[_Identity, str]) -> Object:
+def _with_uid(item: Object, uids: Mapping[_Identity, str]) -> Object:
     if item["metadata"].get("uid"):
         return item
     identity = _identity(item)
-    return _with_metadata(item, {"uid": known.get(identity, f"file:{'/'.join(identity)}")})
+    return _with_metadata(item, {"uid": uids.get(identity, f"file:{'/'.join(identity)}")})
 
 
 def _with_owner(item: Object, uids: Mapping[_Identity, str]) -> Object:

@@ -144,8 +144,8 @@ def find_problems(manifest: Manifest) -> Iterator[Problem]:
     if manifest.kind is None:
         return
     findings = check(manifest.node, manifest.kind)
-    found = [_found(finding, manifest) for finding in islice(findings, MOST_PER_OBJECT)]
-    yield from sorted(found, key=lambda problem: (problem.line, problem.column))
+    problems = [_found(finding, manifest) for finding in islice(findings, MOST_PER_OBJECT)]
+    yield from sorted(problems, key=lambda problem: (problem.line, problem.column))
     if next(findings, None) is not None:
         yield manifest.report((), f"there are more than {MOST_PER_OBJECT} problems: correct these first")
 
@@ -183,13 +183,13 @@ def _problem(
 
 def _name(node: Node) -> ObjectName:
     def read_text(path: Path) -> str:
-        found = node.find(path)
-        return found.value if found is not None and isinstance(found.value, str) else ""
+        value = node.find(path)
+        return value.value if value is not None and isinstance(value.value, str) else ""
 
     def read_word(path: Path) -> str:
         # As written in the file, so that a name such as y, which is true in YAML, appears as it is.
-        found = node.find(path)
-        return found.text if found is not None and found.value is not None else ""
+        value = node.find(path)
+        return value.text if value is not None and value.value is not None else ""
 
     return ObjectName(
         api_version=read_text(("apiVersion",)),

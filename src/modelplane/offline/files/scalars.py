@@ -44,8 +44,8 @@ def resolve(text: str) -> Scalar:
     digits = text.replace("_", "")
     if len(digits) <= _LONGEST:
         for base, form in _INTEGERS:
-            found = form.fullmatch(digits)
-            if found and _LEAST <= (value := int(found[1] + found[2], base)) <= _MOST:
+            match = form.fullmatch(digits)
+            if match and _LEAST <= (value := int(match[1] + match[2], base)) <= _MOST:
                 return value
     if len(digits) <= _LARGEST_FLOAT_DIGITS and _FLOAT.fullmatch(digits):
         return parse_number(float(digits), text)

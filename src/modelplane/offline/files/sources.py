@@ -52,7 +52,7 @@ class Unopened(Struct, frozen=True):
 
 def read(paths: Iterable[str], standard_input: Callable[[], BinaryIO]) -> Iterator[Source | Unopened]:
     """Yield each file once, those of a folder in the order of their names."""
-    known = set()
+    seen = set()
     for path in paths:
         if path == STANDARD_INPUT:
             yield _read("stdin", lambda: standard_input().read(MAX_BYTES + 1), Origin.PIPED)
@@ -66,21 +66,21 @@ def read(paths: Iterable[str], standard_input: Callable[[], BinaryIO]) -> Iterat
             if not files and not refused:
                 yield Unopened(path, f"the folder holds no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
         for file in files:
-            if (identity := Path(file).resolve()) not in known:
-                known.add(identity)
+            if (identity := Path(file).resolve()) not in seen:
+                seen.add(identity)
                 yield _read(file, functools.partial(_content, file), origin)
 
 
-def select_related(found: Iterable[Source | Unopened]) -> Iterator[Source | Unopened]:
+def select_related(sources: Iterable[Source | Unopened]) -> Iterator[Source | Unopened]:
     """Yield the files that may have objects of ours, as if their folder were named and not they.
 
     A file whose text does not name the API group has none.
     """
-    for path in found:
-        if isinstance(path, Unopened):
-            yield path
-        elif GROUP in path.text:
-            yield replace(path, origin=Origin.WALKED)
+    for source in sources:
+        if isinstance(source, Unopened):
+            yield source
+        elif GROUP in source.text:
+            yield replace(source, origin=Origin.WALKED)
 
 
 def _manifests(folder: str, refused: list[OSError]) -> Iterator[str]:
@@ -104,14 +104,14 @@ def _unreadable(error: OSError) -> str:
 
 def _read(name: str, content: Callable[[], bytes], origin: Origin) -> Source | Unopened:
     try:
-        found = content()
+        text = content()
     except OSError as error:
         return Unopened(name, _unreadable(error))
-    if len(found) > MAX_BYTES:
+    if len(text) > MAX_BYTES:
         return Unopened(name, f"it is larger than {MAX_BYTES // 1024**2} MiB: split it")
-    encoding, called = ("utf-16", "UTF-16") if found.startswith(_UTF_16) else ("utf-8-sig", "UTF-8")
+    encoding, called = ("utf-16", "UTF-16") if text.startswith(_UTF_16) else ("utf-8-sig", "UTF-8")
     try:
-        return Source(name, found.decode(encoding), origin)
+        return Source(name, text.decode(encoding), origin)
     except UnicodeDecodeError as error:
-        what = "it is not text" if b"\0" in found else f"byte {error.start + 1} is not {called}"
+        what = "it is not text" if b"\0" in text else f"byte {error.start + 1} is not {called}"
         return Unopened(name, f"{what}: save it as UTF-8")

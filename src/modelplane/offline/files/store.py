@@ -31,8 +31,8 @@ def get_cluster(item: Mapping[str, Any]) -> str:
     if item.get("apiVersion") in _OURS:
         return ""
     metadata = item["metadata"]
-    said = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
-    return str(said.get(labels.CLUSTER, ""))
+    marks = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
+    return str(marks.get(labels.CLUSTER, ""))
 
 
 class Store(msgspec.Struct):
@@ -89,14 +89,14 @@ def load(sources: Iterable[Source | Unopened]) -> Loaded:
             continue
         if isinstance(document, Manifest) and document.kind is None and not document.name.name:
             continue  # such as a Kustomization: an object without a name is never required
-        said = (
+        findings = (
             [document]
             if isinstance(document, Problem)
             else [*repeats.find_problems(document), *_problems(document)]
         )
-        found = [problem for problem in said if problem.severity is Severity.ERROR]
-        problems += found
-        if isinstance(document, Manifest) and not found:
+        errors = [problem for problem in findings if problem.severity is Severity.ERROR]
+        problems += errors
+        if isinstance(document, Manifest) and not errors:
             objects.append(_stored(_without_nulls(document.node.to_plain())))
     return Loaded(tuple(objects), tuple(problems))
 

@@ -45,17 +45,17 @@ class Node(msgspec.Struct):
 
     def find(self, path: Path) -> "Node | None":
         """Return the value at a path; None if there is none."""
-        found: Node | None = self
+        node: Node | None = self
         for step in path:
-            if found is None:
+            if node is None:
                 return None
-            if isinstance(found.value, dict):
-                found = found.value.get(str(step))
-            elif isinstance(found.value, list) and isinstance(step, int):
-                found = found.value[step] if step < len(found.value) else None
+            if isinstance(node.value, dict):
+                node = node.value.get(str(step))
+            elif isinstance(node.value, list) and isinstance(step, int):
+                node = node.value[step] if step < len(node.value) else None
             else:
                 return None
-        return found
+        return node
 
     def place_of(self, path: Path, *, key: bool = False) -> Place:
         """Return the position of a field, or of the innermost value around a missing one.
@@ -103,7 +103,7 @@ _SEPARATOR: Final = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 
 def parse_documents(text: str) -> Iterator[Document | Unreadable]:
     """Yield the documents of a text that are not empty; an unreadable one does not hide the next."""
-    starts = sorted({0, *(found.start() for found in _SEPARATOR.finditer(text))})
+    starts = sorted({0, *(separator.start() for separator in _SEPARATOR.finditer(text))})
     line = 0
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         part = text[start:end]
@@ -133,9 +133,9 @@ _PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u
 def _paired(text: str) -> str:
     r"""Return JSON with the characters of escapes such as ``\ud83d\ude00``, which YAML does not know."""
 
-    def join(found: re.Match[str]) -> str:
-        pair = int(found[2], 16).to_bytes(2, "big") + int(found[3], 16).to_bytes(2, "big")
-        return found[1] + pair.decode("utf-16-be")
+    def join(escape: re.Match[str]) -> str:
+        pair = int(escape[2], 16).to_bytes(2, "big") + int(escape[3], 16).to_bytes(2, "big")
+        return escape[1] + pair.decode("utf-16-be")
 
     return _PAIR.sub(join, text)
 

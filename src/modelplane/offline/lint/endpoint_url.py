@@ -11,18 +11,18 @@ from modelplane.offline.lint.advice import Advice
 
 def check(endpoint: ModelEndpoint) -> Iterator[Advice]:
     """Warn of a host that means another machine to the gateway, and of a path that is not used."""
-    found = re.match(_URL, endpoint.spec.url)
-    if found is None:
+    url = re.match(_URL, endpoint.spec.url)
+    if url is None:
         return
     path = ("spec", "url")
-    host = found["host"].lower().rstrip(".")
+    host = url["host"].lower().rstrip(".")
     if host in _LOOPBACK or host.endswith(".localhost") or host.startswith("127."):
         message = f"{quote(host)} is the gateway's own host, not yours: write the address that it reaches"
         yield Advice(path, message)
-    given, rewrite = found["path"].rstrip("/"), endpoint.spec.rewrite_path or ""
+    given, rewrite = url["path"].rstrip("/"), endpoint.spec.rewrite_path or ""
     kept = len(rewrite) > 1 and f"{given}/".startswith(rewrite)
     if given and not kept:
-        message = f"the path {quote(found['path'])} of a URL is not used: write it in spec.rewritePath"
+        message = f"the path {quote(url['path'])} of a URL is not used: write it in spec.rewritePath"
         yield Advice(path, message)
 
 

@@ -36,14 +36,14 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
 
 def check_keys(path: Path, selected: Mapping[str, str], kind: str) -> Iterator[Advice]:
     """Warn of the keys of a selector that objects of a kind do not have."""
-    known = _LABELS[kind]
+    keys = _LABELS[kind]
     for key in selected:
-        if not key.startswith(labels.PREFIX) or key in known:
+        if not key.startswith(labels.PREFIX) or key in keys:
             continue
         if key in _ELSEWHERE:
             message = f"{key} is a label of {_ELSEWHERE[key]}, not of {kind}s: select by another one"
         else:
-            near = find_nearest(_bare(key), map(_bare, known), 0.8)
+            near = find_nearest(_bare(key), map(_bare, keys), 0.8)
             meant = f"; did you mean {labels.PREFIX}{near}?"
             remedy = meant if near else ": use a label with a prefix of your own"
             message = f"{key} is no label that Modelplane or its documentation gives {kind}s{remedy}"

@@ -66,8 +66,8 @@ def make_name(model: str) -> str:
 
 def build_manifests(wanted: Wanted, served: Served, *, cached: bool) -> tuple[Object, ...]:
     """Return the manifests for one kind of hardware, in the order in which to apply them."""
-    found = (_deployment(wanted, served, cached=cached), _service(wanted))
-    return (_cache(wanted), *found) if cached else found
+    objects = (_deployment(wanted, served, cached=cached), _service(wanted))
+    return (_cache(wanted), *objects) if cached else objects
 
 
 def _cache(wanted: Wanted) -> Object:

@@ -65,8 +65,8 @@ def propose(
     ``Unplannable``.
     """
     given = [*objects]
-    known = tuple(assemble(given, live=live).store)
-    served, refusals = _divided(wanted, load, known, use_cache=use_cache)
+    stored = tuple(assemble(given, live=live).store)
+    served, refusals = _divided(wanted, load, stored, use_cache=use_cache)
     first: Proposal | None = None
     tried: list[tuple[Object, ...]] = []
     for candidate in served:
@@ -74,21 +74,21 @@ def propose(
         if written in tried:
             continue
         tried.append(written)
-        found = Proposal(*candidate[:3], written, plan_manifests(given, written, live=live))
-        if found.plan.placed:
-            return Proposed(found, refusals)
-        first = first or found
+        proposal = Proposal(*candidate[:3], written, plan_manifests(given, written, live=live))
+        if proposal.plan.placed:
+            return Proposed(proposal, refusals)
+        first = first or proposal
         if len(tried) == MOST_PLANS:
             break
     return Proposed(first, refusals)
 
 
 def _divided(
-    wanted: Wanted, load: Load, known: Sequence[Object], *, use_cache: bool
+    wanted: Wanted, load: Load, objects: Sequence[Object], *, use_cache: bool
 ) -> tuple[list[_Candidate], tuple[PoolRefusal, ...]]:
     """Return the pools that can serve the model, the best first, and the others."""
     served, refusals = [], []
-    for fit in find_pool_fits(wanted.model, load, _readable(known)):
+    for fit in find_pool_fits(wanted.model, load, _readable(objects)):
         cluster, storage = fit.cluster.metadata.name, fit.cluster.status.cache
         has_storage = bool(storage and storage.storage_class_name)
         reason = _reason(wanted, fit, has_cache=use_cache and has_storage)
@@ -105,17 +105,17 @@ def _divided(
 
 def _reason(wanted: Wanted, fit: PoolFit, *, has_cache: bool) -> str:
     """Return why a pool cannot serve the model; empty if it can."""
-    found = fit.result
-    if isinstance(found, Refused):
-        return found.reason
+    result = fit.result
+    if isinstance(result, Refused):
+        return result.reason
     if any(pool.spot for pool in fit.cluster.spec.node_pools if pool.name == fit.pool):
         return "its nodes are spot, which the manifests do not allow: add spec.placement.spot to them"
     if wanted.claim and not has_cache:
         return "a folder needs a ModelCache, and the cluster has no storage for caches: name a repository"
-    if wanted.engine is Engine.SGLANG and found.nodes > 1:
-        return f"it takes {found.nodes} nodes, for which only vLLM's manifests are known: use --engine vllm"
-    if not (wanted.image or choose_image(wanted.engine, found.node.driver)):
-        return f"no image of {wanted.engine} is known for {found.node.driver}: give --image"
+    if wanted.engine is Engine.SGLANG and result.nodes > 1:
+        return f"it takes {result.nodes} nodes, for which only vLLM's manifests are known: use --engine vllm"
+    if not (wanted.image or choose_image(wanted.engine, result.node.driver)):
+        return f"no image of {wanted.engine} is known for {result.node.driver}: give --image"
     return ""
 
 
@@ -127,10 +127,10 @@ def _rank(candidate: _Candidate, currency: str) -> tuple[object, ...]:
     return (price is None, price or 0, *size, not candidate.has_storage, candidate.cluster, candidate.pool)
 
 
-def _readable(known: Sequence[Object]) -> Iterator[Object]:
+def _readable(objects: Sequence[Object]) -> Iterator[Object]:
     """Yield the classes and clusters that decode: one that does not must not cost the others."""
     types = {kind_of(kind_type).name: kind_type for kind_type in (InferenceClass, InferenceCluster)}
-    for item in known:
+    for item in objects:
         if type_ := types.get(item["kind"]):
             try:
                 decode_as(type_, item)

@@ -216,8 +216,8 @@ def _on_the_smallest(model: Model, split: Split, load: Load) -> Memory:
 def size_classes(model: Model, load: Load, classes: Iterable[InferenceClass]) -> Iterator[HardwareSize]:
     """Yield how each class serves a model."""
     for class_ in classes:
-        if (found := node(class_)) is not None:
-            yield _row(served(model, found, load))
+        if (hardware := node(class_)) is not None:
+            yield _row(served(model, hardware, load))
 
 
 class PoolFit(NamedTuple):
@@ -236,20 +236,20 @@ def size_pools(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[
 
 def find_pool_fits(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[PoolFit]:
     """Yield each pool of a fleet with how it serves a model. Raises ``InvalidObject``."""
-    known = list(objects)
-    classes = {known_class.metadata.name: known_class for known_class in _decoded(known, InferenceClass)}
-    for cluster in _decoded(known, InferenceCluster):
+    items = list(objects)
+    classes = {known_class.metadata.name: known_class for known_class in _decoded(items, InferenceClass)}
+    for cluster in _decoded(items, InferenceCluster):
         for pool in cluster.spec.node_pools:
             class_ = classes.get(pool.class_name)
-            found = node(class_, pool.pricing, spot=pool.spot) if class_ else None
-            if found is None:
+            hardware = node(class_, pool.pricing, spot=pool.spot) if class_ else None
+            if hardware is None:
                 lacks = "has no device with memory" if class_ else "is not in --fleet: add its file"
                 missing = Node(pool.class_name, "", 0, 0)
                 refused = Refused(missing, f'InferenceClass "{pool.class_name}" {lacks}')
                 yield PoolFit(cluster, pool.name, refused)
             else:
                 most = max(pool.node_count, pool.max_node_count or 0)
-                yield PoolFit(cluster, pool.name, served(model, found, load, most))
+                yield PoolFit(cluster, pool.name, served(model, hardware, load, most))
 
 
 def _decoded(objects: Iterable[Object], type_: type[M]) -> Iterator[M]:

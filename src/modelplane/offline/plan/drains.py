@@ -27,14 +27,14 @@ def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
     """Return the plan of a drain of a cluster, or of a pool of it. Raises ``Unplannable``."""
     kind = kind_of(InferenceCluster)
     files = assemble(objects, live=True)
-    found = [
+    clusters = [
         item
         for item in files.store.list_kind(kind.api_version, kind.name)
         if item["metadata"]["name"] == name
     ]
-    if not found:
+    if not clusters:
         raise Unplannable(f'there is no InferenceCluster "{name}"')
-    tainted = _drained(found[0], pool)
+    tainted = _drained(clusters[0], pool)
     store = files.store.copy()
     store.add(tainted)
     files = replace(files, store=store)

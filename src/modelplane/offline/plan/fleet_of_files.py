@@ -91,10 +91,10 @@ def assemble(objects: Iterable[Object], written: Iterable[Object] = (), *, live:
     A later object replaces an earlier one of the same name. In a `live` fleet, only what is written is
     assumed to be ready.
     """
-    there = tuple(objects)
-    over = merge_edits(there, written)
+    everything = tuple(objects)
+    over = merge_edits(everything, written)
     store = Store()
-    for item in add_uids((*there, *over)):
+    for item in add_uids((*everything, *over)):
         store.add(withdraw_endpoint(item))
     names = {item["metadata"]["name"] for item in over}
     assumed = assume_ready(store, names if live else None)
@@ -107,13 +107,13 @@ def withdraw_endpoint(item: Object) -> Object:
     """Return a replica without a status as one without an endpoint; return other objects unchanged."""
     if item["kind"] != kind_of(ModelReplica).name or item.get("status"):
         return item
-    said = {
+    without = {
         "type": str(ModelReplicaCondition.ANNOUNCED),
         "status": "False",
         "reason": str(ModelReplicaReason.NOT_SERVING),
         "lastTransitionTime": NEVER,
     }
-    return {**item, "status": {"conditions": [said]}}
+    return {**item, "status": {"conditions": [without]}}
 
 
 def is_assumed_silent(replica: Object) -> bool:
@@ -136,8 +136,8 @@ def assume_ready(store: Store, names: Collection[str] | None = None) -> tuple[st
 
 
 def _without_status(store: Store, type_: type[Model], names: Collection[str] | None) -> list[Object]:
-    found = [item for item in _of(store, type_) if not item.get("status")]
-    return [item for item in found if names is None or item["metadata"]["name"] in names]
+    unpublished = [item for item in _of(store, type_) if not item.get("status")]
+    return [item for item in unpublished if names is None or item["metadata"]["name"] in names]
 
 
 def _publish_quotas(store: Store, quotas: Iterable[Object]) -> None:
@@ -151,12 +151,14 @@ def _publish_quotas(store: Store, quotas: Iterable[Object]) -> None:
             continue  # the placement of its namespaces says so
         if isinstance(composition, Composition):
             status = plain(dict(composition.status))
-            known = {
+            by_name = {
                 priority_class["name"]: priority_class
                 for priority_class in (quota.get("status") or {}).get("priorityClasses", ())
             }
-            known |= {priority_class["name"]: priority_class for priority_class in status["priorityClasses"]}
-            published = {**quota, "status": {**status, "priorityClasses": [*known.values()]}}
+            by_name |= {
+                priority_class["name"]: priority_class for priority_class in status["priorityClasses"]
+            }
+            published = {**quota, "status": {**status, "priorityClasses": [*by_name.values()]}}
             store.add(add_version({**published, "metadata": _unversioned(quota["metadata"])}))
 
 
@@ -262,18 +264,18 @@ def place(files: Files, deployment: Object) -> Placed:
         if isinstance(child, Desired) and child.manifest["kind"] == kind_of(ModelReplica).name:
             store.add(_merged(observed.get(child.key), child, deployment))
     store.add(_reported(deployment, composition))
-    said = {condition.type: condition for condition in composition.conditions}
-    return Placed(placement, replace(files, store=store), _rollout(said), _standby(said))
+    conditions = {condition.type: condition for condition in composition.conditions}
+    return Placed(placement, replace(files, store=store), _rollout(conditions), _standby(conditions))
 
 
-def _rollout(said: Mapping[str, Condition]) -> str:
-    progressing = said.get(ModelDeploymentCondition.PROGRESSING)
+def _rollout(conditions: Mapping[str, Condition]) -> str:
+    progressing = conditions.get(ModelDeploymentCondition.PROGRESSING)
     return progressing.message if progressing else ""
 
 
-def _standby(said: Mapping[str, Condition]) -> str:
-    active = said.get(ModelDeploymentCondition.STANDBY_ACTIVE)
-    resolved = said.get(ModelDeploymentCondition.PREFERRED_RESOLVED)
+def _standby(conditions: Mapping[str, Condition]) -> str:
+    active = conditions.get(ModelDeploymentCondition.STANDBY_ACTIVE)
+    resolved = conditions.get(ModelDeploymentCondition.PREFERRED_RESOLVED)
     if active is None or resolved is None:
         return ""
     return active.message if resolved.holds else f"{active.message}; {resolved.message}"
@@ -290,8 +292,8 @@ def _reported(deployment: Object, composition: Composition) -> Object:
         }
         for condition in composition.conditions
     ]
-    known = {**deployment, "metadata": _unversioned(deployment["metadata"])}
-    return add_version({**known, "status": plain({**composition.status, "conditions": conditions})})
+    unversioned = {**deployment, "metadata": _unversioned(deployment["metadata"])}
+    return add_version({**unversioned, "status": plain({**composition.status, "conditions": conditions})})
 
 
 def find_other_places(files: Files, deployment: Object) -> scheduler.Alternatives:

@@ -35,15 +35,17 @@ def find_lost_claims(files: Files, cluster: str, engines: Iterable[scheduler.Pla
                 if member.pool == pool.name
                 for claim in member.claims
             ]
-            for found in _lost(pool.devices, claims):
-                yield f'pool {pool.name} of InferenceCluster "{cluster}": {found}'
+            for overstatement in _lost(pool.devices, claims):
+                yield f'pool {pool.name} of InferenceCluster "{cluster}": {overstatement}'
 
 
 def _lost(devices: Iterable[Device], claims: Sequence[Sequence[str]]) -> Iterator[Overstatement]:
     """Yield the devices that match a claim as declared, and not as their card publishes itself."""
     for device in devices:
-        for found in overstatements([device]):
+        for overstatement in overstatements([device]):
             declared = fleet_snapshot.device(device)
-            published = replace(declared, capacity={**declared.capacity, found.key: found.published})
+            published = replace(
+                declared, capacity={**declared.capacity, overstatement.key: overstatement.published}
+            )
             if any(is_selected(declared, claim) and not is_selected(published, claim) for claim in claims):
-                yield found
+                yield overstatement

@@ -73,8 +73,8 @@ def _rows(called: str, replica: Replica) -> Iterator[Row]:
 def describe_placed(deployments: Iterable[Deployment]) -> str:
     """Return how many replicas are placed."""
     counted = tuple(deployments)
-    wanted = sum(report.wanted for report in counted)
-    return f"{sum(report.placed for report in counted)} of {wanted} replicas placed"
+    total = sum(report.wanted for report in counted)
+    return f"{sum(report.placed for report in counted)} of {total} replicas placed"
 
 
 def _pods(member: MemberReport, engine: EngineReport) -> str:
@@ -119,11 +119,11 @@ def list_remedy_rows(deployment: Deployment) -> Iterator[Row]:
 
 def describe_cost(deployment: Deployment) -> str:
     """Return what the replicas cost; empty if no pool has a price."""
-    found = deployment.cost
-    if found is None:
+    cost = deployment.cost
+    if cost is None:
         return ""
-    unpriced = f", and {found.unpriced_replicas} without a known price" if found.unpriced_replicas else ""
-    return f"{deployment.name}: {found.per_hour} {found.currency} an hour{unpriced}"
+    unpriced = f", and {cost.unpriced_replicas} without a known price" if cost.unpriced_replicas else ""
+    return f"{deployment.name}: {cost.per_hour} {cost.currency} an hour{unpriced}"
 
 
 def list_alternative_rows(alternatives: Iterable[Alternative]) -> Iterator[Row]:

@@ -190,11 +190,13 @@ def plan(files: Files, deployments: Iterable[Object]) -> Plan:
     return Plan(deployments=tuple(reports), **_summary(reports, files, pool_reports.report_pools(files)))
 
 
-def plan_manifests(there: Iterable[Object], written: Sequence[Object], *, live: bool = False) -> Plan:
+def plan_manifests(existing: Iterable[Object], written: Sequence[Object], *, live: bool = False) -> Plan:
     """Place the ModelDeployments of manifests over a fleet. Raises ``Unplannable``."""
-    files = assemble(there, written, live=live)
-    wanted = set(map(get_identity, written))
-    return plan(files, [deployment for deployment in files.deployments if get_identity(deployment) in wanted])
+    files = assemble(existing, written, live=live)
+    identities = set(map(get_identity, written))
+    return plan(
+        files, [deployment for deployment in files.deployments if get_identity(deployment) in identities]
+    )
 
 
 def explain(files: Files, deployment: Object) -> Explanation:
@@ -220,8 +222,8 @@ def explain_briefly(files: Files, deployment: Object, most_pools: int) -> Explan
     if sum(len(cluster.pools) for cluster in fleet.clusters) <= most_pools:
         pools = pool_reports.report_pools(placed.files)
     else:
-        found = pool_reports.report_pools(placed.files, {cluster for cluster, _ in used})
-        pools = tuple(pool for pool in found if (pool.cluster, pool.pool) in used)
+        reports = pool_reports.report_pools(placed.files, {cluster for cluster, _ in used})
+        pools = tuple(pool for pool in reports if (pool.cluster, pool.pool) in used)
     return Explanation(
         deployment=report,
         alternatives=() if report.cost is None else _alternatives(placed, deployment),
@@ -246,16 +248,16 @@ def find_used_pools(deployments: Iterable[Deployment]) -> frozenset[tuple[str, s
 
 
 def _alternatives(placed: Placed, deployment: Object) -> tuple[Alternative, ...]:
-    found = find_other_places(placed.files, deployment)
+    places = find_other_places(placed.files, deployment)
     return tuple(
         Alternative(
             cluster=option.cluster,
             pools=tuple(dict.fromkeys(member.pool for engine in option.engines for member in engine.members)),
             spot=option.spot,
-            cost_per_hour=_price(option.cost if found.currency else None),
+            cost_per_hour=_price(option.cost if places.currency else None),
             stranded_devices=option.cost.stranded,
         )
-        for option in found.places
+        for option in places.places
     )
 
 
@@ -283,9 +285,9 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
         sentence += f'; {here} ModelCache "{cache}": {remedy}, or correct modelCacheRef'
     lost = tuple(
         dict.fromkeys(
-            said
+            claim
             for assignment in placement.assignments
-            for said in find_lost_claims(files, assignment.cluster, assignment.engines)
+            for claim in find_lost_claims(files, assignment.cluster, assignment.engines)
         )
     )
     if lost:

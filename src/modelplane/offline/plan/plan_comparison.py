@@ -69,24 +69,24 @@ def compare(before: Plan, after: Plan) -> PlanComparison:
     """Return the deployments whose plans differ."""
     old, new = _by_name(before), _by_name(after)
     names = sorted({*old, *new})
-    found = (_change(old.get(name), new.get(name)) for name in names)
+    changes = (_change(old.get(name), new.get(name)) for name in names)
     return PlanComparison(
-        placed=after.placed, changes=tuple(change for change in found if change is not None)
+        placed=after.placed, changes=tuple(change for change in changes if change is not None)
     )
 
 
-def describe(found: PlanComparison) -> str:
+def describe(comparison: PlanComparison) -> str:
     """Return the result as one line."""
-    if not found.changes:
+    if not comparison.changes:
         return "No deployment changes"
-    counts = Counter(change.change for change in found.changes)
-    said = ", ".join(f"{counts[change]} {change}" for change in Change if counts[change])
-    return f"{number_of(len(found.changes), 'deployment')}: {said}"
+    counts = Counter(change.change for change in comparison.changes)
+    sentence = ", ".join(f"{counts[change]} {change}" for change in Change if counts[change])
+    return f"{number_of(len(comparison.changes), 'deployment')}: {sentence}"
 
 
-def list_deployment_rows(found: PlanComparison) -> Iterator[Row]:
+def list_deployment_rows(comparison: PlanComparison) -> Iterator[Row]:
     """Yield a row for each deployment, with values before and after."""
-    for change in found.changes:
+    for change in comparison.changes:
         sides = (change.before, change.after)
         yield (
             _named(change),
@@ -97,17 +97,17 @@ def list_deployment_rows(found: PlanComparison) -> Iterator[Row]:
         )
 
 
-def list_replica_rows(found: PlanComparison) -> Iterator[Row]:
+def list_replica_rows(comparison: PlanComparison) -> Iterator[Row]:
     """Yield a row for each place with another number of replicas."""
-    for change in found.changes:
+    for change in comparison.changes:
         for place in change.places:
             pools = ", ".join(place.pools)
             yield (_named(change), place.cluster, pools, str(place.before), str(place.after))
 
 
-def list_refused(found: PlanComparison) -> Iterator[str]:
+def list_refused(comparison: PlanComparison) -> Iterator[str]:
     """Yield a line for each deployment with a replica that has no place after the change."""
-    for change in found.changes:
+    for change in comparison.changes:
         if change.after is not None and change.after.diagnosis:
             yield f"{change.name}: {change.after.diagnosis}"
 
@@ -117,15 +117,15 @@ def _by_name(plan: Plan) -> Mapping[tuple[str, str], Deployment]:
 
 
 def _change(before: Deployment | None, after: Deployment | None) -> DeploymentChange | None:
-    known = after if before is None else before
-    if known is None:
+    present = after if before is None else before
+    if present is None:
         return None
     sides = (_side(before), _side(after))
     places = tuple(_places(_counts(before), _counts(after)))
     if sides[0] == sides[1] and not places:
         return None
     change = Change.ADDED if before is None else Change.REMOVED if after is None else Change.CHANGED
-    return DeploymentChange(name=known.name, change=change, before=sides[0], after=sides[1], places=places)
+    return DeploymentChange(name=present.name, change=change, before=sides[0], after=sides[1], places=places)
 
 
 def _side(deployment: Deployment | None) -> Side | None:

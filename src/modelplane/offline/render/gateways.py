@@ -47,8 +47,8 @@ def _announced_backend(gateway: Object) -> Backend:
     published = gateway.get("status", {}).get("backend")
     if published in list(Backend):
         return Backend(published)
-    wanted = gateway.get("spec", {}).get("backend")
-    return Backend.GATEWAY_API if wanted == Backend.GATEWAY_API else Backend.ENVOY
+    backend = gateway.get("spec", {}).get("backend")
+    return Backend.GATEWAY_API if backend == Backend.GATEWAY_API else Backend.ENVOY
 
 
 def is_assumed(item: Object) -> bool:

@@ -100,10 +100,10 @@ class Flags(msgspec.Struct, frozen=True):
 
     def get_number(self, *names: str) -> int | None:
         """Return the value of a flag, 1 if it is absent; None if it is not a plain number."""
-        found = self.find(*names)
-        if found is None:
+        flag = self.find(*names)
+        if flag is None:
             return 1
-        value = found.value or ""
+        value = flag.value or ""
         return int(value) if value.isascii() and value.isdigit() and len(value) < 7 else None
 
 

@@ -45,9 +45,9 @@ def _problem(command: EngineCommand, release: Release, given: Given) -> str:
     if flag is None:
         if not command.official or not given.name.startswith("--") or "$" in given.name:
             return ""
-        known = history(release.table, given.name, release)
+        past = history(release.table, given.name, release)
         near = find_nearest(given.name, release.flags)
-        remedy = f": {known}" if known else f"; did you mean {near}?" if near else ": remove it"
+        remedy = f": {past}" if past else f"; did you mean {near}?" if near else ": remove it"
         has = "has" if exact else "probably has"
         nearby = "" if exact else f", the nearest version that is known to {_version(command)},"
         return f"{engine}{nearby} {has} no flag {given.written}{remedy}"

@@ -87,44 +87,44 @@ def _is_accelerator(request: DeviceRequest) -> bool:
 
 
 def _node_count(engine: Engine, flags: Flags) -> Iterator[tuple[Given | None, str]]:
-    found, have = flags.find(*_NODES), count_pods(engine)
-    said = flags.get_number(*_NODES)
-    if found is not None and said is not None and said != have:
+    flag, have = flags.find(*_NODES), count_pods(engine)
+    count = flags.get_number(*_NODES)
+    if flag is not None and count is not None and count != have:
         pods = f"a gang of {have} pods" if have > 1 else "one pod, as it has no Worker"
-        yield found, f"{found.written} says {said} nodes, but the engine is {pods}: make them equal"
+        yield flag, f"{flag.written} says {count} nodes, but the engine is {pods}: make them equal"
 
 
 def _node_rank(engine: Engine, member: Member, flags: Flags) -> Iterator[tuple[Given | None, str]]:
-    found, rank = flags.find(*_RANK), flags.get_number(*_RANK)
-    if found is None or rank is None:
+    flag, rank = flags.find(*_RANK), flags.get_number(*_RANK)
+    if flag is None or rank is None:
         return
     worker = member.role is Role.WORKER
     if not worker and rank != 0:
-        yield found, f"{found.written} of the pod that serves is 0, not {rank}"
+        yield flag, f"{flag.written} of the pod that serves is 0, not {rank}"
     elif worker and (rank == 0 or count_pods(engine) > 2):
         remedy = "write $(MODELPLANE_RANK), which differs in each pod"
-        yield found, f"{found.written} is {rank} in every Worker: {remedy}"
+        yield flag, f"{flag.written} is {rank} in every Worker: {remedy}"
 
 
 def _port(engine: Engine, command: EngineCommand, flags: Flags) -> Iterator[tuple[Given | None, str]]:
     """Compare the port of a pod with the one that probes and requests go to."""
     if engine.phase is Phase.DECODE:
         return
-    found = flags.find("--port")
-    value = found.value if found else str(command.engine.port)
+    flag = flags.find("--port")
+    value = flag.value if flag else str(command.engine.port)
     if value is None or not value.isdigit() or int(value) == ENGINE_PORT:
         return
-    listens = f"listens on {value}" if found else f"listens on {value} by default"
+    listens = f"listens on {value}" if flag else f"listens on {value} by default"
     message = f"{command.engine.name} {listens}, but requests and probes go to {ENGINE_PORT}: "
-    yield found, message + f"set --port to {ENGINE_PORT}"
+    yield flag, message + f"set --port to {ENGINE_PORT}"
 
 
 def _host(command: EngineCommand, flags: Flags) -> Iterator[tuple[Given | None, str]]:
-    found = flags.find("--host")
-    value = found.value if found else None
-    if value in _LOOPBACK or (found is None and command.engine.loopback):
+    flag = flags.find("--host")
+    value = flag.value if flag else None
+    if value in _LOOPBACK or (flag is None and command.engine.loopback):
         where = quote(value) if value else "loopback only"
         yield (
-            found,
+            flag,
             f"{command.engine.name} listens on {where}, where no request reaches it: set --host to 0.0.0.0",
         )

@@ -106,8 +106,8 @@ def find_engines(deployment: ModelDeployment) -> Iterator[EngineAt]:
 def _tokens(value: str, command: EngineCommand) -> int:
     """Return a length as an engine reads it; 0 if it is not a plain number."""
     units = "[kmgtKMGT]?" if command.engine.table == "vllm" else ""
-    found = re.fullmatch(rf"(\d{{1,12}}(?:\.\d{{1,6}})?)({units})", value, re.ASCII)
-    return int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    match = re.fullmatch(rf"(\d{{1,12}}(?:\.\d{{1,6}})?)({units})", value, re.ASCII)
+    return int(float(match[1]) * _UNITS[match[2]]) if match else 0
 
 
 def _is_open(container: Container, rule: _Rule, given: Flags) -> bool:
@@ -142,8 +142,8 @@ def _longest(config: bytes, table: str, given: Flags) -> int:
         for name in _RULES[table].changes:
             if changed := given.find(name):
                 value = changed.value or ""
-                wanted = f'{{"rope_parameters": {value}}}' if name == "--rope-scaling" else value
-                config = context.overridden(config, wanted)
+                changes = f'{{"rope_parameters": {value}}}' if name == "--rope-scaling" else value
+                config = context.overridden(config, changes)
         return context.LONGEST[table](architecture(config))
     except Unsizable:
         return 0

@@ -47,28 +47,28 @@ class Check(msgspec.Struct):
     def find_problems(self, _configs: Configs) -> Iterator[Problem]:
         """Yield one problem for each deployment, which names everything that is refused."""
         for manifest, template in self._deployments:
-            if found := self._problem(template):
-                message, severity = found
+            if problem := self._problem(template):
+                message, severity = problem
                 yield replace(manifest.report(("spec",), message), severity=severity)
 
     def _problem(self, template: "ReplicaTemplate") -> tuple[str, Severity] | None:
         from modelplane.compose.replica.pod_policy import parts  # noqa: PLC0415 - heavy, and rarely used
 
-        chosen, wanted = parts(template.engines), template.cluster_selector.items()
+        chosen, selector = parts(template.engines), template.cluster_selector.items()
         if variables := [str(part) for part in refused(chosen, DEFAULT_RULES) if part.what == VARIABLE]:
             named = ", ".join(variables)
             return f"no cluster accepts {named} of the pods: request devices in nodeSelector", Severity.ERROR
-        found = [
+        refusals = [
             (name, _named(chosen, rules))
-            for name, (own, rules) in sorted(self._clusters.items())
-            if wanted <= own.items()
+            for name, (cluster_labels, rules) in sorted(self._clusters.items())
+            if selector <= cluster_labels.items()
         ]
-        if found and all(named for _, named in found):
-            name, named = found[0]
-            others = "" if len(found) == 1 else f", nor do the {len(found) - 1} others that it selects"
+        if refusals and all(named for _, named in refusals):
+            name, named = refusals[0]
+            others = "" if len(refusals) == 1 else f", nor do the {len(refusals) - 1} others that it selects"
             message = f'InferenceCluster "{name}" does not accept {named} of the pods{others}: {_REMEDY}'
             return message, Severity.ERROR
-        if not found and (named := _named(chosen, DEFAULT_RULES)):
+        if not refusals and (named := _named(chosen, DEFAULT_RULES)):
             return f"clusters do not accept {named} of the pods by default: {_REMEDY}", Severity.WARNING
         return None
 
