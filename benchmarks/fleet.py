@@ -125,7 +125,7 @@ class Bench:
         """Return how many objects of a kind there are, without reading them."""
         if self.simulated and resource in WORKLOADS:
             return await asyncio.to_thread(self.simulated.count, resource)
-        answer = json.loads(await self.client.get_raw(f"{resource.path()}?limit=1"))
+        answer = json.loads(await self.client.get_raw(f"{resource.build_path()}?limit=1"))
         return len(answer["items"]) + int(answer["metadata"].get("remainingItemCount", 0))
 
     async def composed(self, replicas: int) -> None:

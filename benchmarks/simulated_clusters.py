@@ -33,7 +33,7 @@ class Simulated(Members):
 
     def count(self, resource: Resource) -> int:
         """Return how many objects of a kind there are on all clusters."""
-        return int(self._stats()["objects"].get(resource.path().strip("/"), 0))
+        return int(self._stats()["objects"].get(resource.build_path().strip("/"), 0))
 
     def watches(self) -> int:
         """Return how many watches are open."""
@@ -73,7 +73,7 @@ def simulated_clusters(
 ) -> Iterator[Simulated]:
     """Run the clusters; ``seed`` are the objects that each has from the start."""
     folder.mkdir(exist_ok=True)
-    collections = {resource.path().strip("/"): items for resource, items in seed.items()}
+    collections = {resource.build_path().strip("/"): items for resource, items in seed.items()}
     (folder / "seed.json").write_text(json.dumps(collections))
     command = [
         str(built(folder)),

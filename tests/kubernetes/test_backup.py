@@ -219,7 +219,7 @@ class Drill:
         found = {}
         rows = [row for row in workload_kinds.rows(Place.CLUSTERS) if row.namespaced]
         for resource in (*map(of_row, rows), resources.PODS):
-            if not await self.on_member.serves(resource):
+            if not await self.on_member.is_served(resource):
                 continue
             selector = "" if resource == resources.PODS else f"{labels.MANAGED_BY}=modelplane"
             for item in (await self.on_member.list(resource, NAMESPACE, labels=selector)).items:

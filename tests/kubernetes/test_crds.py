@@ -1456,7 +1456,7 @@ async def deployment(client):
 
 @pytest.mark.usefixtures("deployment")
 async def test_an_autoscaler_is_told_the_counts_and_the_selector(client):
-    path = MODEL_DEPLOYMENTS.path("default", "case", "scale")
+    path = MODEL_DEPLOYMENTS.build_path("default", "case", "scale")
     scale = json.loads(await client.get_raw(path))
     assert (scale["kind"], scale["spec"], scale["status"]) == (
         "Scale",

@@ -42,9 +42,9 @@ async def test_only_events_of_the_controllers_are_watched(client: Client) -> Non
     }
     await Recorder(client).record(owner, Condition("ReplicasScheduled", True, "Scheduled", "1 of 1"))
     about = {"apiVersion": "v1", "kind": "Namespace", "name": "other"}
-    other = events.event(
+    other = events.build_event(
         about,
-        at=timestamps.now_micro(),
+        at=timestamps.format_now_micro(),
         warning=False,
         reason="Other",
         action="Other",

@@ -177,7 +177,7 @@ def registration(authority: bytes, port: int) -> list[Object]:
 
 
 async def until(client: Client, manifest: Object, holds: Callable[[Object], bool]) -> None:
-    resource = await client.resource_of(manifest)
+    resource = await client.find_resource(manifest)
     namespace = manifest["metadata"].get("namespace")
     found: Object | None = None
     try:
@@ -192,7 +192,7 @@ async def until(client: Client, manifest: Object, holds: Callable[[Object], bool
 async def discovered(client: Client, manifest: Object) -> Resource | None:
     """Return the resource of a kind that is established: the server lists it a moment later."""
     try:
-        return await client.resource_of(manifest)
+        return await client.find_resource(manifest)
     except errors.ApiError as error:
         if error.code != HTTPStatus.NOT_FOUND:
             raise
@@ -243,7 +243,7 @@ async def test_the_controller_scales_by_counts_and_not_without(plane: ControlPla
                 await client.apply(manifest)
             await until(client, registered, lambda it: condition_of(it, "Available").get("status") == "True")
             await until(client, deployment(1), lambda it: it["spec"]["replicas"] == 3)
-            await client.delete(await client.resource_of(autoscaler()), "qwen", "default")
+            await client.delete(await client.find_resource(autoscaler()), "qwen", "default")
             scaled = await keda(client)
             counts.now = Load({"a": Reading(in_flight={"default/qwen-1": 60})})
             await client.apply(of_keda(scaled))

@@ -643,7 +643,7 @@ async def test_a_pod_s_service_account_is_identity_enough(
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "pod", "namespace": TEAM}}
     await bench.client.apply(account)
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    path = f"{resources.SERVICE_ACCOUNTS.path(TEAM, 'pod')}/token"
+    path = f"{resources.SERVICE_ACCOUNTS.build_path(TEAM, 'pod')}/token"
     token = (await bench.client._request("POST", path, None, request))["status"]["token"]
     server = aiohttp.client.URL(str(bench.client._http.base_url))
     pki = bench.plane.home.pki
@@ -655,6 +655,6 @@ async def test_a_pod_s_service_account_is_identity_enough(
         (tmp_path / name).write_text(content)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", str(server.host))
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.port))
-    async with Client.in_cluster(account=tmp_path) as pod:
+    async with Client.connect_in_cluster(account=tmp_path) as pod:
         with pytest.raises(errors.Forbidden, match=f'User "system:serviceaccount:{TEAM}:pod" cannot list'):
             await pod.list(resources.SECRETS)

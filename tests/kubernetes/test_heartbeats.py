@@ -72,5 +72,5 @@ async def test_a_cluster_renews_its_own_lease_and_may_do_nothing_else(client, co
             with pytest.raises(errors.Forbidden):
                 await refused
     for manifest in (*shown("east"), *shown("west")):
-        resource = await client.resource_of(manifest)
+        resource = await client.find_resource(manifest)
         await client.delete(resource, manifest["metadata"]["name"], SYSTEM_NAMESPACE)

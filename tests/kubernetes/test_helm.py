@@ -59,7 +59,9 @@ class Bench:
     def __init__(self, plane: ControlPlane, client: Client, repository: Repository, namespace: str) -> None:
         self.client, self.repository, self.namespace = client, repository, namespace
         self.plane, self.installer = plane, ""
-        self.kubeconfig = kubeconfig_secret.parsed(plane.kubeconfig.read_bytes(), "kubeconfig", "the file")
+        self.kubeconfig = kubeconfig_secret.parse_kubeconfig(
+            plane.kubeconfig.read_bytes(), "kubeconfig", "the file"
+        )
         self.secrets: dict[str, Object] = {}
         self.lines: list[tuple[str, ...]] = []
         """The command lines of helm."""
@@ -319,7 +321,9 @@ async def test_the_identity_that_serves_cannot_install_a_chart_and_the_one_that_
     bench.want(bench.release("demo"))
     refused = await bench.until("demo", lambda seen: condition_of(seen, "Synced")["reason"] == "Unreadable")
     assert "secrets is forbidden" in condition_of(refused, "Synced")["message"]
-    serving = kubeconfig_secret.parsed((tmp_path / INFERENCE_CLUSTER).read_bytes(), "kubeconfig", "the file")
+    serving = kubeconfig_secret.parse_kubeconfig(
+        (tmp_path / INFERENCE_CLUSTER).read_bytes(), "kubeconfig", "the file"
+    )
     line = ("upgrade", "demo", "demo", "--install", "--repo", f"http://{bench.repository.host}/charts")
     with pytest.raises(HelmFailed, match="forbidden"):
         await process.run(bench.helm, line, serving, {}, limit_s=PATIENCE_S)

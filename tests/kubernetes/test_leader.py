@@ -39,7 +39,7 @@ HANDED_OVER_S = STANDARD.duration_s
 """Whoever takes longer waited for a lease to expire, which its holder should have released."""
 RESTS_S = 0.4
 """How long a controller writes nothing before it counts as at rest; less than the time between renewals."""
-LEASES = resources.LEASES.path(SYSTEM)
+LEASES = resources.LEASES.build_path(SYSTEM)
 
 CHILDREN = (
     fleet_resources.MODEL_REPLICAS,

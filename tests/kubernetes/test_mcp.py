@@ -101,9 +101,9 @@ def test_a_change_is_planned_on_the_command_line(unplaced: Fleet, tmp_path: Path
 
 async def test_text_of_tenants_comes_back_clean_and_as_data(unplaced: Fleet) -> None:
     about = {"apiVersion": "modelplane.ai/v1alpha1", "kind": "ModelDeployment", "name": "large"}
-    hostile = events.event(
+    hostile = events.build_event(
         {**about, "namespace": NAMESPACE},
-        at=timestamps.now_micro(),
+        at=timestamps.format_now_micro(),
         warning=True,
         reason="Hostile",
         action="Hostile",

@@ -144,11 +144,11 @@ async def test_what_is_installed_and_removed_is_seen_while_the_controllers_run(m
 
 async def test_a_cluster_that_stops_answering_says_since_when(member: Member) -> None:
     await member.until(lambda status: "capabilities" in status)
-    stopped = timestamps.parse(timestamps.now())
+    stopped = timestamps.parse(timestamps.format_now())
     await member.relay.behave(Manner.REFUSES)
     status = await member.until(lambda status: "unreachableSince" in status)
     since = status["unreachableSince"]
-    assert stopped <= timestamps.parse(since) <= timestamps.parse(timestamps.ago(REPORTED_AFTER_S))
+    assert stopped <= timestamps.parse(since) <= timestamps.parse(timestamps.format_ago(REPORTED_AFTER_S))
     said = condition_of({"status": status}, "ClusterReady")
     assert (said["reason"], said["message"].split(": ", 1)[0]) == (
         "Unreachable",

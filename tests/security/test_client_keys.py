@@ -26,6 +26,6 @@ def test_a_client_key_is_in_no_file_with_a_name(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(tempfile, "NamedTemporaryFile", refuse)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    http = connection.of_kubeconfig(kubeconfig, 1.0)
+    http = connection.connect_by_kubeconfig(kubeconfig, 1.0)
     assert http.base_url.scheme == "https"
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -26,7 +26,7 @@ from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
-from modelplane.kube.token_claims import Lifetime, claims_of
+from modelplane.kube.token_claims import Lifetime, decode_claims
 from modelplane.local.kubernetes.certificate_files import Pki
 from support.attacked import Attacked, attacked, eventually
 from support.controllers import running_controllers
@@ -112,7 +112,7 @@ def token_in_use(clusters: Clusters) -> str:
 
 
 def lifetime_of(token: str) -> Lifetime:
-    claims = claims_of(token)
+    claims = decode_claims(token)
     assert claims
     assert claims.lifetime
     return claims.lifetime
@@ -143,7 +143,7 @@ async def test_a_token_is_renewed_and_the_copies_of_the_cluster_stay(
         assert token_in_use(clusters) == after
         granted = lifetime_of(after)
         assert granted.expires - granted.issued == 600
-        assert clusters.credential("test") == Credential(timestamps.at(granted.expires))
+        assert clusters.credential("test") == Credential(timestamps.format_at(granted.expires))
         await asyncio.sleep(1)
         assert clusters.get("test") is connection
         assert (clusters.problem("test"), listed) == ("", [])
@@ -194,7 +194,7 @@ async def test_the_installers_token_is_renewed_with_itself_and_only_the_installe
         await credentials.look()
         secret = await fleet.client.get(resources.SECRETS, INSTALLER, SYSTEM) or {}
         renewed = yaml.safe_load(base64.b64decode(secret["data"]["kubeconfig"]))["users"][0]["user"]["token"]
-        claims = claims_of(renewed)
+        claims = decode_claims(renewed)
         assert claims
         assert (renewed != token, claims.subject) == (True, f"system:serviceaccount:{SYSTEM}:{INSTALLER}")
         assert await registered.token() != serving
@@ -260,6 +260,8 @@ async def test_an_expired_token_is_a_condition_and_the_replicas_stay(registered:
         async def is_announced() -> bool:
             item = await fleet.client.get(fleet_resources.INFERENCE_CLUSTERS, "test")
             assert item
-            return bool(item["status"]["credential"]["expirationTime"] == timestamps.at(granted.expires))
+            return bool(
+                item["status"]["credential"]["expirationTime"] == timestamps.format_at(granted.expires)
+            )
 
         await eventually(is_announced)

@@ -325,7 +325,7 @@ async def test_the_answer_to_a_patch_of_a_foreign_secret_tells_nothing(stolen: C
     for resource, dry_run in itertools.product((resources.SECRETS, resources.CONFIG_MAPS), (False, True)):
         for name, (kind, body) in PATCHES.items():
             response = await stolen._http.patch(
-                resource.path(OTHERS, "foreign"),
+                resource.build_path(OTHERS, "foreign"),
                 params={"fieldManager": "thief"} | ({"dryRun": "All"} if dry_run else {}),
                 content=json.dumps(body),
                 headers={"Content-Type": f"application/{kind}-patch+{'yaml' if kind == 'apply' else 'json'}"},

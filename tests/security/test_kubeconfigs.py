@@ -32,7 +32,7 @@ def kubeconfig(
 
 
 def read(content: Any) -> dict[str, Any]:
-    return kubeconfig_secret.parsed(yaml.safe_dump(content).encode(), "kubeconfig", WHERE)
+    return kubeconfig_secret.parse_kubeconfig(yaml.safe_dump(content).encode(), "kubeconfig", WHERE)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_merged_aliases_take_no_memory() -> None:
     lines = ["a0: &a0 {k: v}"]
     lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 30)]
     with pytest.raises(ValueError, match="is not a kubeconfig"):
-        kubeconfig_secret.parsed("\n".join(lines).encode(), "kubeconfig", WHERE)
+        kubeconfig_secret.parse_kubeconfig("\n".join(lines).encode(), "kubeconfig", WHERE)
 
 
 def test_only_what_is_accepted_is_passed_on() -> None:

@@ -177,6 +177,6 @@ async def contents(plane: Attacked, namespace: str) -> set[tuple[str, str]]:
     return {
         (item["kind"], item["metadata"]["name"])
         for row in rows(Place.CLUSTERS)
-        if row.namespaced and await plane.cluster.serves(of_row(row))
+        if row.namespaced and await plane.cluster.is_served(of_row(row))
         for item in (await plane.cluster.list(of_row(row), namespace)).items
     } - own

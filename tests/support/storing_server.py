@@ -37,7 +37,7 @@ class StoringServer:
     def put(self, item: Object) -> Object:
         """Store an object as it is."""
         resource, metadata = resource_of(item), item["metadata"]
-        path = resource.path(metadata.get("namespace"), metadata["name"])
+        path = resource.build_path(metadata.get("namespace"), metadata["name"])
         stored = copy.deepcopy(item)
         stored["metadata"] = {"uid": str(uuid.uuid4()), **stored["metadata"]}
         stored["metadata"]["resourceVersion"] = str(next(self._versions))
@@ -76,7 +76,7 @@ class StoringServer:
         found = [
             copy.deepcopy(each)
             for place, each in sorted(self.objects.items())
-            if (resource_of(each).path() == path or place.rsplit("/", 1)[0] == path)
+            if (resource_of(each).build_path() == path or place.rsplit("/", 1)[0] == path)
             and (not key or each["metadata"].get("labels", {}).get(key) == value)
         ]
         begin, limit = int(params.get("continue", 0)), int(params.get("limit", 10**6))

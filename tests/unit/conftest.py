@@ -46,7 +46,7 @@ class Scripted:
         self._lists = {}
         for item in items:
             resource, namespace = resource_of(item), item["metadata"].get("namespace")
-            for path in dict.fromkeys((resource.path(), resource.path(namespace))):
+            for path in dict.fromkeys((resource.build_path(), resource.build_path(namespace))):
                 self._lists.setdefault(path, []).append(item)
 
     def refuse(self, method: str, path: str, code: int, message: str) -> None:

@@ -10,7 +10,7 @@ from modelplane.backup.planning import Plan
 from modelplane.install.steps.refusals import Refused
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.kube.informer import key_of
+from modelplane.kube.informer import build_key
 from modelplane.kube.resources import NAMESPACES, Object
 
 
@@ -23,7 +23,7 @@ async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Ident
     differing: list[str] = []
     for content in contents():
         async for live in _live(client, content):
-            resource, key = content.resource, key_of(live)
+            resource, key = content.resource, build_key(live)
             entry = entries.get((resource.api_version, resource.kind, key.namespace, key.name))
             if entry is None:
                 of_file = Reference(kind=resource.kind, namespace=key.namespace, name=key.name) in named
@@ -52,7 +52,7 @@ async def _check_kinds(client: Client, plan: Plan, there: set[Identity]) -> None
     wanted = {
         entry.content for entry in plan.entries if entry.content.optional and entry.identity not in there
     }
-    lacking = [content.resource for content in wanted if not await client.serves(content.resource)]
+    lacking = [content.resource for content in wanted if not await client.is_served(content.resource)]
     if lacking:
         kinds = listing(f"{resource.kind} of {resource.group}" for resource in lacking)
         raise Refused(f"the API server does not serve {kinds}: install the providers of the clouds first")
@@ -61,11 +61,13 @@ async def _check_kinds(client: Client, plan: Plan, there: set[Identity]) -> None
 async def _live(client: Client, content: Content) -> AsyncIterator[Object]:
     """Yield the objects of a kind that are there; none if the API server does not have the kind."""
     try:
-        async for page in client.pages(content.resource, content.namespace or None, labels=content.selector):
+        async for page in client.list_pages(
+            content.resource, content.namespace or None, labels=content.selector
+        ):
             for item in page.items:
                 yield item
     except errors.NotFound:
-        if await client.serves(content.resource):
+        if await client.is_served(content.resource):
             raise
 
 

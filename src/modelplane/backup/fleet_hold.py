@@ -95,7 +95,7 @@ class Hold:
         return holder
 
     async def _write(self, lease: Object | None, transitions: int) -> None:
-        now = timestamps.now_micro()
+        now = timestamps.format_now_micro()
         spec = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": _FOR_EVER_S,
@@ -116,7 +116,7 @@ class Hold:
         lease = await self._client.get(resources.LEASES, LEASE, SYSTEM_NAMESPACE)
         if lease is None or _holder(lease) != self._identity:
             return
-        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": timestamps.now_micro()}
+        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": timestamps.format_now_micro()}
         body = {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
         try:
             await self._client.patch(resources.LEASES, LEASE, body, SYSTEM_NAMESPACE)

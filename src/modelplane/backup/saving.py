@@ -22,7 +22,7 @@ from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Report
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
-from modelplane.kube.informer import key_of
+from modelplane.kube.informer import build_key
 from modelplane.kube.resources import NAMESPACES, Object
 
 _NOT_RESTORED = ("helm.sh/release.v1", "kubernetes.io/service-account-token")
@@ -46,7 +46,12 @@ class Saver:
     """One backup of one control plane."""
 
     def __init__(
-        self, client: Client, report: Report, *, now: Callable[[], str] = timestamps.now, page: int = 200
+        self,
+        client: Client,
+        report: Report,
+        *,
+        now: Callable[[], str] = timestamps.format_now,
+        page: int = 200,
     ) -> None:
         self._client = client
         self._report = report
@@ -88,13 +93,13 @@ class Saver:
         count = 0
         async for item in self._objects(content, version):
             if content.resource != NAMESPACES:
-                self._used.add(key_of(item).namespace)
-            elif not (key_of(item).name in self._used or is_ours(item)):
+                self._used.add(build_key(item).namespace)
+            elif not (build_key(item).name in self._used or is_ours(item)):
                 continue
             self._named |= named_by(item)
             count += 1
             if content.is_secret:
-                file.refer(_reference(Named(content.resource.kind, *key_of(item)), seal, item))
+                file.refer(_reference(Named(content.resource.kind, *build_key(item)), seal, item))
             else:
                 file.add(item)
         if count:
@@ -105,7 +110,7 @@ class Saver:
 
     async def _objects(self, content: Content, version: str) -> AsyncIterator[Object]:
         try:
-            pages = self._client.pages(
+            pages = self._client.list_pages(
                 content.resource,
                 content.namespace or None,
                 labels=content.selector,
@@ -116,7 +121,7 @@ class Saver:
                 for item in page.items:
                     yield item
         except errors.NotFound:
-            if await self._client.serves(content.resource):
+            if await self._client.is_served(content.resource):
                 raise
             if not content.optional:
                 raise errors.NotInstalled(content.resource.kind, content.resource.api_version) from None
@@ -132,7 +137,7 @@ class Saver:
         found = await self._client.list(
             resources.SECRETS, SYSTEM_NAMESPACE, fields=others, metadata_only=True
         )
-        named = self._named | {Named(SECRET, *key_of(item)) for item in found.items}
+        named = self._named | {Named(SECRET, *build_key(item)) for item in found.items}
         for reference in sorted(named):
             file.refer(
                 _reference(reference, seal, await self._content(reference) if seal is not None else None)

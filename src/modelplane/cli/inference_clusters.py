@@ -54,8 +54,8 @@ class InferenceClusters:
         if isinstance(reference, Rejected):
             raise ValueError(reference.message)  # noqa: TRY004 - a value of the cluster, not a type of ours
         secret = await self._control_plane.get(resources.SECRETS, reference.name, reference.namespace)
-        text = kubeconfig_secret.content(secret, reference.key, str(reference))
-        return kubeconfig_secret.parsed(text, reference.key, str(reference))
+        text = kubeconfig_secret.read_content(secret, reference.key, str(reference))
+        return kubeconfig_secret.parse_kubeconfig(text, reference.key, str(reference))
 
     async def close(self) -> None:
         """Close every client."""

@@ -40,9 +40,9 @@ class Recorder:
             "namespace": metadata.get("namespace", ""),
             "uid": metadata["uid"],
         }
-        written = events.event(
+        written = events.build_event(
             about,
-            at=timestamps.now_micro(),
+            at=timestamps.format_now_micro(),
             warning=warning,
             reason=said.reason,
             action=said.action,

@@ -34,7 +34,7 @@ from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import delete
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
-from modelplane.kube.informer import Informer, key_of
+from modelplane.kube.informer import Informer, build_key
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class Finalizer:
 
     def _guards(self, owner: Object) -> tuple[Guard, ...]:
         """Return the objects that need an owner."""
-        target = guards.Dependency(owner["kind"], *key_of(owner))
+        target = guards.Dependency(owner["kind"], *build_key(owner))
         return guards.users_of(
             target,
             (
@@ -133,7 +133,7 @@ class Finalizer:
         # Also before its deletion: the minutes without a connection begin with the first question.
         cause = self._clusters.lost(cluster["metadata"]["name"])
         deleted = cluster["metadata"].get("deletionTimestamp")
-        if not deleted or timestamps.age_s(deleted) <= LOST_S:
+        if not deleted or timestamps.measure_age_s(deleted) <= LOST_S:
             return ""
         return cause
 
@@ -156,10 +156,12 @@ class Finalizer:
         left = f'its objects on InferenceCluster "{name}", which have the label {label}, may still run'
         await self._warn(owner, f"released, but {left} ({cause})")
         if (cluster := self._informers[kind_name(InferenceCluster)].get(name)) is not None:
-            await self._warn(cluster, f'{owner["kind"]} "{key_of(owner)}" is released, but {left} ({cause})')
+            await self._warn(
+                cluster, f'{owner["kind"]} "{build_key(owner)}" is released, but {left} ({cause})'
+            )
 
     async def _warn(self, about: Object, note: str) -> None:
-        _log.warning('%s "%s": %s', about["kind"], key_of(about), note)
+        _log.warning('%s "%s": %s', about["kind"], build_key(about), note)
         await self._recorder.tell(about, Decision("Abandoned", "Deleting", note), warning=True)
 
     async def _left(self, owner: Object, abandoned: Collection[str]) -> list[str]:

@@ -85,7 +85,7 @@ def known(api_version: str, kind: str) -> Resource | None:
     if resource := _ACCOUNTS.get((api_version, kind)):
         return resource
     row = ROWS.get((api_version, kind))
-    return of_row(row) if row else resources.known(api_version, kind)
+    return of_row(row) if row else resources.find_known(api_version, kind)
 
 
 def resource_of_kind(type_: type[Model]) -> Resource:

@@ -70,7 +70,7 @@ from modelplane.host.addresses import is_loopback
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
-from modelplane.kube.informer import Informer, key_of
+from modelplane.kube.informer import Informer, build_key
 from modelplane.kube.resources import Object, Resource
 from modelplane.proxy.interface import Proxy
 from modelplane.telemetry import metrics
@@ -392,7 +392,7 @@ class Manager:
     def _gateway_address_changed(self) -> None:
         for kind in (row.name for row in COMPOSERS.values() if row.follows_gateway):
             for item in self._informers[kind]:
-                self._enqueue(OwnerKey(kind, *key_of(item)))
+                self._enqueue(OwnerKey(kind, *build_key(item)))
 
 
 def _former(proxy: Proxy | None) -> Callable[[str], str]:

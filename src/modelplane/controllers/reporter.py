@@ -36,7 +36,7 @@ class Reporter:
         own = composition.conditions
         conditions = (*own, owner_status.ready(composition, observed, before), owner_status.synced(problem))
         generation = owner["metadata"]["generation"]
-        wire = owner_status.with_times(conditions, before, generation, timestamps.now())
+        wire = owner_status.with_times(conditions, before, generation, timestamps.format_now())
         # Events follow the status, so that a status that cannot be written repeats none.
         await self.apply(owner, {**composition.status, "observedGeneration": generation, "conditions": wire})
         for condition in owner_status.transitions(own, before):
@@ -66,7 +66,7 @@ class Reporter:
         before = known.get("conditions", ())
         others = [old for old in before if old["type"] != type_]
         written = owner_status.with_times(
-            [condition], before, owner["metadata"]["generation"], timestamps.now()
+            [condition], before, owner["metadata"]["generation"], timestamps.format_now()
         )
         await self.apply(owner, {**known, "conditions": [*others, *written]})
 

@@ -29,7 +29,7 @@ from modelplane.controllers.helm.release_control import Releases, place_of
 from modelplane.controllers.reporter import Reporter
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.kube.informer import Informer, Key, key_of
+from modelplane.kube.informer import Informer, Key, build_key
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
@@ -233,7 +233,7 @@ def _leave_to_its_owner(owner: Object, child: Identity, children: ChildIndex) ->
     if children.holder(child) in ("", uid):
         return
     kind, namespace, name = ownership.owner_of(children.get(child))
-    if (kind, Key(namespace, name)) != (owner["kind"], key_of(owner)):
+    if (kind, Key(namespace, name)) != (owner["kind"], build_key(owner)):
         message = f'it belongs to {kind} "{namespace}/{name}": rename one of the two, or delete what is left'
     elif children.taken_from(child) == uid:
         message = (
@@ -250,7 +250,7 @@ async def delete(client: Client, child: Object) -> None:
     metadata = child["metadata"]
     if "deletionTimestamp" in metadata:
         return
-    resource = await client.resource_of(child)
+    resource = await client.find_resource(child)
     propagation: Literal["Foreground", "Background"] = "Foreground" if has_pods(child) else "Background"
     try:
         await client.delete(
@@ -267,4 +267,4 @@ async def delete(client: Client, child: Object) -> None:
 
 
 def _name(item: Mapping[str, Any]) -> str:
-    return f'{item["kind"]} "{key_of(item)}"'
+    return f'{item["kind"]} "{build_key(item)}"'

@@ -16,7 +16,7 @@ from lightkube.config.kubeconfig import SERVICE_ACCOUNT
 
 from modelplane.kube import connection, errors, list_watch, resources, responses
 from modelplane.kube.discovery import Discovery, Known
-from modelplane.kube.fence import Fence, stopping
+from modelplane.kube.fence import Fence, build_trace
 from modelplane.kube.list_watch import ObjectList, WatchEvent
 from modelplane.kube.requests import Requests
 from modelplane.kube.resources import Object, Resource
@@ -45,14 +45,14 @@ class Client:
         field_manager: str,
         timeout_s: float = 10.0,
         fence: Fence | None = None,
-        known: Known = resources.known,
+        known: Known = resources.find_known,
     ) -> None:
         """``known`` tells the kinds that need not be discovered."""
         self._http = http
         self._requests = Requests(http)
         self._timeout_s = timeout_s
         self._turn = asyncio.Semaphore(_AT_A_TIME)
-        self._extensions = {} if fence is None else {"trace": stopping(fence)}
+        self._extensions = {} if fence is None else {"trace": build_trace(fence)}
         self._discovery = Discovery(partial(self._request, "GET"), known)
         self.field_manager = field_manager
 
@@ -65,32 +65,32 @@ class Client:
         timeout_s: float = 10.0,
         fence: Fence | None = None,
         context: str = "",
-        known: Known = resources.known,
+        known: Known = resources.find_known,
     ) -> Self:
         """Connect as the current context of a kubeconfig, or a named one, given as a path or as its content.
 
         Nothing is sent yet. Raises ``ValueError`` for a kubeconfig that cannot be used. ``fence`` is asked
         before each write, at the last moment.
         """
-        http = connection.of_kubeconfig(kubeconfig, timeout_s, context)
+        http = connection.connect_by_kubeconfig(kubeconfig, timeout_s, context)
         return cls(http, field_manager, timeout_s, fence, known)
 
     @classmethod
-    def in_cluster(
+    def connect_in_cluster(
         cls,
         *,
         account: Path = Path(SERVICE_ACCOUNT),
         field_manager: str = "modelplane",
         timeout_s: float = 10.0,
         fence: Fence | None = None,
-        known: Known = resources.known,
+        known: Known = resources.find_known,
     ) -> Self:
         """Connect as the service account of the pod that this runs in.
 
         Its token is read again whenever the server no longer takes the one before. Raises ``ValueError``
         outside a pod with a service account.
         """
-        http = connection.of_service_account(account, timeout_s)
+        http = connection.connect_as_service_account(account, timeout_s)
         return cls(http, field_manager, timeout_s, fence, known)
 
     async def __aenter__(self) -> Self:
@@ -106,7 +106,7 @@ class Client:
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
         """Return one object; None if there is none."""
         try:
-            return await self._request("GET", resource.path(namespace, name))
+            return await self._request("GET", resource.build_path(namespace, name))
         except errors.NotFound:
             return None
 
@@ -122,13 +122,13 @@ class Client:
         """Return every object of a kind, in one namespace or in all, that the selectors match."""
         response = await self._send(
             "GET",
-            resource.path(namespace),
-            list_watch.selectors(labels, fields),
-            accept=list_watch.accept(metadata_only, "List"),
+            resource.build_path(namespace),
+            list_watch.build_selectors(labels, fields),
+            accept=list_watch.choose_media_type(metadata_only, "List"),
         )
-        return list_watch.objects_of(responses.object_of(*response), resource)
+        return list_watch.decode_list(responses.decode_object(*response), resource)
 
-    async def pages(
+    async def list_pages(
         self,
         resource: Resource,
         namespace: str | None = None,
@@ -143,9 +143,11 @@ class Client:
         """
         rest = ""
         while True:
-            params = list_watch.selectors(labels, "") | list_watch.paging(limit, resource_version, rest)
-            response = await self._send("GET", resource.path(namespace), params)
-            page = list_watch.objects_of(responses.object_of(*response), resource)
+            params = list_watch.build_selectors(labels, "") | list_watch.build_page_parameters(
+                limit, resource_version, rest
+            )
+            response = await self._send("GET", resource.build_path(namespace), params)
+            page = list_watch.decode_list(responses.decode_object(*response), resource)
             yield page
             rest = page.rest
             if not rest:
@@ -165,23 +167,25 @@ class Client:
 
         Raises ``Gone`` when the version is too old to continue from.
         """
-        params = list_watch.selectors(labels, fields) | list_watch.watching(resource_version)
+        params = list_watch.build_selectors(labels, fields) | list_watch.build_watch_parameters(
+            resource_version
+        )
         request = self._requests.build(
             "GET",
-            resource.path(namespace),
+            resource.build_path(namespace),
             params,
             httpx2.Timeout(self._timeout_s, read=list_watch.SILENCE_S),
-            accept=list_watch.accept(metadata_only, ""),
+            accept=list_watch.choose_media_type(metadata_only, ""),
         )
-        async with responses.answering():
+        async with responses.raise_unreachable():
             async with asyncio.timeout(self._timeout_s * _DEADLINE):
                 response = await self._http.send(request, stream=True)
             try:
                 if response.is_error:
                     await response.aread()
                     responses.raise_for_status(response)
-                async for line in responses.lines(response):
-                    yield list_watch.event_of(line, resource)
+                async for line in responses.read_lines(response):
+                    yield list_watch.decode_event(line, resource)
             except httpx2.ReadTimeout:
                 return
             finally:
@@ -195,7 +199,7 @@ class Client:
         Fields of the manifest become owned by this client's field manager, and those it applied
         before but leaves out now are removed. ``force`` takes fields from other managers.
         """
-        resource = await self.resource_of(manifest)
+        resource = await self.find_resource(manifest)
         metadata = manifest["metadata"]
         params = {
             "fieldManager": self.field_manager,
@@ -204,18 +208,18 @@ class Client:
         }
         if dry_run:
             params["dryRun"] = "All"
-        path = resource.path(metadata.get("namespace"), metadata["name"], subresource)
+        path = resource.build_path(metadata.get("namespace"), metadata["name"], subresource)
         try:
             return await self._request("PATCH", path, params, manifest, _CONTENT_TYPES["apply"])
         except errors.NotFound as error:
             # Of a missing namespace the server says so itself.
-            if '" not found' not in error.message and not await self.serves(resource):
+            if '" not found' not in error.message and not await self.is_served(resource):
                 raise errors.NotInstalled(resource.kind, resource.api_version) from error
             raise
 
     async def create(self, manifest: Mapping[str, Any]) -> Object:
         """Create an object; ``Conflict`` when its name is taken."""
-        path = (await self.resource_of(manifest)).path(manifest["metadata"].get("namespace"))
+        path = (await self.find_resource(manifest)).build_path(manifest["metadata"].get("namespace"))
         params = {"fieldManager": self.field_manager, "fieldValidation": "Strict"}
         return await self._request("POST", path, params, manifest)
 
@@ -231,7 +235,7 @@ class Client:
     ) -> Object:
         """Change the fields of a patch; put ``metadata.resourceVersion`` in it to guard against races."""
         params = {"fieldManager": self.field_manager}
-        path = resource.path(namespace, name, subresource)
+        path = resource.build_path(namespace, name, subresource)
         return await self._request("PATCH", path, params, body, _CONTENT_TYPES[kind])
 
     async def delete(
@@ -254,7 +258,7 @@ class Client:
         if grace_period_s is not None:
             options["gracePeriodSeconds"] = grace_period_s
         try:
-            await self._request("DELETE", resource.path(namespace, name), None, options)
+            await self._request("DELETE", resource.build_path(namespace, name), None, options)
         except errors.NotFound:
             return
 
@@ -271,7 +275,7 @@ class Client:
             "kind": "TokenRequest",
             "spec": {"expirationSeconds": lifetime_s, **bound},
         }
-        path = resources.SERVICE_ACCOUNTS.path(namespace, account, "token")
+        path = resources.SERVICE_ACCOUNTS.build_path(namespace, account, "token")
         status = (await self._request("POST", path, None, body)).get("status")
         return str(status.get("token", "")) if isinstance(status, dict) else ""
 
@@ -279,32 +283,32 @@ class Client:
         """Send every later request with another bearer token; open watches continue."""
         self._http.auth = BearerAuth(token)
 
-    async def resource_of(self, manifest: Mapping[str, Any]) -> Resource:
+    async def find_resource(self, manifest: Mapping[str, Any]) -> Resource:
         """Return the resource that serves a manifest; ``NotInstalled`` if the server has no such kind."""
-        return await self._discovery.resource_of(manifest)
+        return await self._discovery.find_resource(manifest)
 
-    async def serves(self, resource: Resource) -> bool:
+    async def is_served(self, resource: Resource) -> bool:
         """Return True if the server has a kind, by its own word (the discovery API).
 
         A 404 alone is not that: a proxy or a load balancer in front of a server says it too. Raises
         ``KubernetesError`` where the server gives no clear answer.
         """
-        served = await self._discovery.served(resource.api_version)
-        return any(each.plural == resource.plural for each in served)
+        served = await self._discovery.list_served(resource.api_version)
+        return any(listed.plural == resource.plural for listed in served)
 
-    async def lines(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+    async def read_lines(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """Yield the lines of any path that may go on for ever, such as a log that is followed.
 
         A server may say nothing at all, not even that it has begun to answer, until there is a line.
         """
         request = self._requests.build("GET", path, params, httpx2.Timeout(self._timeout_s, read=None))
-        async with responses.answering():
+        async with responses.raise_unreachable():
             response = await self._http.send(request, stream=True)
             try:
                 if response.is_error:
                     await response.aread()
                     responses.raise_for_status(response)
-                async for line in responses.lines(response, unfinished=True):
+                async for line in responses.read_lines(response, unfinished=True):
                     yield line
             finally:
                 await response.aclose()
@@ -317,11 +321,11 @@ class Client:
         """Return the body of any path; ``ApiError`` if it has more than ``most`` bytes."""
         async with (
             self._turn,
-            responses.answering(),
+            responses.raise_unreachable(),
             asyncio.timeout(self._timeout_s * _DEADLINE),
             self._http.stream("GET", path, params=params) as response,
         ):
-            read = await responses.bounded(response, most)
+            read = await responses.read_bounded(response, most)
             responses.raise_for_status(read)
             return read.content
 
@@ -333,7 +337,7 @@ class Client:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> Object:
-        return responses.object_of(*await self._send(method, path, params, body, content_type))
+        return responses.decode_object(*await self._send(method, path, params, body, content_type))
 
     async def _send(
         self,
@@ -354,8 +358,8 @@ class Client:
             content_type=content_type,
             extensions=None if method == "GET" else self._extensions,
         )
-        async with self._turn, responses.answering(), asyncio.timeout(self._timeout_s * _DEADLINE):
+        async with self._turn, responses.raise_unreachable(), asyncio.timeout(self._timeout_s * _DEADLINE):
             response = await self._http.send(request, stream=True)
-            content = await responses.body(response)
+            content = await responses.read_body(response)
         responses.raise_for_status(response)
         return response, content

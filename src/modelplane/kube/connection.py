@@ -64,7 +64,7 @@ async def _after(
         return None
 
 
-def of_kubeconfig(
+def connect_by_kubeconfig(
     kubeconfig: str | Mapping[str, Any], timeout_s: float, context: str = ""
 ) -> httpx2.AsyncClient:
     """Return the connections of a kubeconfig's current context, or of a named one.
@@ -79,10 +79,10 @@ def of_kubeconfig(
         return _http(config, timeout_s, context)
     except Exception as error:
         # Certificates are read here too, and what is wrong with them is not one kind of error.
-        raise ValueError(f"cannot use the kubeconfig: {errors.sentence(error)}") from error
+        raise ValueError(f"cannot use the kubeconfig: {errors.describe_error(error)}") from error
 
 
-def of_service_account(account: Path, timeout_s: float) -> httpx2.AsyncClient:
+def connect_as_service_account(account: Path, timeout_s: float) -> httpx2.AsyncClient:
     """Return the connections of the service account of the pod that this runs in.
 
     Raises ``ValueError`` where this is no pod, or one without a service account.
@@ -90,7 +90,9 @@ def of_service_account(account: Path, timeout_s: float) -> httpx2.AsyncClient:
     try:
         return _http(KubeConfig.from_service_account(account), timeout_s)
     except Exception as error:
-        missing = f"there is no {error.args[0]}" if isinstance(error, KeyError) else errors.sentence(error)
+        missing = (
+            f"there is no {error.args[0]}" if isinstance(error, KeyError) else errors.describe_error(error)
+        )
         raise ValueError(f"cannot use a pod's service account: {missing}") from error
 
 

@@ -25,7 +25,7 @@ class Discovery:
         self._known = known
         self._found: dict[tuple[str, str], Resource] = {}
 
-    async def resource_of(self, manifest: Mapping[str, Any]) -> Resource:
+    async def find_resource(self, manifest: Mapping[str, Any]) -> Resource:
         """Return the resource that serves a manifest; a found resource is cached.
 
         Raises ``NotInstalled`` if the server has no such kind, ``KubernetesError`` without a clear answer.
@@ -33,27 +33,27 @@ class Discovery:
         api_version, kind = manifest.get("apiVersion", ""), manifest.get("kind", "")
         if resource := self._known(api_version, kind) or self._found.get((api_version, kind)):
             return resource
-        for each in await self.served(api_version):
-            self._found[api_version, each.kind] = each
+        for served in await self.list_served(api_version):
+            self._found[api_version, served.kind] = served
         if (api_version, kind) not in self._found:
             raise errors.NotInstalled(kind, api_version)
         return self._found[api_version, kind]
 
-    async def served(self, api_version: str) -> tuple[Resource, ...]:
+    async def list_served(self, api_version: str) -> tuple[Resource, ...]:
         """Return the kinds of one group and version."""
         group, _, version = api_version.rpartition("/")
         path = f"/apis/{api_version}" if group else f"/api/{version}"
         try:
-            found = await self._get(path)
+            answer = await self._get(path)
         except errors.NotFound as error:
             groups = await self._get("/apis")
             if groups.get("kind") != "APIGroupList" or _has_version(groups, api_version):
                 raise errors.ApiError(404, "", f"cannot tell whether there is {path}") from error
             return ()
         return tuple(
-            Resource(group, version, each["kind"], each["name"], each["namespaced"])
-            for each in found.get("resources") or ()
-            if "/" not in each["name"]  # a subresource, which may have the kind of another resource
+            Resource(group, version, resource["kind"], resource["name"], resource["namespaced"])
+            for resource in answer.get("resources") or ()
+            if "/" not in resource["name"]  # a subresource, which may have the kind of another resource
         )
 
 

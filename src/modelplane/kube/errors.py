@@ -79,6 +79,6 @@ def from_status(code: int, reason: str, message: str) -> ApiError:
     return _BY_CODE.get(code, ApiError)(code, reason, UNAUTHORIZED if message == "Unauthorized" else message)
 
 
-def sentence(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the message of an error, or its class if it has none."""
     return str(error) or type(error).__name__

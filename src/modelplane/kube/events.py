@@ -10,7 +10,7 @@ _LONGEST_NAME = 180
 _LONGEST_NOTE = 1024
 
 
-def event(
+def build_event(
     regarding: Mapping[str, Any],
     *,
     at: str,

@@ -20,7 +20,7 @@ _LAST_MOMENTS = frozenset(
 """Trace events of a transport just before it hands bytes to the kernel."""
 
 
-def stopping(fence: Fence) -> Callable[[str, Any], Awaitable[None]]:
+def build_trace(fence: Fence) -> Callable[[str, Any], Awaitable[None]]:
     """Return a trace function for httpcore that ends a request that may not be sent.
 
     Since the decision to write, the request may have waited long for a connection, or the whole process may

@@ -18,7 +18,7 @@ import h2.exceptions
 import h2.settings
 import httpx2
 
-from modelplane.kube.requests import http2_headers
+from modelplane.kube.requests import build_http2_headers
 
 _STREAM_WINDOW = 1 << 20
 """Bytes of one response that the server may send before the reader takes them."""
@@ -178,7 +178,7 @@ class Connection(asyncio.Protocol):
         """Retire the connection; fail the requests above the last one that the server took."""
         self._going_away = True
         error = httpx2.RemoteProtocolError("the server goes away and did not take the request")
-        for stream_id in [each for each in self._responses if each > last_taken]:
+        for stream_id in [response for response in self._responses if response > last_taken]:
             self._finish(stream_id, error)
 
     def _handle(self, event: h2.events.Event) -> None:
@@ -250,14 +250,14 @@ class Connection(asyncio.Protocol):
         response = ResponseStream(self, stream_id, request.extensions["timeout"]["read"])
         self._responses[stream_id] = response
         try:
-            self._h2.send_headers(stream_id, http2_headers(request), end_stream=not body)
+            self._h2.send_headers(stream_id, build_http2_headers(request), end_stream=not body)
             if request.method == "GET":
                 # No fence was checked for it. Those that begin together are sent together.
                 asyncio.get_running_loop().call_soon(self._flush)
             elif not body:
                 self._flush()
             await self._send_body(stream_id, body, request)
-            status, headers = await response.head()
+            status, headers = await response.wait_head()
         except BaseException:
             self.cancel(stream_id)
             raise
@@ -351,7 +351,7 @@ class ResponseStream(httpx2.AsyncByteStream):
         self._ended, self._error = True, error
         self._changed.set()
 
-    async def head(self) -> tuple[int, _Headers]:
+    async def wait_head(self) -> tuple[int, _Headers]:
         """Return the status and the headers once they have arrived."""
         late = self._timeout_s and asyncio.get_running_loop().call_later(self._timeout_s, self._expire)
         try:
@@ -363,7 +363,7 @@ class ResponseStream(httpx2.AsyncByteStream):
         status = dict(self._head).get(b":status", b"")
         if not status.isdigit():
             raise httpx2.RemoteProtocolError("the server answers without a status")
-        return int(status), [each for each in self._head if not each[0].startswith(b":")]
+        return int(status), [header for header in self._head if not header[0].startswith(b":")]
 
     def _expire(self) -> None:
         if not self._head:

@@ -40,7 +40,7 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-def key_of(manifest: Mapping[str, Any]) -> Key:
+def build_key(manifest: Mapping[str, Any]) -> Key:
     """Return the key of an object or manifest."""
     metadata = manifest["metadata"]
     return Key(metadata.get("namespace", ""), metadata["name"])
@@ -135,8 +135,8 @@ class Informer:
         The watch delivers it too; the newer one stays. An object that the watch has passed and that is not
         in the copy has been deleted since.
         """
-        known = self._objects.get(key_of(item))
-        if _version(item) > (self._seen if known is None else _version(known)):
+        stored = self._objects.get(build_key(item))
+        if _version(item) > (self._seen if stored is None else _version(stored)):
             self._put(item)
 
     async def run(self, before_list: Callable[[], Awaitable[bool]] | None = None) -> None:
@@ -193,7 +193,7 @@ class Informer:
                 metadata_only=self._metadata_only,
             )
         except errors.NotFound:
-            if await self._client.serves(self.resource):
+            if await self._client.is_served(self.resource):
                 raise
             # A server that does not know the kind has none of it; the kind may be installed later.
             self._empty()
@@ -216,13 +216,13 @@ class Informer:
         version = int(answer.resource_version)
         # A server that is behind what it once said is another one, or was restored: only its list counts.
         restored = version < self._seen
-        listed = {key_of(item) for item in answer.items}
-        for known in self:
-            if key_of(known) not in listed and (restored or _version(known) <= version):
-                self._drop(known)
+        listed = {build_key(item) for item in answer.items}
+        for former in self:
+            if build_key(former) not in listed and (restored or _version(former) <= version):
+                self._drop(former)
         self._seen = version
         for item in answer.items:
-            before = self._objects.get(key_of(item))
+            before = self._objects.get(build_key(item))
             if restored or before is None or _version(before) < _version(item):
                 self._put(item)
 
@@ -250,28 +250,28 @@ class Informer:
         item["metadata"].pop("managedFields", None)
         if self._project is not None:
             item = self._project(item)
-        known = self._objects.get(key_of(item))
-        if known is not None and known["metadata"]["uid"] != item["metadata"]["uid"]:
-            self._drop(known)  # handlers must learn that the old object of that name is gone
-        key = key_of(item)
+        stored = self._objects.get(build_key(item))
+        if stored is not None and stored["metadata"]["uid"] != item["metadata"]["uid"]:
+            self._drop(stored)  # handlers must learn that the old object of that name is gone
+        key = build_key(item)
         self._objects[key] = self._by_namespace[key.namespace][key] = item
-        if known is None or not self._is_quiet(known, item):
+        if stored is None or not self._is_quiet(stored, item):
             self._tell(item)
 
     def _is_quiet(self, known: Object, item: Object) -> bool:
         """Return True if a change concerns nobody."""
         if self._project is not None:
             return _content(known) == _content(item)
-        before, now = (each["metadata"].get("finalizers", []) for each in (known, item))
+        before, now = (version["metadata"].get("finalizers", []) for version in (known, item))
         if self._holds or not set(before) < set(now):
             return False
         return _content(known, finalizers=()) == _content(item, finalizers=())
 
     def _drop(self, item: Object) -> None:
-        key = key_of(item)
-        known = self._objects.get(key)
+        key = build_key(item)
+        stored = self._objects.get(key)
         # A name may have been taken again by a newer object that a write answered.
-        if known is not None and known["metadata"]["uid"] == item["metadata"]["uid"]:
+        if stored is not None and stored["metadata"]["uid"] == item["metadata"]["uid"]:
             del self._objects[key]
             del self._by_namespace[key.namespace][key]
             if not self._by_namespace[key.namespace]:
@@ -283,7 +283,7 @@ class Informer:
             try:
                 handler(item)
             except Exception:  # noqa: BLE001 - one handler's bug must not keep the change from the others
-                _log.exception("cannot handle a change of %s %s", self.resource.kind, key_of(item))
+                _log.exception("cannot handle a change of %s %s", self.resource.kind, build_key(item))
 
 
 def _content(item: Object, **instead: object) -> Object:

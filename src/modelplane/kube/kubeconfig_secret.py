@@ -54,7 +54,7 @@ REFUSED: Final[Mapping[str, str]] = {
 """Reasons against known fields, with the remedy. Any other field that is not accepted is refused too."""
 
 
-def content(
+def read_content(
     secret: Mapping[str, Any] | None, key: str, where: str, what: str = "the cluster's kubeconfig"
 ) -> bytes:
     """Return the text of the kubeconfig; ``where`` and ``what`` name the Secret in the ``ValueError``."""
@@ -69,7 +69,7 @@ def content(
         raise ValueError(f'key "{key}" of {where} is not base64') from None
 
 
-def parsed(text: bytes, key: str, where: str) -> dict[str, Any]:
+def parse_kubeconfig(text: bytes, key: str, where: str) -> dict[str, Any]:
     """Return the current context of a kubeconfig, with accepted fields only. Raises ``ValueError``."""
     named = f'key "{key}" of {where}'
     if len(text) > LARGEST:
@@ -86,17 +86,17 @@ def parsed(text: bytes, key: str, where: str) -> dict[str, Any]:
 
 
 def has_credential(kubeconfig: Mapping[str, Any]) -> bool:
-    """Return True if the user of a kubeconfig that was ``parsed`` has a credential."""
+    """Return True if the user of a kubeconfig that was ``parse_kubeconfig`` has a credential."""
     return any(user["user"] for user in kubeconfig["users"])
 
 
-def token_of(kubeconfig: Mapping[str, Any]) -> str:
-    """Return the token of a kubeconfig that was ``parsed``; empty if its user has none."""
+def find_token(kubeconfig: Mapping[str, Any]) -> str:
+    """Return the token of a kubeconfig that was ``parse_kubeconfig``; empty if its user has none."""
     return str(kubeconfig["users"][0]["user"].get("token", ""))
 
 
-def with_token(kubeconfig: Mapping[str, Any], token: str) -> dict[str, Any]:
-    """Return a kubeconfig that was ``parsed``, with another token."""
+def replace_token(kubeconfig: Mapping[str, Any], token: str) -> dict[str, Any]:
+    """Return a kubeconfig that was ``parse_kubeconfig``, with another token."""
     [entry] = kubeconfig["users"]
     return {**kubeconfig, "users": [{**entry, "user": {**entry["user"], "token": token}}]}
 
@@ -132,10 +132,10 @@ def _current(kubeconfig: Mapping[str, Any], named: str) -> dict[str, Any]:
 def _entry(kubeconfig: Mapping[str, Any], part: str, name: str, named: str) -> dict[str, str]:
     """Return the fields of a named context, cluster or user that have an effect."""
     listed = kubeconfig.get(f"{part}s")
-    found = [each for each in listed if _is_named(each, name)] if isinstance(listed, list) else []
-    if len(found) != 1 or not isinstance(found[0].get(part), Mapping):
+    entries = [entry for entry in listed if _is_named(entry, name)] if isinstance(listed, list) else []
+    if len(entries) != 1 or not isinstance(entries[0].get(part), Mapping):
         raise ValueError(f"{named} does not have one {part} of the name that its current context uses")
-    fields = {field: value for field, value in found[0][part].items() if value}
+    fields = {field: value for field, value in entries[0][part].items() if value}
     for field, value in fields.items():
         path = f"{part}s[].{part}.{field}"
         if field not in ACCEPTED[part] | _WITHOUT_EFFECT:
@@ -167,12 +167,12 @@ def _refuse(field: str, why: str, named: str) -> NoReturn:
     raise ValueError(f"{named} is not accepted, field {field[:128]!a}: {why}")
 
 
-def rewritten(text: bytes, token: str, key: str, where: str) -> bytes:
+def rewrite_token(text: bytes, token: str, key: str, where: str) -> bytes:
     """Return the text with another token of the current context's user. Raises ``ValueError``.
 
     Everything else remains, comments and other contexts included.
     """
-    before = parsed(text, key, where)
+    before = parse_kubeconfig(text, key, where)
     try:
         whole = text.decode()
         node = _token(yaml.compose(whole, LOADER), before["users"][0]["name"])
@@ -181,7 +181,7 @@ def rewritten(text: bytes, token: str, key: str, where: str) -> bytes:
         replaced = whole[start:end]
         breaks = replaced[len(replaced.rstrip()) :]
         after = f'{whole[:start]}"{token}"{breaks}{whole[end:]}'.encode()
-        if parsed(after, key, where) == with_token(before, token):
+        if parse_kubeconfig(after, key, where) == replace_token(before, token):
             return after
     except (LookupError, ValueError):
         pass  # the cause would quote the text, which has credentials
@@ -191,8 +191,8 @@ def rewritten(text: bytes, token: str, key: str, where: str) -> bytes:
 def _token(root: Any, user: str) -> Any:
     """Return the node of a user's token."""
     users = map(_fields, _fields(root)["users"].value)
-    [found] = [each for each in users if "name" in each and each["name"].value == user]
-    return _fields(found["user"])["token"]
+    [named] = [entry for entry in users if "name" in entry and entry["name"].value == user]
+    return _fields(named["user"])["token"]
 
 
 def _fields(node: Any) -> dict[str, Any]:

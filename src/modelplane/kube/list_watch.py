@@ -35,7 +35,7 @@ class WatchEvent:
     object: Object
 
 
-def objects_of(answer: Object, resource: Resource) -> ObjectList:
+def decode_list(answer: Object, resource: Resource) -> ObjectList:
     """Return the list that a server answered."""
     # The items of a list carry neither kind nor apiVersion; a reader should not have to know.
     # An empty list of partial metadata is null.
@@ -46,7 +46,7 @@ def objects_of(answer: Object, resource: Resource) -> ObjectList:
     return ObjectList(tuple(items), metadata["resourceVersion"], metadata.get("continue") or "")
 
 
-def watching(resource_version: str) -> dict[str, str]:
+def build_watch_parameters(resource_version: str) -> dict[str, str]:
     """Return the parameters of a watch after a resource version."""
     return {
         "watch": "true",
@@ -56,7 +56,7 @@ def watching(resource_version: str) -> dict[str, str]:
     }
 
 
-def paging(limit: int, resource_version: str, rest: str) -> dict[str, str]:
+def build_page_parameters(limit: int, resource_version: str, rest: str) -> dict[str, str]:
     """Return the parameters of one page of a list, as of a resource version if one is given."""
     params = {"limit": str(limit)}
     if rest:
@@ -66,7 +66,7 @@ def paging(limit: int, resource_version: str, rest: str) -> dict[str, str]:
     return params
 
 
-def event_of(line: bytes, resource: Resource) -> WatchEvent:
+def decode_event(line: bytes, resource: Resource) -> WatchEvent:
     """Return the change in a line of a watch; raise an error that the line has instead."""
     event: Object = responses.decode(line)
     content: Object = event["object"]
@@ -78,14 +78,14 @@ def event_of(line: bytes, resource: Resource) -> WatchEvent:
     return WatchEvent(event["type"], content)
 
 
-def accept(metadata_only: bool, suffix: str) -> str:
+def choose_media_type(metadata_only: bool, suffix: str) -> str:
     """Return the media type of whole objects, or of their metadata only."""
     if not metadata_only:
         return "application/json"
     return f"application/json;as=PartialObjectMetadata{suffix};v=v1;g=meta.k8s.io"
 
 
-def selectors(labels: str, fields: str) -> dict[str, str]:
+def build_selectors(labels: str, fields: str) -> dict[str, str]:
     """Return the parameters of a label selector and of a field selector."""
     params = {"labelSelector": labels, "fieldSelector": fields}
     return {key: value for key, value in params.items() if value}

@@ -37,7 +37,7 @@ class Multiplexed(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request and return the response once its headers have arrived."""
         while self._offers_http2:
-            self._connections = [each for each in self._connections if each.is_open]
+            self._connections = [candidate for candidate in self._connections if candidate.is_open]
             for connection in self._connections:
                 if connection.is_available:
                     return await connection.send(request)

@@ -55,7 +55,7 @@ class Requests:
         self._prefix = http.base_url.raw_path.decode().rstrip("/")
         self._common = [
             (b"Host", http.base_url.netloc),
-            *(each for each in http.headers.raw if each[0].lower() not in _OF_A_REQUEST),
+            *(header for header in http.headers.raw if header[0].lower() not in _OF_A_REQUEST),
         ]
         self._headers: dict[tuple[str, str], httpx2.Headers] = {}
 
@@ -74,37 +74,37 @@ class Requests:
         """Return a request; without credentials, which are added when it is sent."""
         query = f"?{_encoded(tuple(params.items()))}" if params else ""
         url: str | httpx2.URL = f"{self._base}{path}{query}"
-        own = {}
+        target = {}
         if _AS_IT_IS(path):
-            own = {_TARGET: f"{self._prefix}{path}{query}".encode()}
+            target = {_TARGET: f"{self._prefix}{path}{query}".encode()}
         else:
             url = httpx2.URL(url)
         headers = self._headers_of(accept, content_type if content is not None else "")
         if content is not None:
             headers["Content-Length"] = str(len(content))
-        further = {**(extensions or {}), "timeout": timeout.as_dict(), **own}
+        further = {**(extensions or {}), "timeout": timeout.as_dict(), **target}
         return _Request(method, url, headers, content or b"", further)
 
     def _headers_of(self, accept: str, content_type: str) -> httpx2.Headers:
         """Return the headers of a kind of requests, to be changed by the caller."""
-        known = self._headers.get((accept, content_type))
-        if known is None:
+        headers = self._headers.get((accept, content_type))
+        if headers is None:
             own = {"Accept": accept, "Content-Type": content_type}
             given = [(name.encode(), value.encode()) for name, value in own.items() if value]
-            known = httpx2.Headers([*self._common, *given], encoding="ascii")
-            self._headers[accept, content_type] = known
-        return known.copy()
+            headers = httpx2.Headers([*self._common, *given], encoding="ascii")
+            self._headers[accept, content_type] = headers
+        return headers.copy()
 
 
-def http2_headers(request: httpx2.Request) -> list[tuple[bytes, bytes]]:
+def build_http2_headers(request: httpx2.Request) -> list[tuple[bytes, bytes]]:
     """Return the headers of a request over TLS as HTTP/2 has them."""
-    own = [(name.lower(), value) for name, value in request.headers.raw]
+    fields = [(name.lower(), value) for name, value in request.headers.raw]
     return [
         (b":method", request.method.encode()),
-        (b":authority", next(value for name, value in own if name == b"host")),
+        (b":authority", next(value for name, value in fields if name == b"host")),
         (b":scheme", b"https"),
         (b":path", request.extensions.get(_TARGET) or request.url.raw_path),
-        *(each for each in own if each[0] not in _HTTP1_HEADERS),
+        *(field for field in fields if field[0] not in _HTTP1_HEADERS),
     ]
 
 

@@ -26,7 +26,7 @@ class Resource:
         """The ``apiVersion`` of its objects, such as ``apps/v1``."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    def path(self, namespace: str | None = None, name: str | None = None, subresource: str = "") -> str:
+    def build_path(self, namespace: str | None = None, name: str | None = None, subresource: str = "") -> str:
         """Return the REST path of the collection, or of one object of it."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if namespace is not None:
@@ -108,6 +108,6 @@ _ALL = tuple(value for value in list(globals().values()) if isinstance(value, Re
 _BY_KIND = {(resource.api_version, resource.kind): resource for resource in _ALL}
 
 
-def known(api_version: str, kind: str) -> Resource | None:
+def find_known(api_version: str, kind: str) -> Resource | None:
     """Return the resource of a kind that is listed here."""
     return _BY_KIND.get((api_version, kind))

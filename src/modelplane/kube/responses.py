@@ -16,7 +16,7 @@ decode = msgspec.json.Decoder().decode
 
 
 @asynccontextmanager
-async def answering() -> AsyncIterator[None]:
+async def raise_unreachable() -> AsyncIterator[None]:
     """Turn everything that keeps a request from being answered into ``Unreachable``.
 
     Besides the network's errors, that is whatever authentication raises (an exec plugin that fails or
@@ -27,10 +27,10 @@ async def answering() -> AsyncIterator[None]:
     except errors.KubernetesError:
         raise
     except Exception as error:
-        raise errors.Unreachable(errors.sentence(error)) from error
+        raise errors.Unreachable(errors.describe_error(error)) from error
 
 
-async def lines(response: httpx2.Response, *, unfinished: bool = False) -> AsyncIterator[bytes]:
+async def read_lines(response: httpx2.Response, *, unfinished: bool = False) -> AsyncIterator[bytes]:
     """Yield what stands between newlines, and nothing else: other line ends may occur within a string.
 
     What comes after the last of them is left out, unless ``unfinished`` asks for it.
@@ -54,7 +54,7 @@ def _pieces(response: httpx2.Response) -> AsyncIterable[bytes]:
     return response.stream
 
 
-async def body(response: httpx2.Response) -> bytes:
+async def read_body(response: httpx2.Response) -> bytes:
     """Return the body of a response, and close it; a response that is a failure has its body from then on."""
     try:
         if response.is_error:
@@ -64,7 +64,7 @@ async def body(response: httpx2.Response) -> bytes:
         await response.aclose()
 
 
-async def bounded(response: httpx2.Response, most: int) -> httpx2.Response:
+async def read_bounded(response: httpx2.Response, most: int) -> httpx2.Response:
     """Return a response with its body, which was not read yet; ``ApiError`` if that has more bytes."""
     read = bytearray()
     async for chunk in response.aiter_bytes():
@@ -75,7 +75,7 @@ async def bounded(response: httpx2.Response, most: int) -> httpx2.Response:
     return httpx2.Response(response.status_code, content=bytes(read), request=response.request)
 
 
-def object_of(response: httpx2.Response, content: bytes) -> Object:
+def decode_object(response: httpx2.Response, content: bytes) -> Object:
     """Return the object in the body of a response; ``ApiError`` if it is not one of Kubernetes."""
     try:
         answer = decode(content)

@@ -6,22 +6,22 @@ from typing import Final
 _SECONDS: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
-def now() -> str:
+def format_now() -> str:
     """Return the present time."""
     return datetime.now(UTC).strftime(_SECONDS)
 
 
-def now_micro() -> str:
+def format_now_micro() -> str:
     """Return the present time with microseconds, as a Lease has it (``metav1.MicroTime``)."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def ago(seconds: float) -> str:
+def format_ago(seconds: float) -> str:
     """Return the time so many seconds before the present."""
     return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime(_SECONDS)
 
 
-def at(seconds: float) -> str:
+def format_at(seconds: float) -> str:
     """Return the time so many seconds after the beginning of 1970."""
     return datetime.fromtimestamp(seconds, UTC).strftime(_SECONDS)
 
@@ -37,7 +37,7 @@ def parse(text: str) -> datetime:
     return moment.astimezone(UTC)
 
 
-def age_s(text: str) -> float:
+def measure_age_s(text: str) -> float:
     """Return the seconds since the time in a text; ``ValueError`` if there is none."""
     return (datetime.now(UTC) - parse(text)).total_seconds()
 

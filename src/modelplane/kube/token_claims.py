@@ -32,19 +32,19 @@ class Lifetime:
     issued: float
     expires: float
 
-    def renewal(self, share: float) -> float:
+    def choose_renewal(self, share: float) -> float:
         """Return the time to renew the token: at half of its life, five percent earlier or later.
 
         ``share``, from 0 to 1, distributes the tokens of a fleet.
         """
-        return self.after(0.45 + 0.1 * share)
+        return self.find_time_after(0.45 + 0.1 * share)
 
     @property
     def last_quarter(self) -> float:
         """The time from which less than a quarter of the life is left."""
-        return self.after(0.75)
+        return self.find_time_after(0.75)
 
-    def after(self, part: float) -> float:
+    def find_time_after(self, part: float) -> float:
         """Return the time at which a part of the life is over."""
         return self.issued + part * (self.expires - self.issued)
 
@@ -58,7 +58,7 @@ class Claims:
     """None if the token does not expire."""
 
 
-def claims_of(token: str) -> Claims | None:
+def decode_claims(token: str) -> Claims | None:
     """Return the claims of a token; None if it has none, or contradictory ones."""
     parts = token.split(".", 3)
     if len(token) > _LONGEST or len(parts) != 3:

@@ -105,7 +105,7 @@ async def register(client: Client, settings: NodeSettings) -> Object:
         node = await client.create(wanted)
     elif any(node["metadata"].get("labels", {}).get(key) != value for key, value in _labels(wanted).items()):
         node = await client.patch(resources.NODES, settings.name, {"metadata": {"labels": _labels(wanted)}})
-    body = {"status": status(settings, timestamps.now(), node.get("status", {}))}
+    body = {"status": status(settings, timestamps.format_now(), node.get("status", {}))}
     return await client.patch(resources.NODES, settings.name, body, kind="strategic", subresource="status")
 
 
@@ -150,7 +150,11 @@ def says_so(node: Mapping[str, Any], settings: NodeSettings) -> bool:
 
 async def _renew(client: Client, name: str, uid: str) -> None:
     """Renew the Lease of a Node, or create it."""
-    spec = {"holderIdentity": name, "leaseDurationSeconds": _LEASE_S, "renewTime": timestamps.now_micro()}
+    spec = {
+        "holderIdentity": name,
+        "leaseDurationSeconds": _LEASE_S,
+        "renewTime": timestamps.format_now_micro(),
+    }
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
     changed = {"metadata": {"ownerReferences": [owner]}, "spec": spec}
     try:

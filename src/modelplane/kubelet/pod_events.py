@@ -82,7 +82,7 @@ class Recorder:
             f"spec.{field}{{{pod['spec']['containers'][0]['name']}}}",
             reason,
             note,
-            timestamps.now_micro(),
+            timestamps.format_now_micro(),
         )
         try:
             self._waiting.put_nowait(happening)
@@ -132,7 +132,7 @@ def _event(happening: _Happening, node: str) -> Object:
         "uid": happening.uid,
         "fieldPath": happening.field_path,
     }
-    return events.event(
+    return events.build_event(
         about,
         at=happening.at,
         warning=happening.reason in _WARNINGS,

@@ -58,7 +58,7 @@ class Connection:
     def list(self, resource: Resource) -> list[Object]:
         """Return the objects of a kind; none where it is not served."""
         kind = {"apiVersion": resource.api_version, "kind": resource.kind}
-        return [kind | each for each in (self.ask("GET", resource.path()) or {"items": ()})["items"]]
+        return [kind | each for each in (self.ask("GET", resource.build_path()) or {"items": ()})["items"]]
 
     def apply(self, manifest: Object, manager: str, *, dry_run: bool = False) -> Object:
         """Apply by force, as a dry run or for good."""
@@ -186,7 +186,9 @@ class Installer:
 
 def path_of(item: Object) -> str:
     metadata = item["metadata"]
-    return resource_for(item["apiVersion"], item["kind"]).path(metadata.get("namespace"), metadata["name"])
+    return resource_for(item["apiVersion"], item["kind"]).build_path(
+        metadata.get("namespace"), metadata["name"]
+    )
 
 
 def _of_pod(pod: Object) -> Object:

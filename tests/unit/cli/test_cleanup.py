@@ -41,7 +41,7 @@ class Server:
         ]
         return ObjectList(found, "1")
 
-    async def serves(self, _resource):
+    async def is_served(self, _resource):
         if not self.serves_it:
             raise errors.ApiError(404, "", "cannot tell whether there is such a kind")
         return True

@@ -31,7 +31,7 @@ class Logs:
         """``silent``: after its lines, the request is never answered any more."""
         self.scripts[path].append((lines, error, silent))
 
-    async def lines(self, path, params):
+    async def read_lines(self, path, params):
         self.asked.append(params)
         if not self.scripts[path]:
             raise Unreachable("nothing is left to say")

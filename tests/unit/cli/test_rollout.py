@@ -95,7 +95,7 @@ def test_the_answers_of_a_canary_are_printed_with_the_time_that_they_are_of(serv
     server.item["status"]["conditions"] = [progressing]
     server.item["metadata"]["managedFields"] = [
         {"manager": "kubectl", "time": "2036-01-01T00:00:00Z"},
-        {"manager": "modelplane", "subresource": "status", "time": timestamps.ago(12)},
+        {"manager": "modelplane", "subresource": "status", "time": timestamps.format_ago(12)},
     ]
     said, as_of, _ = run("status", "md/qwen").stdout.split("\n")
     assert said == "canary step 1 of 2: new revision 4 answers"

@@ -195,7 +195,7 @@ class Server:
         spec = {"backend": "Envoy", "pricing": self.pricing} if self.pricing else {"backend": "Envoy"}
         return {"kind": "InferenceGateway", "metadata": metadata, "spec": spec}
 
-    async def lines(self, path: str, params: dict[str, str]) -> AsyncIterator[bytes]:
+    async def read_lines(self, path: str, params: dict[str, str]) -> AsyncIterator[bytes]:
         self.asked.append(params)
         place = path.split("/")[-2], "previous" in params
         if place not in self.logs:

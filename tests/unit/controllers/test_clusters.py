@@ -242,7 +242,7 @@ async def test_a_cluster_that_goes_away_is_reported(clusters: Clusters, east: An
     found = clusters.find(PODS)
     assert isinstance(found, Unknown)
     assert found.cause == "refused"
-    silent = timestamps.parse(timestamps.now()) - timestamps.parse(found.since)
+    silent = timestamps.parse(timestamps.format_now()) - timestamps.parse(found.since)
     assert 360 <= silent.total_seconds() <= 370
     assert clusters.lost("east") == "refused"
 

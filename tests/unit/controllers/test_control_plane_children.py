@@ -161,7 +161,7 @@ async def test_a_kind_that_is_not_installed_is_named_and_written_once_it_is(
 async def test_a_kind_that_cannot_be_read_is_not_written(
     plane: Any, definitions: Informer, children: ControlPlaneChildren, writer: Writer
 ) -> None:
-    plane.refuse("GET", of_row(BUCKET).path(), 403, "buckets is forbidden")
+    plane.refuse("GET", of_row(BUCKET).build_path(), 403, "buckets is forbidden")
     _install(definitions, BUCKET)
     await children.start()
     problem = await writer.write(OWNER, {}, Composition((_desired("a"),)))

@@ -179,7 +179,7 @@ async def test_a_token_at_half_of_its_life_is_replaced_in_the_secret_and_then_in
     renewer: Credentials, plane: Plane, east: Cluster, clusters: Clusters
 ) -> None:
     connection, listed = clusters.get("east"), list(east.lists)
-    assert clusters.credential("east") == Credential(timestamps.at(EXPIRES))
+    assert clusters.credential("east") == Credential(timestamps.format_at(EXPIRES))
     await renewer.look()
     assert plane.kubeconfig == kubeconfig(token=OLD).replace(OLD.encode(), f'"{NEW}"'.encode())
     assert plane.secret["data"]["other"] == "b3RoZXI="
@@ -190,7 +190,7 @@ async def test_a_token_at_half_of_its_life_is_replaced_in_the_secret_and_then_in
     assert east.seen[-1] == NEW
     asked = [body for _, path, _, body in east.writes if path == REQUEST]
     assert [each["spec"] for each in asked] == [{"expirationSeconds": 30 * DAY}]
-    assert clusters.credential("east") == Credential(timestamps.at(ISSUED + 45 * DAY))
+    assert clusters.credential("east") == Credential(timestamps.format_at(ISSUED + 45 * DAY))
     await renewer.look()
     assert len(plane.wrote("PATCH")) == 1
 
@@ -226,14 +226,14 @@ async def test_a_token_that_never_expires_is_replaced_at_once(
     assert clusters.credential("east") is None
     await renewer.look()
     assert NEW.encode() in plane.kubeconfig
-    assert clusters.credential("east") == Credential(timestamps.at(ISSUED + 45 * DAY))
+    assert clusters.credential("east") == Credential(timestamps.format_at(ISSUED + 45 * DAY))
 
 
 @pytest.mark.parametrize("user", [{"token": token("system:serviceaccount:a:b", iat=ISSUED, exp=EXPIRES)}])
 async def test_a_token_that_is_not_renewed_is_a_condition_in_the_last_quarter_of_its_life(
     renewer: Credentials, clusters: Clusters, clock: Clock
 ) -> None:
-    expires = timestamps.at(EXPIRES)
+    expires = timestamps.format_at(EXPIRES)
     await renewer.look()
     assert clusters.credential("east") == Credential(expires)
     clock.now = ISSUED + 23 * DAY
@@ -252,7 +252,7 @@ async def test_a_write_that_fails_leaves_the_old_token_in_use_and_is_tried_again
     assert len(plane.wrote("PATCH")) == 1, "not at once"
     assert plane.kubeconfig == before
     assert set(east.seen) == {OLD}
-    assert clusters.credential("east") == Credential(timestamps.at(EXPIRES)), "there is time"
+    assert clusters.credential("east") == Credential(timestamps.format_at(EXPIRES)), "there is time"
     del plane.answers["PATCH", SECRET]
     clock.now += 10
     await renewer.look()
@@ -297,7 +297,7 @@ async def test_a_failure_is_logged_and_in_the_last_quarter_of_the_life_it_is_a_c
     east.refuse("POST", REQUEST, 403, "serviceaccounts is forbidden")
     with caplog.at_level(logging.WARNING):
         await renewer.look()
-    expires = timestamps.at(EXPIRES)
+    expires = timestamps.format_at(EXPIRES)
     said = f"cannot renew the credential of cluster east, valid until {expires}: serviceaccounts is forbidden"
     assert caplog.messages == [said]
     assert clusters.credential("east") == Credential(expires)
@@ -310,7 +310,7 @@ async def test_a_failure_is_logged_and_in_the_last_quarter_of_the_life_it_is_a_c
     east.grant({"token": NEW})
     clock.now += 3600
     await renewer.look()
-    assert clusters.credential("east") == Credential(timestamps.at(ISSUED + 45 * DAY))
+    assert clusters.credential("east") == Credential(timestamps.format_at(ISSUED + 45 * DAY))
 
 
 async def test_a_bug_with_one_cluster_does_not_end_the_loop(

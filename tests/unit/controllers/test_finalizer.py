@@ -244,7 +244,7 @@ async def test_a_cluster_that_has_been_silent_for_long_is_given_up_minutes_after
     gateway.problem, gateway.problem_since = "Unauthorized", asyncio.get_running_loop().time() - 3600
     bench.informers["ModelReplica"].remember(_replica())
     cluster = _object("InferenceCluster", "east")
-    cluster["metadata"] |= {"deletionTimestamp": timestamps.ago(10), "resourceVersion": "6"}
+    cluster["metadata"] |= {"deletionTimestamp": timestamps.format_ago(10), "resourceVersion": "6"}
     bench.informers["InferenceCluster"].remember(cluster)
     assert "after 5 minutes they are given up" in await bench.finalize(cluster)
     assert "which cannot be reached" in await bench.finalize(_replica())

@@ -31,7 +31,7 @@ def test_a_kind_is_known_as_soon_as_it_has_a_row(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("row", workload_kinds.ROWS.values(), ids=lambda row: row.kind)
 def test_a_row_and_the_kinds_of_kubernetes_say_the_same(row: WorkloadKind) -> None:
-    assert resources.known(row.api_version, row.kind) in (None, fleet_resources.of_row(row))
+    assert resources.find_known(row.api_version, row.kind) in (None, fleet_resources.of_row(row))
 
 
 def test_a_kind_that_is_not_known_is_named() -> None:

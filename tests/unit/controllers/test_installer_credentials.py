@@ -145,7 +145,7 @@ async def test_it_is_replaced_at_half_of_its_life_with_itself_and_in_its_own_sec
         OLD.encode(), f'"{NEW}"'.encode()
     )
     assert plane.kubeconfig("east") == kubeconfig(token=OWN)
-    assert clusters.credential("east") == Credential(timestamps.at(ISSUED + 40 * DAY))
+    assert clusters.credential("east") == Credential(timestamps.format_at(ISSUED + 40 * DAY))
     await renewer.look()
     assert len(plane.wrote("PATCH")) == 1
 
@@ -155,14 +155,15 @@ async def test_a_failure_is_a_condition_in_the_last_quarter_of_its_life(
 ) -> None:
     east.refuse("POST", REQUEST, 401, "Unauthorized")
     await renewer.look()
-    own = timestamps.at(ISSUED + 40 * DAY)
+    own = timestamps.format_at(ISSUED + 40 * DAY)
     assert clusters.credential("east") == Credential(own), "there is time"
     clock.now = ISSUED + 23 * DAY
     await renewer.look()
     assert clusters.credential("east") == Credential(
         own,
-        installer=f"the credential that installs charts expires at {timestamps.at(ISSUED + 30 * DAY)} and "
-        "cannot be renewed: the API server does not accept the credential, which may have expired: put a new "
+        installer="the credential that installs charts expires at "
+        f"{timestamps.format_at(ISSUED + 30 * DAY)} and cannot be renewed: the API server does not accept "
+        "the credential, which may have expired: put a new "
         'kubeconfig into Secret "east-installer" in namespace "modelplane-system", `modelplane install '
         "--inference-cluster --installer` prints the commands",
     )

@@ -258,7 +258,7 @@ async def test_the_token_of_a_provisioned_cluster_is_neither_renewed_nor_said_to
     assert [access and renewal_of(access.claims, 0) for access in accesses] == [math.inf, 271]
     assert (clusters.credential("cloud"), clusters.credential("later")) == (
         None,
-        Credential(timestamps.at(601)),
+        Credential(timestamps.format_at(601)),
     )
 
 

@@ -151,7 +151,9 @@ async def test_an_owner_waits_for_the_secret_that_it_names(
     assert plane.writes == [], "nothing is said before the Secret has been looked at"
     await asyncio.sleep(1)
     await bench.reconciler.reconcile(CACHE)
-    assert f"{resource_for(API_VERSION, 'ModelCache').path('n', 'weights')}/status" in plane.wrote("PATCH")
+    assert f"{resource_for(API_VERSION, 'ModelCache').build_path('n', 'weights')}/status" in plane.wrote(
+        "PATCH"
+    )
     await bench.named.close()
 
 
@@ -214,7 +216,7 @@ async def test_what_was_written_is_told_at_once(plane: Any, client: Client, clus
     bench.informers["InferenceCluster"].remember(_cluster("a"))
     bench.informers["ModelDeployment"].remember(_deployment(1))
     await bench.reconciler.reconcile(DEPLOYMENT)
-    path = resource_for(API_VERSION, "ModelDeployment").path("n", "model")
+    path = resource_for(API_VERSION, "ModelDeployment").build_path("n", "model")
     [status] = [body["status"] for _, where, _, body in plane.writes if where == f"{path}/status"]
     [scheduled] = [each for each in status["conditions"] if each["type"] == "ReplicasScheduled"]
     assert (scheduled["status"], scheduled["message"]) == ("True", "1 of 1 replicas placed, on a")

@@ -12,7 +12,7 @@ from modelplane.install.cluster_requirements import manifests as of_a_cluster
 from modelplane.install.installation_names import INSTALLATION, MANAGER
 from modelplane.install.installation_options import Options
 from modelplane.install.manifests import manifests
-from modelplane.kube.informer import key_of
+from modelplane.kube.informer import build_key
 
 ALL = Options(
     team_namespaces=("team-a", "team-b"),
@@ -48,7 +48,7 @@ def test_nothing_comes_before_what_it_needs():
 
 @pytest.mark.parametrize("options", [Options(), ALL], ids=["by default", "with everything"])
 def test_no_object_is_there_twice(options):
-    written = [(resource_of(each), key_of(each)) for each in manifests(options)]
+    written = [(resource_of(each), build_key(each)) for each in manifests(options)]
     assert sorted(set(written), key=str) == sorted(written, key=str)
 
 

@@ -92,14 +92,18 @@ async def test_closing_ends_the_requests_under_way() -> None:
 
 async def test_a_log_is_read_by_its_lines_the_last_without_an_end_too() -> None:
     client = client_of(lambda _: httpx2.Response(200, stream=Chunks(b"on", b"e\n\ntw", b"o")))
-    assert [line async for line in client.lines("/api/v1/x/log", {"follow": "true"})] == [b"one", b"", b"two"]
+    assert [line async for line in client.read_lines("/api/v1/x/log", {"follow": "true"})] == [
+        b"one",
+        b"",
+        b"two",
+    ]
 
 
 async def test_a_log_that_is_refused_is_an_error() -> None:
     status = {"reason": "BadRequest", "message": 'container "engine" is waiting to start'}
     client = client_of(lambda _: httpx2.Response(400, json=status))
     with pytest.raises(errors.Invalid, match="is waiting to start"):
-        await anext(client.lines("/api/v1/x/log", {}))
+        await anext(client.read_lines("/api/v1/x/log", {}))
 
 
 def _discovery(answers: dict[str, Any]) -> Client:
@@ -144,7 +148,7 @@ _PREFIX = "/apis/modelplane.ai/v1alpha1"
     ],
 )
 async def test_a_server_says_itself_which_kinds_it_serves(answers: dict[str, Any], served: bool) -> None:
-    assert await _discovery(answers).serves(fleet_resources.MODEL_CACHES) is served
+    assert await _discovery(answers).is_served(fleet_resources.MODEL_CACHES) is served
 
 
 @pytest.mark.parametrize(
@@ -156,7 +160,7 @@ async def test_a_server_says_itself_which_kinds_it_serves(answers: dict[str, Any
 )
 async def test_no_clear_answer_is_not_an_absent_kind(answers: dict[str, Any]) -> None:
     with pytest.raises(errors.ApiError):
-        await _discovery(answers).serves(fleet_resources.MODEL_CACHES)
+        await _discovery(answers).is_served(fleet_resources.MODEL_CACHES)
 
 
 async def test_a_list_in_pages_is_of_one_version_and_complete() -> None:
@@ -168,7 +172,7 @@ async def test_a_list_in_pages_is_of_one_version_and_complete() -> None:
         items = [{"metadata": {"name": str(len(asked))}}]
         return httpx2.Response(200, json={"kind": "List", "metadata": metadata, "items": items})
 
-    pages = client_of(answer).pages(resources.PODS, labels="a=b", resource_version="7", limit=1)
+    pages = client_of(answer).list_pages(resources.PODS, labels="a=b", resource_version="7", limit=1)
     assert [item["metadata"]["name"] async for page in pages for item in page.items] == ["1", "2"]
     assert asked == [
         {"labelSelector": "a=b", "limit": "1", "resourceVersion": "7", "resourceVersionMatch": "Exact"},

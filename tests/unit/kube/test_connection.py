@@ -29,7 +29,7 @@ async def test_a_pod_reads_its_token_again_when_it_is_no_longer_taken(
         )
         (tmp_path / "namespace").write_text("n")
         (tmp_path / "token").write_text("old")
-        async with Client.in_cluster(account=tmp_path) as client:
+        async with Client.connect_in_cluster(account=tmp_path) as client:
             await client.get(resources.PODS, "p", "n")
             (tmp_path / "token").write_text("new")
             wire.taken = "bearer new"
@@ -55,7 +55,7 @@ def test_where_there_is_no_service_account_the_error_says_what_is_missing(
     for name in files:
         (tmp_path / name).touch()
     with pytest.raises(ValueError, match=f"cannot use a pod's service account: .*{cause}"):
-        Client.in_cluster(account=tmp_path)
+        Client.connect_in_cluster(account=tmp_path)
 
 
 def _kubeconfig(**user: str) -> dict[str, Any]:
@@ -200,4 +200,4 @@ async def test_lines_are_decoded_where_they_are_compressed(encoding: str) -> Non
     sent = gzip.compress(text) if encoding else text
     headers = {"Content-Encoding": encoding} if encoding else {}
     server = _Server(httpx2.Response(200, headers=headers, stream=_Pieces(sent[:5], sent[5:])))
-    assert [line async for line in _client(server).lines("/logs", {})] == [b"one", b"two"]
+    assert [line async for line in _client(server).read_lines("/logs", {})] == [b"one", b"two"]

@@ -68,7 +68,7 @@ async def test_a_kind_that_is_installed_later_is_found_then() -> None:
     with pytest.raises(errors.NotInstalled, match="kind CronJob of batch/v1 is not installed"):
         await client.apply(CRON_JOB)
     server.answers["/apis/batch/v1"] = _kinds(JOBS, CRON_JOBS)
-    assert (await client.resource_of(CRON_JOB)).plural == "cronjobs"
+    assert (await client.find_resource(CRON_JOB)).plural == "cronjobs"
 
 
 @pytest.mark.parametrize(
@@ -111,5 +111,5 @@ async def test_a_missing_namespace_is_not_a_missing_kind() -> None:
 async def test_a_core_kind_is_found_too() -> None:
     endpoints = {"name": "endpoints", "kind": "Endpoints", "namespaced": True}
     server = Server({"/api/v1": _kinds(endpoints)})
-    found = await server.client.resource_of({"apiVersion": "v1", "kind": "Endpoints"})
+    found = await server.client.find_resource({"apiVersion": "v1", "kind": "Endpoints"})
     assert found == resources.Resource("", "v1", "Endpoints", "endpoints")

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.kube.kubeconfig_secret import parsed
+from modelplane.kube.kubeconfig_secret import parse_kubeconfig
 
 
 @pytest.mark.parametrize(
@@ -17,5 +17,5 @@ from modelplane.kube.kubeconfig_secret import parsed
 )
 def test_a_text_that_is_no_kubeconfig_is_refused_without_quoting_it(text: bytes) -> None:
     with pytest.raises(ValueError, match=r'^key "k" of the Secret is not a kubeconfig$') as refused:
-        parsed(text, "k", "the Secret")
+        parse_kubeconfig(text, "k", "the Secret")
     assert refused.value.__suppress_context__

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from modelplane.kube import kubeconfig_secret
-from modelplane.kube.kubeconfig_secret import rewritten
+from modelplane.kube.kubeconfig_secret import rewrite_token
 
 OLD, NEW = "old.e30.c2ln", "new.e30.c2ln"
 TEXT = """\
@@ -50,7 +50,7 @@ def _json() -> bytes:
     ],
 )
 def test_only_the_token_of_the_current_user_is_replaced(before: bytes, after: bytes | None) -> None:
-    written = rewritten(before, NEW, "kubeconfig", "the Secret")
+    written = rewrite_token(before, NEW, "kubeconfig", "the Secret")
     assert after is None or written == after
     expected: Any = yaml.safe_load(before)
     expected["users"][2]["user"]["token"] = NEW
@@ -67,18 +67,18 @@ def test_only_the_token_of_the_current_user_is_replaced(before: bytes, after: by
 )
 def test_a_text_in_which_the_token_cannot_be_replaced_is_an_error_that_quotes_nothing(text: bytes) -> None:
     with pytest.raises(ValueError, match=r'^cannot replace the token in key "k" of the Secret') as refused:
-        rewritten(text, NEW, "k", "the Secret")
+        rewrite_token(text, NEW, "k", "the Secret")
     assert OLD not in str(refused.value)
 
 
 @pytest.mark.parametrize("token", ['a"\n    exec: {}', "a\\x41", 'a" # ', "a\nb", ""])
 def test_a_token_that_would_change_more_is_not_written(token: str) -> None:
     with pytest.raises(ValueError, match="cannot replace the token"):
-        rewritten(_text(OLD), token, "k", "the Secret")
+        rewrite_token(_text(OLD), token, "k", "the Secret")
 
 
 def test_a_token_can_be_read_and_replaced_in_what_was_parsed() -> None:
-    kubeconfig = kubeconfig_secret.parsed(_text(OLD), "k", "the Secret")
-    changed = kubeconfig_secret.with_token(kubeconfig, NEW)
-    assert [kubeconfig_secret.token_of(each) for each in (kubeconfig, changed)] == [OLD, NEW]
-    assert kubeconfig_secret.with_token(changed, OLD) == kubeconfig
+    kubeconfig = kubeconfig_secret.parse_kubeconfig(_text(OLD), "k", "the Secret")
+    changed = kubeconfig_secret.replace_token(kubeconfig, NEW)
+    assert [kubeconfig_secret.find_token(each) for each in (kubeconfig, changed)] == [OLD, NEW]
+    assert kubeconfig_secret.replace_token(changed, OLD) == kubeconfig

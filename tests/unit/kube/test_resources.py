@@ -31,7 +31,7 @@ from modelplane.kube.resources import Resource
     ],
 )
 def test_paths_are_those_of_the_api_server(resource: Resource, arguments: tuple[str, ...], path: str) -> None:
-    assert resource.path(*arguments) == path
+    assert resource.build_path(*arguments) == path
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_a_path_that_cannot_exist_is_refused(
     resource: Resource, arguments: tuple[str, ...], problem: str
 ) -> None:
     with pytest.raises(ValueError, match=problem):
-        resource.path(*arguments)
+        resource.build_path(*arguments)

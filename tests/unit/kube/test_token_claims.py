@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.kube.token_claims import Claims, Lifetime, claims_of
+from modelplane.kube.token_claims import Claims, Lifetime, decode_claims
 
 
 def _token(payload: object, header: str = "e30", signature: str = "c2ln") -> str:
@@ -24,7 +24,7 @@ def _token(payload: object, header: str = "e30", signature: str = "c2ln") -> str
     ],
 )
 def test_an_account_and_a_lifetime_are_read(payload: Any, claims: Claims) -> None:
-    assert claims_of(_token(payload)) == claims
+    assert decode_claims(_token(payload)) == claims
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_an_account_and_a_lifetime_are_read(payload: Any, claims: Claims) -> Non
     ],
 )
 def test_a_token_without_usable_claims_has_none(token: str) -> None:
-    assert claims_of(token) is None
+    assert decode_claims(token) is None
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_a_token_without_usable_claims_has_none(token: str) -> None:
 )
 def test_a_huge_or_nested_token_costs_nothing(token: str) -> None:
     began = time.process_time()
-    assert claims_of(token) is None
+    assert decode_claims(token) is None
     assert time.process_time() - began < 1
 
 
 def test_a_token_is_renewed_at_half_of_its_life_and_late_from_three_quarters_on() -> None:
     lifetime = Lifetime(1000, 2000)
-    assert [lifetime.renewal(share) for share in (0, 0.5, 1)] == [1450, 1500, 1550]
+    assert [lifetime.choose_renewal(share) for share in (0, 0.5, 1)] == [1450, 1500, 1550]
     assert lifetime.last_quarter == 1750

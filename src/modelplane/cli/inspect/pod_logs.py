@@ -91,7 +91,7 @@ class Container:
     @property
     def path(self) -> str:
         """Path of its log."""
-        return resources.PODS.path(self.namespace, self.pod, "log")
+        return resources.PODS.build_path(self.namespace, self.pod, "log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ async def _lines(
 
     Raises ``Silence``.
     """
-    lines = container.client.lines(container.path, params)
+    lines = container.client.read_lines(container.path, params)
     try:
         while True:
             async with asyncio.timeout(_SILENCE_S):

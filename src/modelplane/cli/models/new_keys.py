@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from modelplane.api.model_key import MAX_HASHES, KeyHash
 from modelplane.api.rejected import Rejected
 from modelplane.gateway.module_files.keys import parse_seconds
-from modelplane.kube.timestamps import at
+from modelplane.kube.timestamps import format_at
 
 PREFIX = "mpk_"
 """Beginning of every key, by which scanners recognize a leaked one: mpk_ and 48 hexadecimal digits."""
@@ -61,4 +61,4 @@ def _earlier(hash_: KeyHash, end: dt.datetime) -> dt.datetime:
 def encode_hash(hash_: KeyHash) -> dict[str, str]:
     """Return a hash as manifests have it, with whole seconds in UTC."""
     seconds = parse_seconds(hash_.expires)
-    return {"sha256": hash_.sha256} | ({} if seconds is None else {"expires": at(seconds)})
+    return {"sha256": hash_.sha256} | ({} if seconds is None else {"expires": format_at(seconds)})

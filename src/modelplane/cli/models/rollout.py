@@ -76,7 +76,7 @@ def _written(item: "Object") -> str:
     times = [entry["time"] for entry in entries if entry.get("subresource") == "status" and "time" in entry]
     if not times:
         return ""
-    return f"{max(times)} ({max(0, round(timestamps.age_s(max(times))))} s ago)"
+    return f"{max(times)} ({max(0, round(timestamps.measure_age_s(max(times))))} s ago)"
 
 
 @rollout.command()

@@ -102,7 +102,7 @@ class Cleaner:
 
     async def _held(self) -> list[Object]:
         """Return Modelplane's Objects that are being deleted."""
-        if not await self._client.serves(OBJECTS):
+        if not await self._client.is_served(OBJECTS):
             return []
         records = (await self._client.list(OBJECTS, self._namespace)).items
         return [item for item in records if "deletionTimestamp" in item["metadata"] and _is_ours(item)]
@@ -118,7 +118,7 @@ class Cleaner:
         stored = await client.get(resource, name, namespace)
         if stored is None:
             # Raises if the answer came from a proxy in front of the API server.
-            await client.serves(resource)
+            await client.is_served(resource)
         seen = remote.there(held)
         if stored is not None and seen is not None and _uid(seen) not in ("", _uid(stored)):
             raise _Doubt(f'on cluster "{cluster}" there is another object of that name')

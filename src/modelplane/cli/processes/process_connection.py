@@ -17,10 +17,10 @@ def connect(
     from modelplane.kube import resources
     from modelplane.kube.client import Client
 
-    known = known or resources.known
+    known = known or resources.find_known
     try:
         if kubeconfig is None:
-            return Client.in_cluster(fence=fence, known=known)
+            return Client.connect_in_cluster(fence=fence, known=known)
         return Client.from_kubeconfig(kubeconfig, fence=fence, known=known)
     except ValueError as error:
         outside = f'correct "{kubeconfig}", or name another file with --kubeconfig'

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from modelplane.controllers.children.ownership import child_key
-from modelplane.kube.informer import Informer, key_of
+from modelplane.kube.informer import Informer, build_key
 from modelplane.kube.resources import Object
 
 Identity = tuple[str, str, str, str]
@@ -35,7 +35,7 @@ class ChildIndex:
             before = self._owners.get(child, "")
             self._forget(child)
             uid = self._owner_uid(item)
-            if uid and informer.get(key_of(item).name, key_of(item).namespace) is not None:
+            if uid and informer.get(build_key(item).name, build_key(item).namespace) is not None:
                 self._owners[child] = uid
                 self._children[uid][child] = item
                 if before not in ("", uid):

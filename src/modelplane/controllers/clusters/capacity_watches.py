@@ -96,7 +96,7 @@ class CapacityWatches:
     async def _absence(self, resource: Resource) -> tuple[Object, ...] | Unknown | None:
         """Return the answer for a kind that the server lacks or forbids; None if it can be read."""
         try:
-            if not await self._client.serves(resource):
+            if not await self._client.is_served(resource):
                 return ()
             await self._client.list(resource, metadata_only=True)
         except errors.Forbidden as error:

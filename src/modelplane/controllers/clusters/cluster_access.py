@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from modelplane.kube import kubeconfig_secret
-from modelplane.kube.token_claims import Claims, claims_of
+from modelplane.kube.token_claims import Claims, decode_claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +48,26 @@ class Access:
 
         ``is_renewed`` tells that a provider renews the token: its claims are then not read.
         """
-        kubeconfig = kubeconfig_secret.parsed(content, key, where)
+        kubeconfig = kubeconfig_secret.parse_kubeconfig(content, key, where)
         if kubeconfig_secret.has_credential(kubeconfig):
-            claims = None if is_renewed else claims_of(kubeconfig_secret.token_of(kubeconfig))
+            claims = None if is_renewed else decode_claims(kubeconfig_secret.find_token(kubeconfig))
             return cls(key, where, content, kubeconfig, claims, supplied)
         if supplied.problem:
             raise ValueError(supplied.problem)
         if supplied.token:
-            kubeconfig = kubeconfig_secret.with_token(kubeconfig, supplied.token)
+            kubeconfig = kubeconfig_secret.replace_token(kubeconfig, supplied.token)
         return cls(key, where, content, kubeconfig, None, supplied)
 
     @property
     def token(self) -> str:
         """The token; empty if it has none."""
-        return kubeconfig_secret.token_of(self.kubeconfig)
+        return kubeconfig_secret.find_token(self.kubeconfig)
 
     def differs_in_token_only(self, other: "Access") -> bool:
         """Return True if another access has a token too, and is the same otherwise."""
         same = (self.key, self.where) == (other.key, other.where) and self.token and other.token
-        return bool(same) and self.kubeconfig == kubeconfig_secret.with_token(other.kubeconfig, self.token)
+        return bool(same) and self.kubeconfig == kubeconfig_secret.replace_token(other.kubeconfig, self.token)
 
     def with_token(self, token: str) -> bytes:
         """Return its text with another token. Raises ``ValueError`` if that is not possible."""
-        return kubeconfig_secret.rewritten(self.content, token, self.key, self.where)
+        return kubeconfig_secret.rewrite_token(self.content, token, self.key, self.where)

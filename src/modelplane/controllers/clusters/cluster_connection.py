@@ -162,7 +162,7 @@ class Connection:
 
     async def apply(self, manifest: Mapping[str, Any], *, force: bool) -> Object:
         """Apply an object, and create its namespace if it is missing."""
-        resource = await self.client.resource_of(manifest)
+        resource = await self.client.find_resource(manifest)
         self._watches.expect(resource)
         name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace", "")
         with traces.span("write", cluster=self.name, kind=manifest["kind"], namespace=namespace, name=name):

@@ -90,7 +90,7 @@ class Clusters:
         installer = self._installers.get(name, "")
         if lifetime is None:
             return Credential("", installer=installer) if installer else None
-        return Credential(timestamps.at(lifetime.expires), self._expiring.get(name, ""), installer)
+        return Credential(timestamps.format_at(lifetime.expires), self._expiring.get(name, ""), installer)
 
     def lost(self, name: str) -> str:
         """Return the cause if a cluster has been silent, or without a connection, for minutes; else empty.
@@ -126,7 +126,7 @@ class Clusters:
         provider of the cluster's cloud renews the token of the kubeconfig.
         """
         try:
-            content = kubeconfig_secret.content(secret, key, where)
+            content = kubeconfig_secret.read_content(secret, key, where)
             known = self._accesses.get(name)
             if known is not None and (known.content, known.supplied) == (content, supplied):
                 if self._problems.pop(name, ""):

@@ -61,7 +61,7 @@ class Health:
     def unreachable_since(self) -> str:
         """Return the time at which the cluster stopped answering; empty if unknown."""
         began = [informer.problem_since for informer in self._watches.vital if informer.problem]
-        return timestamps.ago(asyncio.get_running_loop().time() - min(began)) if began else ""
+        return timestamps.format_ago(asyncio.get_running_loop().time() - min(began)) if began else ""
 
     @staticmethod
     def silence_of(informer: Informer) -> str:

@@ -26,7 +26,7 @@ async def _renewed(client: Client, cluster: str, holder: str) -> str:
     spec = {
         "holderIdentity": holder,
         "leaseDurationSeconds": int(PATIENCE_S),
-        "renewTime": timestamps.now_micro(),
+        "renewTime": timestamps.format_now_micro(),
     }
     try:
         async with asyncio.timeout(PERIOD_S):

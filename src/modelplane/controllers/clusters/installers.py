@@ -30,7 +30,7 @@ class Installers:
         if known is None or known[0] != state:
             where = str(KubeconfigReference(named.name, named.key))
             try:
-                content = kubeconfig_secret.content(secret, named.key, where)
+                content = kubeconfig_secret.read_content(secret, named.key, where)
                 known = (state, Access.of(content, named.key, where))
             except ValueError:
                 # Helm's own conditions say what is wrong with it.

@@ -181,7 +181,7 @@ class Kubeconfigs(Runnable):
             )
         secret = self._secrets.get(identity.name, identity.namespace)
         try:
-            content = kubeconfig_secret.content(secret, identity.key, str(identity), what)
+            content = kubeconfig_secret.read_content(secret, identity.key, str(identity), what)
             cluster = self._named(reference) if identity.type in FOR_ONE_CLUSTER else ""
         except ValueError as error:
             return Supplied(problem=str(error))
@@ -191,8 +191,8 @@ class Kubeconfigs(Runnable):
     def _named(self, reference: KubeconfigReference) -> str:
         """Return the cluster of a kubeconfig, by its name there. Raises ``ValueError``."""
         secret = self._secrets.get(reference.name, reference.namespace)
-        content = kubeconfig_secret.content(secret, reference.key, str(reference))
-        parsed = kubeconfig_secret.parsed(content, reference.key, str(reference))
+        content = kubeconfig_secret.read_content(secret, reference.key, str(reference))
+        parsed = kubeconfig_secret.parse_kubeconfig(content, reference.key, str(reference))
         return str(parsed["clusters"][0]["name"])
 
     def _reference(self, cluster: Object) -> KubeconfigReference | Rejected | Unknown:

@@ -219,7 +219,7 @@ class Watches:
         try:
             found = await self._client.list(resource, namespace, labels=selector, metadata_only=metadata_only)
         except errors.NotFound:
-            if await self._client.serves(resource):
+            if await self._client.is_served(resource):
                 raise
             return ()
         self._latest = max(self._latest, int(found.resource_version))

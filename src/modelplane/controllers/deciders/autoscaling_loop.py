@@ -234,7 +234,7 @@ def _counts(sample: Sample, evidence: Evidence) -> Counts:
         evidence.count_first_tokens(evidence.now - MEAN_S, evidence.now)
     )
     return Counts(
-        timestamps.now(),
+        timestamps.format_now(),
         sample.in_flight,
         sample.held,
         round(evidence.measure_tokens_per_second()),

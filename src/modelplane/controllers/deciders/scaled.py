@@ -71,7 +71,7 @@ class Scaled:
             ready=replicas.ready if replicas else 0,
             decision=status.decision,
             open_schedules=tuple(status.open_schedules),
-            changed=timestamps.at(changed.timestamp()) if changed else "",
+            changed=timestamps.format_at(changed.timestamp()) if changed else "",
             limited=_limited(autoscaler),
             cold_start_s=status.cold_start_seconds,
         )
@@ -124,7 +124,7 @@ class Scaled:
             self._starting = now
         elif not replicas:
             self._starting = None
-        self.state = replace(self.state, decision=why, changed=timestamps.now())
+        self.state = replace(self.state, decision=why, changed=timestamps.format_now())
 
     def opened(self, schedules: tuple[str, ...]) -> None:
         """Note the schedules whose window is open."""

@@ -245,7 +245,7 @@ class Election:
         if self._known is None:
             self._known = await self._read()
             self._candidacy.saw(self._known, self._clock())
-        spec = self._candidacy.claim(self._clock(), timestamps.now_micro())
+        spec = self._candidacy.claim(self._clock(), timestamps.format_now_micro())
         if spec is None:
             self._known = None  # it is another's: look again
             return
@@ -279,7 +279,7 @@ class Election:
         self._candidacy.resign()
         if not held:
             return
-        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": timestamps.now_micro()}
+        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": timestamps.format_now_micro()}
         with suppress(errors.KubernetesError, TimeoutError):
             async with asyncio.timeout(_RELEASE_S):
                 # A renewal that was broken off may have been done: what was last known may be old.

@@ -23,7 +23,7 @@ from modelplane.controllers.gateway.endpoint_shares import EndpointShares
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.gateway.endpoint_share import EndpointShare
 from modelplane.gateway.route_table import Route, shared
-from modelplane.kube.informer import key_of
+from modelplane.kube.informer import build_key
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class Routes:
 
     def changed(self, item: Object, *, is_gone: bool) -> bool:
         """Note the change of an object; return whether it concerns the routes of any owner."""
-        key = OwnerKey(item["kind"], *key_of(item))
+        key = OwnerKey(item["kind"], *build_key(item))
         if key.kind == _ENDPOINT and not self._is_news(key, item, is_gone=is_gone):
             return False
         concerned = dict.fromkeys(self._interests.triggered_by(item, ""))

@@ -38,7 +38,7 @@ from modelplane.gateway.mutual_tls import Identity
 from modelplane.gateway.route_table import Front, Listener, Table
 from modelplane.gateway.tokens import GatewayKeys
 from modelplane.kube import errors, resources
-from modelplane.kube.informer import Informer, key_of
+from modelplane.kube.informer import Informer, build_key
 from modelplane.kube.resources import Object
 from modelplane.proxy.interface import FLEET_LISTENER, GatewayAddress, Proxy, cluster_listener
 
@@ -298,7 +298,7 @@ class GatewayController(Runnable):
         http_routes = connection.objects(resources.HTTP_ROUTES)
         for route in http_routes:
             if is_attached(route) and (problem := find_unsupported(route)):
-                problems[f"HTTPRoute {key_of(route)} of cluster {connection.name} is not served"] = problem
+                problems[f"HTTPRoute {build_key(route)} of cluster {connection.name} is not served"] = problem
         routes = build_workload_routes(
             http_routes,
             connection.objects(resources.SERVICES),
@@ -308,7 +308,7 @@ class GatewayController(Runnable):
             pods=connection.objects(resources.PODS),
         )
         # Their HTTPRoutes are as the version before tokens wrote them, which serves no others.
-        replicas = {str(key_of(entry)) for entry in http_routes if _is_of_replica(entry)}
+        replicas = {str(build_key(route)) for route in http_routes if _is_of_replica(route)}
         routes = tuple(
             replace(each, token=tokens.find_required(keys, each.name))
             if each.name in replicas and each.token is None

@@ -44,7 +44,7 @@ from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.route_table import Front
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.kube.informer import Informer, key_of
+from modelplane.kube.informer import Informer, build_key
 from modelplane.kube.resources import Object
 from modelplane.proxy.interface import Proxy
 
@@ -133,7 +133,7 @@ class GatewayManager:
         await run_all(runnables, self._informers.values())
 
     def _changed(self, item: Object) -> None:
-        namespace, name = key_of(item)
+        namespace, name = build_key(item)
         is_gone = self._informers[item["kind"]].get(name, namespace) is None
         self._gateway.changed(item, is_gone=is_gone)
 

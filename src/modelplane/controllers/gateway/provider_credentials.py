@@ -12,7 +12,7 @@ from modelplane.gateway.credentials import build_header, list_references
 from modelplane.gateway.envoy.filters.module_filters import CREDENTIALS
 from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
 from modelplane.gateway.route_table import Route
-from modelplane.kube.informer import Key, key_of
+from modelplane.kube.informer import Key, build_key
 from modelplane.kube.resources import Object
 
 Find = Callable[[Requirement], tuple[Object, ...] | Unknown]
@@ -34,7 +34,7 @@ class ProviderCredentials:
 
     def concerns(self, item: Object) -> bool:
         """Return True if an object is a Secret that was named in the last ``read``."""
-        return item["kind"] == "Secret" and key_of(item) in self._named
+        return item["kind"] == "Secret" and build_key(item) in self._named
 
     def requires(self, requirement: Requirement) -> bool:
         """Return True if a requirement is one of the Secrets that were named in the last ``read``."""

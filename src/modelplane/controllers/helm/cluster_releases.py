@@ -231,7 +231,7 @@ class ClusterReleases:
             await self._read(await self._use(kubeconfig))
         except (errors.KubernetesError, ValueError) as error:
             cluster = f"cluster {self.where}" if self.name else self.where
-            problem = f"cannot read Helm's records on {cluster}: {errors.sentence(error)}"
+            problem = f"cannot read Helm's records on {cluster}: {errors.describe_error(error)}"
             if problem != self.problem:
                 self.problem = problem
                 self._tell()

@@ -64,8 +64,8 @@ class Host:
 
     def _read(self, named: KubeconfigSecret) -> Mapping[str, Any]:
         where = str(KubeconfigReference(named.name, named.key))
-        content = kubeconfig_secret.content(self.secret(named.name), named.key, where)
-        return kubeconfig_secret.parsed(content, named.key, where)
+        content = kubeconfig_secret.read_content(self.secret(named.name), named.key, where)
+        return kubeconfig_secret.parse_kubeconfig(content, named.key, where)
 
     def client(self, kubeconfig: Mapping[str, Any]) -> Client:
         """Return a client for a kubeconfig."""

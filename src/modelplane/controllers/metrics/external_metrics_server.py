@@ -77,7 +77,7 @@ class ExternalMetrics(Runnable):
 
     def answer(self, target: str) -> external_metrics.Answer:
         """Return the status and the body for a path with a query."""
-        return external_metrics.answer(target, self._samples, timestamps.now())
+        return external_metrics.answer(target, self._samples, timestamps.format_now())
 
     def _samples(self, namespace: str, name: str) -> Iterator[tuple[str, Sample | None]]:
         now = time.monotonic()

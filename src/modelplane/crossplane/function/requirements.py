@@ -44,7 +44,7 @@ from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.structs import Decoder, metadata_of
 from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.kube import kubeconfig_secret, timestamps
-from modelplane.kube.token_claims import claims_of
+from modelplane.kube.token_claims import decode_claims
 
 _DEFINITION = "definition"
 _REVISION = "revision"
@@ -171,18 +171,18 @@ class RequiredResources:
         if not isinstance(reference, KubeconfigReference):
             return "", None
         try:
-            text = kubeconfig_secret.content(secrets[0], reference.key, str(reference))
-            kubeconfig = kubeconfig_secret.parsed(text, reference.key, str(reference))
+            text = kubeconfig_secret.read_content(secrets[0], reference.key, str(reference))
+            kubeconfig = kubeconfig_secret.parse_kubeconfig(text, reference.key, str(reference))
         except ValueError as error:
             return str(error), None
         if owner.spec.cluster.source is not Source.EXISTING:
             return "", None  # the provider of the cluster's cloud renews the token
-        claims = claims_of(kubeconfig_secret.token_of(kubeconfig))
+        claims = decode_claims(kubeconfig_secret.find_token(kubeconfig))
         if claims is None or claims.lifetime is None:
             return "", None
         is_late = now >= claims.lifetime.last_quarter
         problem = f"is not renewed under Crossplane: {replacement(str(reference))}" if is_late else ""
-        return "", Credential(timestamps.at(claims.lifetime.expires), problem)
+        return "", Credential(timestamps.format_at(claims.lifetime.expires), problem)
 
     def revision(self) -> str:
         """Return the latest CompositionRevision for children of ours; empty if none is known."""

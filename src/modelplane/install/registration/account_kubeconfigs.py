@@ -19,7 +19,7 @@ from modelplane.install.steps.refusals import Refused
 from modelplane.kube import errors, kubeconfig_secret
 from modelplane.kube.client import Client
 from modelplane.kube.resources import NAMESPACES, Object
-from modelplane.kube.token_claims import Claims, claims_of
+from modelplane.kube.token_claims import Claims, decode_claims
 
 KEY: Final = "kubeconfig"
 """Key of a kubeconfig in its Secret."""
@@ -75,7 +75,7 @@ class Address:
         }
         text = yaml.safe_dump(content, sort_keys=False, width=100_000)
         try:
-            kubeconfig_secret.parsed(text.encode(), KEY, self.where)
+            kubeconfig_secret.parse_kubeconfig(text.encode(), KEY, self.where)
         except ValueError as error:
             raise Refused(str(error).removeprefix(f'key "{KEY}" of ')) from error
         return text
@@ -90,7 +90,9 @@ class Address:
 def stored(secret: Object, key: str, where: str) -> Mapping[str, Any] | None:
     """Return the kubeconfig of a Secret; None for one that the controllers would not accept either."""
     try:
-        return kubeconfig_secret.parsed(kubeconfig_secret.content(secret, key, where), key, where)
+        return kubeconfig_secret.parse_kubeconfig(
+            kubeconfig_secret.read_content(secret, key, where), key, where
+        )
     except ValueError:
         return None
 
@@ -115,7 +117,7 @@ async def is_accepted(kubeconfig: Mapping[str, Any]) -> bool:
 async def new_token(client: Client, account: str, lifetime_s: int) -> str:
     """Return a new token of an account. Raises ``KubernetesError`` or ``Refused``."""
     token = await client.create_token(account, SYSTEM_NAMESPACE, lifetime_s)
-    claims = claims_of(token)
+    claims = decode_claims(token)
     if claims is None or claims.subject != subject_of(account) or claims.lifetime is None:
         raise Refused(f'the cluster answers no token of ServiceAccount "{account}" that expires')
     return token

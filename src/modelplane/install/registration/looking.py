@@ -79,7 +79,7 @@ async def _found(
 ) -> Object | None:
     """Return one object; None if there is none."""
     try:
-        return await _answer(client, resource.path(namespace, name))
+        return await _answer(client, resource.build_path(namespace, name))
     except errors.NotFound:
         return None
 
@@ -102,9 +102,9 @@ async def _listed(client: Client, resource: Resource, most: int) -> tuple[Object
     left, token = MOST_BYTES, ""
     for _ in range(most // _PAGE + 1):
         params = {"limit": str(_PAGE), **({"continue": token} if token else {})}
-        body = await client.read(resource.path(), params, left)
+        body = await client.read(resource.build_path(), params, left)
         left -= len(body)
-        answer = _object(body, resource.path())
+        answer = _object(body, resource.build_path())
         items += [item for item in as_list(answer.get("items")) if isinstance(item, dict)]
         token = str(value_at(answer, "metadata", "continue") or "")
         if not token:

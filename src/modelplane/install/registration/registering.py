@@ -33,9 +33,9 @@ from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.kubeconfig_secret import token_of
+from modelplane.kube.kubeconfig_secret import find_token
 from modelplane.kube.resources import Object
-from modelplane.kube.token_claims import claims_of
+from modelplane.kube.token_claims import decode_claims
 
 CONTROL_PLANE: Final = "the control plane"
 _CLUSTERS: Final = fleet_resources.INFERENCE_CLUSTERS
@@ -61,7 +61,7 @@ async def talking_to(side: str) -> AsyncIterator[None]:
     try:
         yield
     except errors.KubernetesError as error:
-        raise errors.KubernetesError(f"{side}: {errors.sentence(error)}") from error
+        raise errors.KubernetesError(f"{side}: {errors.describe_error(error)}") from error
 
 
 @dataclass(slots=True)
@@ -202,7 +202,9 @@ class Registration:
             found = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
         content = stored(found, KEY, name) if found else None
         async with talking_to(self._cluster):
-            is_kept = content and account not in made and is_fresh(claims_of(token_of(content)), account)
+            is_kept = (
+                content and account not in made and is_fresh(decode_claims(find_token(content)), account)
+            )
             if content and is_kept and await is_accepted(content):
                 self._count(f"credential of {account}", ["unchanged"])
                 return

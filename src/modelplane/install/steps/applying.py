@@ -23,7 +23,7 @@ from modelplane.install.steps.refusals import Check, Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.informer import key_of
+from modelplane.kube.informer import build_key
 from modelplane.kube.resources import Object
 
 _DEFINITION = "CustomResourceDefinition"
@@ -105,7 +105,7 @@ class Installer:
     async def _remove(self, items: Sequence[Object]) -> None:
         for item in items:
             metadata = item["metadata"]
-            named = f"{item['kind']} {key_of(item)}, of version {metadata['labels'][VERSION]}"
+            named = f"{item['kind']} {build_key(item)}, of version {metadata['labels'][VERSION]}"
             if not self.dry_run:
                 await self.client.delete(
                     resource_of(item), metadata["name"], metadata.get("namespace"), uid=metadata["uid"]

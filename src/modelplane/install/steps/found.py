@@ -17,7 +17,7 @@ from modelplane.install.installation_options import Options
 from modelplane.install.manifests import build_definitions, manifests
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.informer import Key, key_of
+from modelplane.kube.informer import Key, build_key
 from modelplane.kube.resources import Object, Resource
 
 PARTS = f"{PART_OF}={INSTALLATION}"
@@ -29,7 +29,7 @@ Identity = tuple[Resource, Key]
 
 def identity(manifest: Object) -> Identity:
     """Return the identity of a manifest's object."""
-    return resource_of(manifest), key_of(manifest)
+    return resource_of(manifest), build_key(manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,6 @@ async def metadata_of(
     try:
         return (await client.list(resource, namespace, labels=labels, metadata_only=True)).items
     except errors.NotFound:
-        if await client.serves(resource):
+        if await client.is_served(resource):
             raise
         return ()

@@ -24,7 +24,7 @@ from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.informer import key_of
+from modelplane.kube.informer import build_key
 from modelplane.kube.resources import Object, Resource
 from modelplane.proxy.publication import SELECTOR
 
@@ -210,7 +210,7 @@ def _is_part(item: Object) -> bool:
 
 
 def _name(item: Object) -> str:
-    return f'{item["kind"]} "{key_of(item)}"'
+    return f'{item["kind"]} "{build_key(item)}"'
 
 
 def _waits_for(item: Object) -> str:

@@ -89,7 +89,9 @@ class Report:
 
     async def send(self) -> None:
         """Send the status if the pod's differs."""
-        changed = pod_status.changes(self.pod, pod_status.status(self.pod, self.view, timestamps.now()))
+        changed = pod_status.changes(
+            self.pod, pod_status.status(self.pod, self.view, timestamps.format_now())
+        )
         if not changed:
             return
         metadata = self.pod["metadata"]

@@ -45,7 +45,7 @@ class PodWorker:
         view = PodView(
             address=addresses.reported(record.address),
             node_address=node.ADDRESS,
-            start_time=pod.get("status", {}).get("startTime") or timestamps.now(),
+            start_time=pod.get("status", {}).get("startTime") or timestamps.format_now(),
             containers=views.of_pod(pod),
         )
         self._report = Report(machine.client, machine.events, pod, view)

@@ -129,9 +129,9 @@ class Provisioner:
             return
         about = {key: metadata[key] for key in ("namespace", "name", "uid")}
         await self._client.create(
-            events.event(
+            events.build_event(
                 {"apiVersion": "v1", "kind": _CLAIMS.kind, **about},
-                at=timestamps.now_micro(),
+                at=timestamps.format_now_micro(),
                 warning=True,
                 reason="ProvisioningFailed",
                 action="Provisioning",

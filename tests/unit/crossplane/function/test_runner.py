@@ -217,7 +217,7 @@ def test_a_token_that_expires_is_shown_and_named_in_time(
     secret["data"] = {"kubeconfig": base64.b64encode(content).decode()}
     required: dict[str, list[Any]] = {"class-h100": [CLASS], **NO_USERS}
     answered = ask(CLUSTER, required | {"kubeconfig": [secret]}, _observed_cluster())
-    shown = timestamps.at(expires)
+    shown = timestamps.format_at(expires)
     status = answered.desired.composite.resource["status"]
     assert dict(status["credential"]) == {"expirationTime": shown}
     reason, message = condition

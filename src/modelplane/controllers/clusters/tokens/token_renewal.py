@@ -29,7 +29,7 @@ from modelplane.controllers.runnable import Runnable
 from modelplane.kube import errors, kubeconfig_secret, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
-from modelplane.kube.token_claims import Claims, Lifetime, claims_of
+from modelplane.kube.token_claims import Claims, Lifetime, decode_claims
 from modelplane.telemetry.log_lines import fields
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ def renewal_of(claims: Claims | None, share: float, account: str = ACCOUNT) -> f
     """
     if claims is None or claims.subject != subject_of(account):
         return math.inf
-    return claims.lifetime.renewal(share) if claims.lifetime else -math.inf
+    return claims.lifetime.choose_renewal(share) if claims.lifetime else -math.inf
 
 
 def longest_pause_s(lifetime_s: float) -> float:
@@ -186,7 +186,7 @@ class Credentials(Runnable):
         why = self._problem(held) if held else ""
         if not (held and held.lifetime and why):
             return ""
-        until = timestamps.at(held.lifetime.expires)
+        until = timestamps.format_at(held.lifetime.expires)
         return f"the credential that installs charts expires at {until} and {why}"
 
     async def _renew(self, held: _Held) -> None:
@@ -195,14 +195,14 @@ class Credentials(Runnable):
         try:
             granted = await self._renewed(held)
         except (errors.KubernetesError, ValueError) as error:
-            self._failed(held, errors.sentence(error))
+            self._failed(held, errors.describe_error(error))
         except Exception:  # noqa: BLE001 - the tokens of the other clusters expire too
             _log.exception("cannot renew the %s", held, extra=about)
             self._failed(held, "a bug in Modelplane: see the log of the controllers")
         else:
             rests_s = longest_pause_s(granted.expires - granted.issued)
             self._attempts[held.key] = _Attempts(self._clock() + rests_s)
-            _log.info("renewed the %s until %s", held, timestamps.at(granted.expires), extra=about)
+            _log.info("renewed the %s until %s", held, timestamps.format_at(granted.expires), extra=about)
 
     def _failed(self, held: _Held, cause: str) -> None:
         """Log a failure, and put off the next attempt."""
@@ -211,7 +211,9 @@ class Credentials(Runnable):
         attempts.not_before = self._clock() + pause_s(attempts.failures, lasts_s)
         attempts.failures += 1
         attempts.problem = cause
-        until = f"valid until {timestamps.at(lifetime.expires)}" if lifetime else "which does not expire"
+        until = (
+            f"valid until {timestamps.format_at(lifetime.expires)}" if lifetime else "which does not expire"
+        )
         _log.warning("cannot renew the %s, %s: %s", held, until, cause, extra=fields(cluster=held.cluster))
 
     async def _renewed(self, held: _Held) -> Lifetime:
@@ -224,12 +226,15 @@ class Credentials(Runnable):
         of = self._kubeconfigs.secret_of if is_own else self._installers.secret
         secret = of(held.cluster)
         # Read before the request: a change of the Secret from here on is a conflict, and wins.
-        if secret is None or kubeconfig_secret.content(secret, access.key, access.where) != access.content:
+        if (
+            secret is None
+            or kubeconfig_secret.read_content(secret, access.key, access.where) != access.content
+        ):
             raise ValueError(f"{access.where} has another kubeconfig, which is not in use")
         # An account may request tokens of itself only, so each uses its own.
         async with nullcontext(held.connection.client) if is_own else self._connected(access) as client:
             token = await client.create_token(account, SYSTEM_NAMESPACE, self._lifetime_s)
-        claims = claims_of(token)
+        claims = decode_claims(token)
         granted = claims.lifetime if claims and claims.subject == subject_of(account) else None
         if granted is None or granted.expires - granted.issued < SHORTEST_S:
             raise ValueError(f'the cluster answers no token of ServiceAccount "{account}" for ten minutes')

@@ -216,7 +216,7 @@ def main(arguments: Sequence[str]) -> None:
     turns = Turns(is_divided=is_divided(yaml.safe_load(Path(parsed.config_file).read_text(encoding="utf-8"))))
 
     async def run() -> None:
-        async with Client.in_cluster(field_manager="modelplane-picker") as client:
+        async with Client.connect_in_cluster(field_manager="modelplane-picker") as client:
             await serve(parsed, client, os.environ.get(POD_ADDRESS_VARIABLE, "127.0.0.1"), turns)
 
     asyncio.run(run())
