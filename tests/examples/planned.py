@@ -13,7 +13,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline.files.identities import add_uids
-from modelplane.offline.files.originals import assumed_original
+from modelplane.offline.files.originals import make_original
 from modelplane.offline.plan import fleet_of_files
 from modelplane.offline.plan.fleet_of_files import Files
 
@@ -108,7 +108,7 @@ def composed(manifest: Object, state: Applied) -> Composition:
     ]
     composer = COMPOSERS[manifest["kind"]]
     owner = decode_as(composer.type, manifest)
-    required = {each.key: store.find(each) or assumed_original(each) for each in composer.requirements(owner)}
+    required = {each.key: store.find(each) or make_original(each) for each in composer.requirements(owner)}
     if "cache" in required:
         required["cache"] = tuple({**each, "status": {"clusters": staged}} for each in required["cache"])
     decided = composer.compose(Request(owner, {}, required, composer.facts()))

@@ -22,7 +22,7 @@ from modelplane.compose.deployment.rollout.rollout_order import is_draining
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers.interests import Interests, OwnerKey
-from modelplane.offline.plan.fleet_of_files import assemble, plain
+from modelplane.offline.plan.fleet_of_files import assemble, convert_to_plain
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded
 
 Item = dict[str, Any]
@@ -160,7 +160,7 @@ class World:
         conditions = owner_status.with_times(
             (*composition.conditions, ready), known, metadata["generation"], self.time
         )
-        told: Item = plain({**composition.status, "conditions": conditions})
+        told: Item = convert_to_plain({**composition.status, "conditions": conditions})
         return told
 
     def _write(self, owner: Item, request: Request[Any, Any], composition: Composition) -> None:

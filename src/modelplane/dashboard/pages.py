@@ -18,7 +18,7 @@ from modelplane.dashboard.page_rendering import Page, Renderer, link, paged
 from modelplane.dashboard.snapshot import Readiness, Snapshot, readiness
 from modelplane.dashboard.timeline import of_object, timeline
 from modelplane.dashboard.traffic import Rates
-from modelplane.offline.explain.statuses import conditions
+from modelplane.offline.explain.statuses import read_conditions
 
 _MOST_CARDS: Final = 40
 """Number of clusters up to which the map shows their pools and devices; with more, a cell for each."""
@@ -152,7 +152,7 @@ def _cluster(view: View, query: Query, name: str) -> _Built:
 
 def _about(view: View, item: Object) -> Mapping[str, Any]:
     return {
-        "conditions": conditions(item),
+        "conditions": read_conditions(item),
         "entries": of_object(view.snapshot, item)[:50],
         "readiness": readiness(item),
     }

@@ -22,7 +22,7 @@ from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.controllers.metrics import state_samples
-from modelplane.offline.explain.statuses import why_not_ready
+from modelplane.offline.explain.statuses import explain_not_ready
 from modelplane.telemetry import metric_definitions
 
 Objects = Mapping[str, Sequence[Object]]
@@ -211,7 +211,7 @@ def added(devices: Iterable[Devices]) -> Devices:
 
 def readiness(item: Object) -> Readiness:
     """Return the readiness of an object, from its status."""
-    why = why_not_ready(item)
+    why = explain_not_ready(item)
     return Readiness(not why, why, str(condition_of(item, READY).get("lastTransitionTime") or ""))
 
 

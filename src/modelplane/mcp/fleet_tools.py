@@ -24,7 +24,7 @@ from modelplane.mcp.fleet import EVENTS, Fleet
 from modelplane.mcp.quoting import clean, quoted, table
 from modelplane.mcp.refusal import Refused
 from modelplane.offline.explain.explanation_tables import CONDITION_COLUMNS, list_condition_rows
-from modelplane.offline.explain.statuses import conditions, why_not_ready
+from modelplane.offline.explain.statuses import explain_not_ready, read_conditions
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class FleetTools:
         snapshot = await self._fleet.snapshot(fleet_resources.needed_to_explain(kind))
         item = _find(snapshot, kind, name, namespace)
         told = await self._compute(explanations.explain, snapshot, item)
-        said = table("Conditions", CONDITION_COLUMNS, list_condition_rows(conditions(item)))
+        said = table("Conditions", CONDITION_COLUMNS, list_condition_rows(read_conditions(item)))
         return quoted((*_lines(told), *said))
 
     async def plan(self, manifests: str) -> str:
@@ -174,7 +174,7 @@ def _columns(kind: Kind) -> tuple[str, ...]:
 
 
 def _row(kind: Kind, item: Object) -> tuple[str, ...]:
-    metadata, why = item["metadata"], why_not_ready(item)
+    metadata, why = item["metadata"], explain_not_ready(item)
     where = (str(metadata.get("namespace", "")),) if kind.namespaced else ()
     own = (_value(item, column.path) for column in kind.own_columns)
     return (*where, str(metadata["name"]), *own, "False" if why else "True", why or "-")

@@ -17,7 +17,7 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.offline.explain.service_explanation import list_endpoints
-from modelplane.offline.explain.statuses import Said, conditions, why_not_ready
+from modelplane.offline.explain.statuses import Said, explain_not_ready, read_conditions
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.output import Output, Report
 from modelplane.offline.plan import placements
@@ -67,7 +67,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
     owner = _owner(files, replica)
     endpoints = (item for item in _all(files, ModelEndpoint) if not endpoint_manifests.is_placeholder(item))
     endpoint = next((item for item in endpoints if _is(item, decoded)), None)
-    reason = why_not_ready(replica)
+    reason = explain_not_ready(replica)
     lost = find_lost_claims(files, cluster, fleet_snapshot.replica(replica).engines)
     notes = tuple(_notes(files, decoded, owner, lost, ready=not reason))
     return ReplicaExplanation(
@@ -81,7 +81,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         deployment=owner["metadata"]["name"] if owner else "",
         ready=not reason,
         reason=reason,
-        conditions=() if is_assumed_silent(replica) else conditions(replica),
+        conditions=() if is_assumed_silent(replica) else read_conditions(replica),
         placement=_placement(files, owner, metadata.name) if owner else None,
         endpoint=str(endpoint["spec"]["url"]) if endpoint else "",
         services=services,
@@ -140,7 +140,7 @@ def _cluster_notes(files: Files, name: str) -> Iterator[str]:
         return
     if cluster["metadata"].get("deletionTimestamp"):
         yield f"{named} is being deleted"
-    if name not in files.assumed and (why := why_not_ready(cluster)):
+    if name not in files.assumed and (why := explain_not_ready(cluster)):
         yield f"{named} is not ready: {why}"
 
 

@@ -34,12 +34,12 @@ from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.gateway.gateway_api.route_tree import ROUTE
 from modelplane.gateway.region_routing import Admitted
 from modelplane.gateway.services import MOST_ENDPOINTS, Target, find_target, select
-from modelplane.offline.explain.statuses import Said, conditions, why_not_ready
+from modelplane.offline.explain.statuses import Said, explain_not_ready, read_conditions
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.output import Output, Report
 from modelplane.offline.plan.fleet_of_files import NEVER, Files, Unplannable
-from modelplane.offline.render.facts_of_files import facts_of
-from modelplane.offline.render.gateways import gateway_is_local
+from modelplane.offline.render.facts_of_files import find_facts
+from modelplane.offline.render.gateways import is_gateway_local
 
 
 class RoutedEndpoint(Output, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
     decoded = decode_as(ModelService, service)
     entries = tuple(entry.selector.match_labels for entry in decoded.spec.endpoints)
     inside = _Namespace(files, decoded.metadata.namespace, entries)
-    reason = why_not_ready(service)
+    reason = explain_not_ready(service)
     return ServiceExplanation(
         service=ObjectName(
             api_version=service["apiVersion"],
@@ -103,7 +103,7 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
         ready=not reason,
         reason=reason,
         address=decoded.status.address or "",
-        conditions=conditions(service),
+        conditions=read_conditions(service),
         endpoints=tuple(sorted(list_endpoints(files, decoded), key=_order)),
         without_endpoint=(*inside.find_replicas(), *inside.find_deployments()),
         notes=tuple(inside.find_unmatched()),
@@ -117,7 +117,7 @@ def list_endpoints(files: Files, service: ModelService) -> Iterator[RoutedEndpoi
         endpoint.metadata.name: why for endpoint, why in _admitted(files, service, announced).list_refusals()
     }
     gateways = files.store.find(fleet_gateway.REQUIREMENT)
-    destinations = fleet_gateway.destinations_of(gateways, is_local=gateway_is_local(files.store))
+    destinations = fleet_gateway.destinations_of(gateways, is_local=is_gateway_local(files.store))
     shares = _shares(files, service, announced, destinations)
     first = min((priority for priority, _ in shares.values()), default=0)
     weights = {name: weight for name, (priority, weight) in shares.items() if priority == first}
@@ -204,7 +204,7 @@ def _reason(
     )
     if priority := service.spec.endpoints[entry].priority:
         matched = f"{matched}; of priority {priority}"
-    trouble = why_not_ready(item) if item.get("status") else ""
+    trouble = explain_not_ready(item) if item.get("status") else ""
     return f"{matched}; it is not ready: {trouble}" if trouble else matched
 
 
@@ -374,6 +374,10 @@ def _request(files: Files, service: ModelService) -> ServiceRequest:
         service,
         {},
         # Files need not have what a composition can do without.
-        {each.key: found for each in needed if (found := files.store.find(each)) or not each.optional},
-        facts_of(service, files.store),
+        {
+            requirement.key: items
+            for requirement in needed
+            if (items := files.store.find(requirement)) or not requirement.optional
+        },
+        find_facts(service, files.store),
     )

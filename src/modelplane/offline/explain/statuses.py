@@ -15,7 +15,7 @@ class Said(Output, frozen=True, kw_only=True):
     message: str
 
 
-def conditions(item: Object) -> tuple[Said, ...]:
+def read_conditions(item: Object) -> tuple[Said, ...]:
     """Return the conditions of an object, Ready last."""
     written = item.get("status", {}).get("conditions") or ()
     reported = (
@@ -30,7 +30,7 @@ def conditions(item: Object) -> tuple[Said, ...]:
     return tuple(sorted(reported, key=lambda condition: condition.type == READY))
 
 
-def why_not_ready(item: Object) -> str:
+def explain_not_ready(item: Object) -> str:
     """Return the reason why an object is not ready, from its status; empty if it is ready."""
     ready = condition_of(item, READY)
     if ready.get("status") == "True":

@@ -14,7 +14,7 @@ from modelplane.compose.replica.backends.workload import reference_key
 _ASSUMED_UID: Final = "assumed:original"
 
 
-def assumed_original(requirement: Requirement) -> tuple[Object, ...]:
+def make_original(requirement: Requirement) -> tuple[Object, ...]:
     """Return the object that pods name, or a definition of a provider, if a requirement is for one."""
     names_definition = requirement.key.startswith(DEFINITION_KEY)
     if not names_definition and requirement.key != reference_key(requirement.kind, requirement.name):

@@ -150,7 +150,7 @@ def _publish_quotas(store: Store, quotas: Iterable[Object]) -> None:
         except InvalidObject:
             continue  # the placement of its namespaces says so
         if isinstance(composition, Composition):
-            status = plain(dict(composition.status))
+            status = convert_to_plain(dict(composition.status))
             by_name = {
                 priority_class["name"]: priority_class
                 for priority_class in (quota.get("status") or {}).get("priorityClasses", ())
@@ -204,7 +204,7 @@ def _published(cluster: Object, store: Store) -> Object:
         if condition.reason == InferenceClusterReason.WAITING_FOR_CLASSES
     ]
     ready = {**_READY, "status": "False", "message": missing[0].message} if missing else _READY
-    published = {**cluster, "status": plain({**status, "conditions": [ready]})}
+    published = {**cluster, "status": convert_to_plain({**status, "conditions": [ready]})}
     return add_version({**published, "metadata": _unversioned(cluster["metadata"])})
 
 
@@ -212,7 +212,7 @@ def _unversioned(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if key != "resourceVersion"}
 
 
-def plain(value: Any) -> Any:
+def convert_to_plain(value: Any) -> Any:
     """Return a value with JSON's types only."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
@@ -226,11 +226,11 @@ def _request(
 ) -> Request[Any, Facts]:
     # Not by the table of composers, which imports the compositions of all kinds.
     decoded = decode_as(type_, owner)
-    required = {each.key: store.find(each) for each in requirements(decoded)}
+    required = {requirement.key: store.find(requirement) for requirement in requirements(decoded)}
     return Request(decoded, {}, required, facts)
 
 
-def deployment_facts(deployment: ModelDeployment) -> DeploymentFacts:
+def build_deployment_facts(deployment: ModelDeployment) -> DeploymentFacts:
     """Return the facts of a deployment: nothing is decided here, and failover is what its status says."""
     return DeploymentFacts(UNDECIDED, lost_replicas.reported(deployment))
 
@@ -238,7 +238,7 @@ def deployment_facts(deployment: ModelDeployment) -> DeploymentFacts:
 def _deployment_request(
     deployment: Object, store: Store, observed: Mapping[str, Object]
 ) -> DeploymentRequest:
-    facts = deployment_facts(decode_as(ModelDeployment, deployment))
+    facts = build_deployment_facts(decode_as(ModelDeployment, deployment))
     request = _request(deployment, ModelDeployment, model_deployment.requirements, store, facts)
     further = {requirement.key: store.find(requirement) for requirement in priorities.further(store.find)}
     return replace(request, observed=observed, required={**request.required, **further})
@@ -293,7 +293,9 @@ def _reported(deployment: Object, composition: Composition) -> Object:
         for condition in composition.conditions
     ]
     unversioned = {**deployment, "metadata": _unversioned(deployment["metadata"])}
-    return add_version({**unversioned, "status": plain({**composition.status, "conditions": conditions})})
+    return add_version(
+        {**unversioned, "status": convert_to_plain({**composition.status, "conditions": conditions})}
+    )
 
 
 def find_other_places(files: Files, deployment: Object) -> scheduler.Alternatives:
@@ -342,7 +344,7 @@ def _children(deployment: Object, store: Store) -> dict[str, Object]:
 
 def _merged(observed: Object | None, child: Desired, deployment: Object) -> Object:
     """Return a replica as the controllers write it."""
-    manifest = plain(child.manifest)
+    manifest = convert_to_plain(child.manifest)
     before = observed or {"metadata": {"uid": f"planned:{manifest['metadata']['name']}"}}
     owner = {
         "apiVersion": deployment["apiVersion"],

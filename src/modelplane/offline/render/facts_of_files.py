@@ -12,20 +12,20 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.model_endpoint import EndpointFacts
 from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.offline.files.store import Store
-from modelplane.offline.plan.fleet_of_files import deployment_facts
-from modelplane.offline.render.gateways import gateway_backend, gateway_is_local
+from modelplane.offline.plan.fleet_of_files import build_deployment_facts
+from modelplane.offline.render.gateways import find_gateway_backend, is_gateway_local
 
 
-def facts_of(owner: Model, store: Store, gateway_address: str = "") -> Any:
+def find_facts(owner: Model, store: Store, gateway_address: str = "") -> Any:
     """Return the facts of an owner; those that nothing offline knows are absent."""
-    proxy, is_local = gateway_backend(store), gateway_is_local(store)
+    proxy, is_local = find_gateway_backend(store), is_gateway_local(store)
     match owner:
         case InferenceGateway():
             return GatewayFacts(
                 gateway_address, proxy, asks_for_keys=bool(gateway_address), is_local=is_local
             )
         case ModelDeployment():
-            return deployment_facts(owner)
+            return build_deployment_facts(owner)
         case ModelEndpoint():
             return EndpointFacts(is_local)
         case ModelService():

@@ -29,13 +29,13 @@ def announce(address: str, store: Store) -> None:
         store.add(add_version({**gateway, "status": status, "metadata": unversioned}))
 
 
-def gateway_backend(store: Store) -> Backend:
+def find_gateway_backend(store: Store) -> Backend:
     """Return the backend that the InferenceGateway publishes, or would publish; Envoy without one."""
     gateways = store.find(fleet_gateway.REQUIREMENT)
     return _announced_backend(gateways[0]) if gateways else Backend.ENVOY
 
 
-def gateway_is_local(store: Store) -> bool:
+def is_gateway_local(store: Store) -> bool:
     """Return True if the InferenceGateway publishes a loopback address, as that of a local fleet does."""
     addresses = (
         gateway.get("status", {}).get("address", "") for gateway in store.find(fleet_gateway.REQUIREMENT)

@@ -16,7 +16,7 @@ from modelplane.compose.composition import Blocked, Composition, Desired, Keep, 
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline.files.diagnostics import ObjectName, join_choices
 from modelplane.offline.files.identities import add_uids
-from modelplane.offline.files.originals import assumed_original, is_assumed_original
+from modelplane.offline.files.originals import is_assumed_original, make_original
 from modelplane.offline.files.output import Output, Report
 from modelplane.offline.files.redaction import collect_hidden_values, redact
 from modelplane.offline.files.store import Store
@@ -26,11 +26,11 @@ from modelplane.offline.plan.fleet_of_files import (
     Files,
     Unplannable,
     assume_ready,
+    convert_to_plain,
     list_assumed_ready,
-    plain,
     withdraw_endpoint,
 )
-from modelplane.offline.render.facts_of_files import facts_of
+from modelplane.offline.render.facts_of_files import find_facts
 from modelplane.offline.render.gateway_routes import GatewayRoute, format_route, redact_route
 from modelplane.offline.render.gateways import announce, is_assumed
 
@@ -177,7 +177,7 @@ def _rendered(
     owner: Object, observed: Mapping[str, Object], files: Files, hidden: frozenset[str], gateway_address: str
 ) -> Rendering:
     try:
-        found, composition = _composed(owner, observed, files.store, gateway_address)
+        answers, composition = _composed(owner, observed, files.store, gateway_address)
     except InvalidObject as error:
         raise NotRendered(f"{error}: correct it") from error
     doubt = composition.cause if isinstance(composition, Blocked) else ""
@@ -189,7 +189,9 @@ def _rendered(
     conditions = status_of.with_times((*composition.conditions, ready), before, generation, NEVER)
     status = owner.get("status", {})
     if not doubt:
-        status = plain({**composition.status, "observedGeneration": generation, "conditions": conditions})
+        status = convert_to_plain(
+            {**composition.status, "observedGeneration": generation, "conditions": conditions}
+        )
     written = [child for child in composition.children if isinstance(child, Desired)]
     kept = sorted(child.key for child in composition.children if isinstance(child, Keep))
     named = {child.key for child in composition.children}
@@ -204,7 +206,7 @@ def _rendered(
         routes=tuple(redact_route(route, hidden) for route in composition.routes),
         ready=ready.holds,
         status=redact(status, hidden),
-        looked_at=tuple(_looked(*answer) for answer in found),
+        looked_at=tuple(_looked(*answer) for answer in answers),
         assumed_ready=list_assumed_ready(files),
     )
 
@@ -222,26 +224,33 @@ def _composed(
     while True:
         decoded = decode_as(composer.type, owner)
         requirements = composer.required(decoded, store.find)
-        found = {each.key: store.find(each) or assumed_original(each) for each in requirements}
+        answers = {
+            requirement.key: store.find(requirement) or make_original(requirement)
+            for requirement in requirements
+        }
         # Files need not have what a composition can do without.
-        given = {each.key: found[each.key] for each in requirements if found[each.key] or not each.optional}
+        given = {
+            requirement.key: answers[requirement.key]
+            for requirement in requirements
+            if answers[requirement.key] or not requirement.optional
+        }
         request = Request(
             decoded,
             observed,
             given,
-            facts_of(decoded, store, gateway_address),
+            find_facts(decoded, store, gateway_address),
         )
         composition = composer.compose(request)
-        looked |= found.keys()
+        looked |= answers.keys()
         if isinstance(composition, Composition):
-            owner = {**owner, "status": plain({**owner.get("status", {}), **composition.status})}
+            owner = {**owner, "status": convert_to_plain({**owner.get("status", {}), **composition.status})}
         again = composer.required(decode_as(composer.type, owner), store.find)
         if {requirement.key for requirement in again} <= looked:
-            return tuple((requirement, found[requirement.key]) for requirement in requirements), composition
+            return tuple((requirement, answers[requirement.key]) for requirement in requirements), composition
 
 
 def _child(child: Desired, hidden: frozenset[str]) -> Child:
-    manifest = plain(child.manifest)
+    manifest = convert_to_plain(child.manifest)
     annotations = {**manifest["metadata"].get("annotations", {}), labels.CHILD: child.key}
     manifest["metadata"] = {**manifest["metadata"], "annotations": annotations}
     return Child(key=child.key, cluster=child.cluster, manifest=redact(manifest, hidden))
@@ -257,7 +266,7 @@ def _object_name(item: Object) -> ObjectName:
     )
 
 
-def _looked(requirement: Requirement, found: Iterable[Object]) -> Looked:
+def _looked(requirement: Requirement, answer: Iterable[Object]) -> Looked:
     return Looked(
         key=requirement.key,
         api_version=requirement.api_version,
@@ -265,7 +274,7 @@ def _looked(requirement: Requirement, found: Iterable[Object]) -> Looked:
         namespace=requirement.namespace,
         name=requirement.name,
         cluster=requirement.cluster,
-        found=sum(not is_assumed(item) and not is_assumed_original(item) for item in found),
+        found=sum(not is_assumed(item) and not is_assumed_original(item) for item in answer),
     )
 
 
