@@ -66,7 +66,7 @@ from modelplane.local import setup
 from modelplane.local.builds import binary
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import cluster_objects, machine_permissions
-from modelplane.local.kubernetes.bulk_apply import all_of, apply_in_order, until_established
+from modelplane.local.kubernetes.bulk_apply import apply_in_order, gather_all, wait_until_established
 from modelplane.local.kubernetes.certificate_files import Pki
 from modelplane.local.kubernetes.control_plane import ControlPlane
 
@@ -298,18 +298,18 @@ async def control_plane(folder: Path) -> AsyncIterator[tuple[Home, Client, dict[
     home = Home(folder / "home")
     setup.make_home(home)
     plane = ControlPlane(home, setup.set_up(home).ports, binary.find_or_build(lambda _progress: None))
-    both = plane.control_plane(runs_pods=False)
+    both = plane.build_argv(runs_pods=False)
     api_server = both[both.index("kube-apiserver") : both.index("kube-controller-manager")]
     with (
-        process(plane.etcd(), folder / "etcd.log", plane.directory) as etcd,
+        process(plane.build_etcd_argv(), folder / "etcd.log", plane.directory) as etcd,
         process((str(plane.binary), *api_server), folder / "kube-apiserver.log", plane.directory) as server,
     ):
         async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
             await until_ready(client)
-            kinds = [crd(kind) for kind in COMPOSED] + cluster_objects.gateway_api()
+            kinds = [crd(kind) for kind in COMPOSED] + cluster_objects.load_gateway_api()
             await apply_all(client, kinds)
-            await until_established(client, [kind["metadata"]["name"] for kind in kinds])
-            await apply_in_order(client, machine_permissions.manifests())
+            await wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+            await apply_in_order(client, machine_permissions.build_manifests())
             yield home, client, {"etcd": etcd, "kube-apiserver": server}
 
 
@@ -350,7 +350,7 @@ def on_each_cluster() -> dict[Resource, list[Object]]:
     return {
         resources.GATEWAYS: [GATEWAY | ADDRESS],
         resources.NAMESPACES: [_namespace(SYSTEM_NAMESPACE), _namespace(TEAM, cluster_namespace.OURS)],
-        resources.CUSTOM_RESOURCE_DEFINITIONS: cluster_objects.gateway_api(),
+        resources.CUSTOM_RESOURCE_DEFINITIONS: cluster_objects.load_gateway_api(),
     }
 
 
@@ -434,7 +434,7 @@ def deployment(number: int, replicas: int, regions: int) -> Object:
 
 
 async def apply_all(client: Client, manifests: Iterable[Object]) -> None:
-    await all_of(client.apply(manifest) for manifest in manifests)
+    await gather_all(client.apply(manifest) for manifest in manifests)
 
 
 def controllers(home: Home, metrics_port: int) -> tuple[str, ...]:

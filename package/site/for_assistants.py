@@ -16,8 +16,8 @@ def write(pages: Mapping[PurePosixPath, str], folder: Path) -> None:
     """Write both files about the Markdown pages of the site; addresses are relative to its root."""
     parsed = markdown.parse({str(path): text for path, text in pages.items()})
     groups = {f"{section.folder}/": section.title for section in contents.SECTIONS} | {"": llms_txt.OPTIONAL}
-    (folder / "llms.txt").write_text(llms_txt.index(_TITLE, _SUMMARY, parsed, groups, _address))
-    (folder / "llms-full.txt").write_text(llms_txt.full(_TITLE, _SUMMARY, parsed, _address))
+    (folder / "llms.txt").write_text(llms_txt.build_index(_TITLE, _SUMMARY, parsed, groups, _address))
+    (folder / "llms-full.txt").write_text(llms_txt.build_full(_TITLE, _SUMMARY, parsed, _address))
 
 
 def _address(path: str) -> str:

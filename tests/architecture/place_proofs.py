@@ -23,7 +23,7 @@ from modelplane.controllers.facts.fact_source import FactSources
 from modelplane.controllers.manager import Manager
 from modelplane.crossplane.package.clouds import CLOUDS
 from modelplane.install import cluster_requirements
-from modelplane.install.permissions.identity_permissions import on_control_plane
+from modelplane.install.permissions.identity_permissions import list_control_plane_rules
 from modelplane.kubelet.engines.launchers import CannotLaunch, check
 from support.manifests import DEPLOYMENT, validated
 from support.replicas import composed, engine, member, replica
@@ -40,7 +40,7 @@ def kind() -> None:
         "metadata": {"name": "engines", "namespace": "ml-team"},
     }
     child = Desired("autoscaler", autoscaler, is_ready, "east")
-    rules = [rule for each in cluster_requirements.manifests() for rule in each.get("rules", ())]
+    rules = [rule for each in cluster_requirements.build_manifests() for rule in each.get("rules", ())]
     assert "horizontalpodautoscalers" in {resource.plural for resource in child_kinds()}
     assert "horizontalpodautoscalers" in {plural for rule in rules for plural in rule["resources"]}
     assert child.ready(autoscaler)
@@ -119,7 +119,7 @@ def cloud() -> None:
     assert list(first) == ["cluster"]
     seen = {"cluster": {**first["cluster"], "status": {"atProvider": {"id": "h-1"}}}}
     assert _made(composer, made, definition, seen)["nodepool-gpu"]["spec"]["forProvider"]["herd"] == "h-1"
-    permitted = {plural for rule in on_control_plane() for plural in rule.resources}
+    permitted = {plural for rule in list_control_plane_rules() for plural in rule.resources}
     assert {"herds", "flocks", "meadowclusters"} <= permitted
     assert ("meadow", name) in {(each.name, each.kind) for each in CLOUDS}
     assert name in {row.kind for row in DOCUMENTED}

@@ -14,11 +14,11 @@ import yaml
 
 from modelplane.cli.main import main
 from modelplane.mcp import documentation_tools
-from modelplane.mcp.documentation.markdown import front_matter
+from modelplane.mcp.documentation.markdown import split_front_matter
 from modelplane.mcp.documentation_tools import DocumentationTools
 from modelplane.mcp.fleet import Fleet
 from modelplane.mcp.fleet_tools import FleetTools
-from modelplane.mcp.server import server
+from modelplane.mcp.server import build_server
 from modelplane.mcp.size_tool import SizeTool
 from modelplane.offline.check.validation import validate
 from modelplane.offline.files.sources import Source
@@ -56,7 +56,7 @@ def test_there_are_skills_for_platform_and_ml_teams() -> None:
 
 @pytest.mark.parametrize("skill", SKILLS, ids=_name)
 def test_a_skill_has_the_form_that_agents_read(skill: Path) -> None:
-    matter, body = front_matter(skill.read_text())
+    matter, body = split_front_matter(skill.read_text())
     assert set(matter) == {"name", "description"}
     assert matter == yaml.safe_load(skill.read_text().split("---\n")[1])
     assert matter["name"] == skill.parent.name
@@ -99,7 +99,7 @@ def _parse(command: click.Command, arguments: list[str], parent: click.Context |
 @pytest.fixture(scope="module")
 def tools() -> set[str]:
     fleet = Fleet(lambda: pytest.fail("no tool is called"))
-    made = server(DocumentationTools({}, {}), {}, FleetTools(fleet), SizeTool(fleet))
+    made = build_server(DocumentationTools({}, {}), {}, FleetTools(fleet), SizeTool(fleet))
     return {each.name for each in asyncio.run(made.list_tools())}
 
 

@@ -12,9 +12,9 @@ import yaml
 
 from modelplane.api.schema.decode import decode
 from modelplane.cli.main import COMMANDS, main
-from modelplane.local.home import ENVIRONMENT_VARIABLE, home_directory
+from modelplane.local.home import ENVIRONMENT_VARIABLE, choose_home
 from modelplane.local.kubernetes.ports import Ports
-from modelplane.local.next_steps import next_steps
+from modelplane.local.next_steps import describe_next_steps
 from modelplane.local.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,7 +157,9 @@ def test_the_demo_of_the_readme_is_what_up_prints(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(shutil, "which", lambda name: str(beside / name) if name == "modelplane" else None)
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
     monkeypatch.chdir(ROOT)
-    printed = [line.strip() for line in next_steps(home_directory(None), Settings(Ports())).splitlines()[2:]]
+    printed = [
+        line.strip() for line in describe_next_steps(choose_home(None), Settings(Ports())).splitlines()[2:]
+    ]
     activate, *shown = _blocks(ROOT / "README.md", "bash")[2].splitlines()
     assert (activate, shown) == ("source .venv/bin/activate", printed)
 

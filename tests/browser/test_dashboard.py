@@ -83,7 +83,7 @@ async def shown() -> AsyncIterator[Shown]:
     view = fleet.view(shown_fleet.traffic_of(fleet), version="1")
     async with tab() as opened:
         holder = Shown(opened, "", view)
-        async with Server(Pages("this machine"), lambda: holder.view).serving(0) as address:
+        async with Server(Pages("this machine"), lambda: holder.view).serve(0) as address:
             holder.address = address
             await opened.look()
             await opened.open(address)

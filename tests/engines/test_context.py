@@ -11,7 +11,7 @@ import pytest
 
 from engines.install import HERE
 from modelplane.sizing import context
-from modelplane.sizing.architecture import Architecture, architecture
+from modelplane.sizing.architecture import Architecture, parse_architecture
 
 pytestmark = pytest.mark.engines
 
@@ -42,7 +42,10 @@ def models(tiny_model: Path, tmp_path: Path) -> dict[str, Path]:
 
 
 def _ours(models: dict[str, Path], longest: Callable[[Architecture], int]) -> dict[str, int]:
-    return {name: longest(architecture((each / "config.json").read_bytes())) for name, each in models.items()}
+    return {
+        name: longest(parse_architecture((each / "config.json").read_bytes()))
+        for name, each in models.items()
+    }
 
 
 def _theirs(python: Path, program: str, models: dict[str, Path]) -> dict[str, int]:
@@ -53,8 +56,10 @@ def _theirs(python: Path, program: str, models: dict[str, Path]) -> dict[str, in
 
 
 def test_of_vllm(vllm: Path, models: dict[str, Path]) -> None:
-    assert _ours(models, context.vllm) == _theirs(vllm / "python", "vllm_context.py", models)
+    assert _ours(models, context.find_vllm_length) == _theirs(vllm / "python", "vllm_context.py", models)
 
 
 def test_of_sglang(sglang: Path, models: dict[str, Path]) -> None:
-    assert _ours(models, context.sglang) == _theirs(sglang / "python", "sglang_context.py", models)
+    assert _ours(models, context.find_sglang_length) == _theirs(
+        sglang / "python", "sglang_context.py", models
+    )

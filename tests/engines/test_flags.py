@@ -18,8 +18,8 @@ from modelplane.api.fields.pods.containers import Container
 from modelplane.api.model_deployment import Engine, ModelDeployment
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.schema.decode import decode_as
-from modelplane.catalogue.flag_files import flag_table
-from modelplane.catalogue.flag_table import nearest
+from modelplane.catalogue.flag_files import load_flag_table
+from modelplane.catalogue.flag_table import find_nearest
 from modelplane.compose.replica.backends.draining import draining
 
 pytestmark = pytest.mark.engines
@@ -118,7 +118,7 @@ def test_the_parser_of_vllm_accepts_every_example(vllm: Path, programs: Path, tm
     *said, caught = answer["refusals"]
     assert {name: each for name, each in zip(named, said, strict=True) if each} == {}
     assert "unrecognized arguments: --tensor-parallel-sise=2" in caught
-    (release,) = nearest(flag_table("vllm"), VERSION)
+    (release,) = find_nearest(load_flag_table("vllm"), VERSION)
     assert release.version == VERSION
     assert sorted({*release.flags, "-h", "--help"}) == answer["names"]
 
@@ -132,7 +132,7 @@ def test_the_parser_of_sglang_accepts_every_example(sglang: Path, programs: Path
     *said, caught = answer["refusals"]
     assert {name: each for name, each in zip(named, said, strict=True) if each} == {}
     assert "unrecognized arguments: --tp-sise=2" in caught
-    (release,) = nearest(flag_table("sglang"), SGLANG_VERSION)
+    (release,) = find_nearest(load_flag_table("sglang"), SGLANG_VERSION)
     assert release.version == SGLANG_VERSION
     assert sorted({*release.flags, "-h", "--help"}) == answer["names"]
 

@@ -84,7 +84,7 @@ def _gateway(case: dict[str, Any]) -> GatewayFacts:
         tls_problem=case.get("gatewayTlsProblem", ""),
         without_module=case.get("gatewayWithoutModule", ""),
         asks_for_keys=case.get("gatewayAsksForKeys", False),
-        pods=crossplane_gateway.children(Options()) if case.get("gatewayPods") else {},
+        pods=crossplane_gateway.build_children(Options()) if case.get("gatewayPods") else {},
         keys=read_keys(case["gatewayKeys"]) if "gatewayKeys" in case else None,
         has_tls=case.get("gatewayHasTls"),
         envoy_is_needed_by=case.get("envoyIsNeededBy", ""),

@@ -157,7 +157,7 @@ class Drill:
     async def permit(self) -> None:
         """Install the controllers' permissions."""
         async with self.client() as client:
-            for manifest in machine_permissions.of_the_fleet():
+            for manifest in machine_permissions.build_fleet_roles():
                 await client.apply(manifest)
 
     async def register(self) -> None:
@@ -167,9 +167,9 @@ class Drill:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         async with self.client() as client:
             for manifest in (
-                bootstrap.kubeconfig_secret(CLUSTER, self.member.home.controller_kubeconfig),
+                bootstrap.build_kubeconfig_secret(CLUSTER, self.member.home.controller_kubeconfig),
                 bootstrap.GATEWAY,
-                *bootstrap.hardware(CLUSTER, devices),
+                *bootstrap.describe_hardware(CLUSTER, devices),
                 namespace,
                 *_model(),
             ):
@@ -265,7 +265,7 @@ class Drill:
         shutil.rmtree(home.etcd)
         home.create()
         await asyncio.to_thread(lifecycle.start, home, self.plane.binary, CONTROL_PLANE)
-        await lifecycle.until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None)
+        await lifecycle.wait_until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None)
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ async def streams(
 async def all_ended(gateway: Gateway) -> None:
     """Wait until no attempt is in progress."""
     async with asyncio.timeout(PATIENCE_S):
-        while any(admin.stats(gateway.directory, r"^cluster\.front-door.*upstream_rq_active$").values()):
+        while any(admin.read_stats(gateway.directory, r"^cluster\.front-door.*upstream_rq_active$").values()):
             await asyncio.sleep(0.02)
 
 
@@ -302,7 +302,7 @@ async def test_a_backend_that_refuses_connections_counts_as_slow(
     gone = Backend("ml/gone", (("127.0.0.1", next(free_ports())),), prefix="/")
     await apply(gateway, models, balanced("TimeToFirstByte", at(models, "a"), gone))
     assert {await ask(gateway) for _ in range(24)} == {(200, "a")}
-    failures = admin.stats(
+    failures = admin.read_stats(
         gateway.directory, r"^cluster\.front-door.*gone.*upstream_rq_pending_failure_eject$"
     )
     # By chance it would be every second one.

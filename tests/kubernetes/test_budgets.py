@@ -20,7 +20,7 @@ from modelplane.gateway.route_table import Backend
 from modelplane.host.private_files import write_private
 from modelplane.proxy import files as envoy_files
 from modelplane.proxy.directory import GatewayDirectory
-from modelplane.proxy.ledger_file import utc_now
+from modelplane.proxy.ledger_file import get_now
 from modelplane.proxy.usage_files import USAGE_LOG
 from support.envoys import Gateway, service
 from support.gateway_module import Module, gateway_with, hashed, running_model, write_keys
@@ -45,7 +45,7 @@ class Team:
         self._gateway = gateway
         self.secrets = {name: make_key() for name in budgets}
         self._objects = [self._object(name, budget) for name, budget in budgets.items()]
-        self.now = utc_now()
+        self.now = get_now()
         self._proxy = GatewayDirectory(gateway.directory, f"127.0.0.1:{gateway.port}", envoy_files.write)
         self.restart()
 
@@ -80,7 +80,7 @@ class Team:
 
     async def used(self) -> dict[str, int]:
         """Return the tokens of this day by key."""
-        found = await self._proxy.usage()
+        found = await self._proxy.sum_usage()
         assert found is not None
         assert {row.host for row in found.get_rows(f"{self.now:%Y-%m}")} == {"api.example.com"}
         return {row.key: tokens.total for row, tokens in found.get_rows(f"{self.now:%Y-%m-%d}").items()}

@@ -115,8 +115,8 @@ def engines(home: Home) -> dict[str, int]:
         ("", home.agent),
         *((f"{each.name}-", each / "agent") for each in home.clusters.glob("*")),
     ):
-        for pod in AgentDirectory(agent).pods():
-            for attempt in pod.attempts():
+        for pod in AgentDirectory(agent).list_pods():
+            for attempt in pod.list_attempts():
                 for name, process in (("engine", attempt.engine), ("shim", attempt.shim)):
                     if process is not None and process.alive:
                         pids[f"{place}{name}"] = process.pid
@@ -124,7 +124,7 @@ def engines(home: Home) -> dict[str, int]:
 
 
 def fleet_pids(home: Home) -> dict[str, int]:
-    return {each.name: each.pid for each in process_status.of(home) if each.pid}
+    return {each.name: each.pid for each in process_status.list_statuses(home) if each.pid}
 
 
 def everything(home: Home) -> set[int]:
@@ -145,7 +145,7 @@ def known(home: Home) -> set[int]:
 def heal(fleet: Fleet, expected: str, kept: set[tuple[str, str, str]]) -> float:
     """Return the seconds until everything is as it was; fail with what is not."""
     began = time.monotonic()
-    if not lifecycle.supervised(fleet.home):
+    if not lifecycle.is_supervised(fleet.home):
         fleet.modelplane("up")
     while problem := _unlike_before(fleet, expected, kept):
         assert time.monotonic() - began < PATIENCE_S, problem
@@ -154,7 +154,7 @@ def heal(fleet: Fleet, expected: str, kept: set[tuple[str, str, str]]) -> float:
 
 
 def _unlike_before(fleet: Fleet, expected: str, kept: set[tuple[str, str, str]]) -> str:
-    if states := [each for each in process_status.of(fleet.home) if each.state != "Running"]:
+    if states := [each for each in process_status.list_statuses(fleet.home) if each.state != "Running"]:
         return f"{states}"
     try:
         answer = ask(address_of(fleet))
@@ -229,7 +229,7 @@ class Round:
             except AssertionError:
                 if time.monotonic() > deadline:
                     raise
-                if not lifecycle.supervised(self.fleet.home):
+                if not lifecycle.is_supervised(self.fleet.home):
                     self.fleet.modelplane("up")
                 time.sleep(0.2)
 
@@ -262,9 +262,11 @@ class Round:
         return time.monotonic() - began
 
     def _problem(self, holds: Callable[[], str]) -> str:
-        if not lifecycle.supervised(self.fleet.home):
+        if not lifecycle.is_supervised(self.fleet.home):
             self.fleet.modelplane("up")
-        if idle := [each.name for each in process_status.of(self.fleet.home) if each.state != "Running"]:
+        if idle := [
+            each.name for each in process_status.list_statuses(self.fleet.home) if each.state != "Running"
+        ]:
             return f"{idle} do not run"
         try:
             if problem := holds():
@@ -373,13 +375,13 @@ def test_a_fleet_that_nobody_watches_goes_on_serving_and_is_taken_over_by_the_ne
     with Traffic(address_of(served)).flowing() as traffic:
         for name in SUPERVISORS:
             kill(before, name)
-        _until(lambda: not lifecycle.supervised(served.home))
+        _until(lambda: not lifecycle.is_supervised(served.home))
         time.sleep(1)
-        states = {each.name: each.state for each in process_status.of(served.home)}
+        states = {each.name: each.state for each in process_status.list_statuses(served.home)}
         assert {name for name, state in states.items() if state != "Running"} == set(SUPERVISORS)
         kill(before, "control-plane")
-        _until(lambda: locks.holder(served.home.lock("control-plane")) is None)
-        states = {each.name: each.state for each in process_status.of(served.home)}
+        _until(lambda: locks.find_holder(served.home.lock("control-plane")) is None)
+        states = {each.name: each.state for each in process_status.list_statuses(served.home)}
         assert states["control-plane"] == "Stopped", "nobody starts it again"
         heal(served, expected, kept)
     assert (traffic.failures, set(traffic.answers)) == (0, {expected})
@@ -397,7 +399,7 @@ def test_after_a_power_failure_up_brings_back_the_same_fleet(served: Fleet) -> N
         kill(before, name)
     # Those that are still alive may start others.
     _until(lambda: not _killed(everything(served.home)))
-    attempt = next(iter(AgentDirectory(served.home.agent).pods()[0].attempts()))
+    attempt = next(iter(AgentDirectory(served.home.agent).list_pods()[0].list_attempts()))
     for record in (served.home.record("etcd"), attempt.directory / "engine.json"):
         record.write_bytes(b"")
     heal(served, expected, kept)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.install.installation_names import namespace
+from modelplane.install.installation_names import build_namespace
 from modelplane.install.installation_options import Options
-from modelplane.install.manifests import manifests
+from modelplane.install.manifests import build_manifests
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
@@ -61,7 +61,7 @@ def test_helm_has_nothing_against_the_chart(helm):
 
 
 def test_with_the_default_values_the_chart_makes_what_the_command_writes(rendered):
-    expected = [each for each in manifests(Options()) if each != namespace()]
+    expected = [each for each in build_manifests(Options()) if each != build_namespace()]
     assert by_name(rendered()) == by_name(expected)
 
 
@@ -83,7 +83,7 @@ def test_with_the_same_values_the_chart_makes_the_same_again(rendered):
         *("teamNamespaces={a,b}", "networkPolicy.monitoringNamespaces={watching}"),
         *("serviceMonitor.enabled=true", "gateway.envoyResources.requests.cpu=500m"),
     )
-    expected = [each for each in manifests(options) if each != namespace()]
+    expected = [each for each in build_manifests(options) if each != build_namespace()]
     assert by_name(rendered(*values)) == by_name(expected)
 
 

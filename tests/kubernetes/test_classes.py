@@ -9,11 +9,11 @@ from click.testing import CliRunner, Result
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.kinds import kind_of
 from modelplane.api.schema.crd import crd
-from modelplane.catalogue.catalogue_files import catalogue
+from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.cli.main import main
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.bulk_apply import until_established
+from modelplane.local.kubernetes.bulk_apply import wait_until_established
 from support.fleets import ControlPlane
 
 pytestmark = pytest.mark.kubernetes
@@ -29,12 +29,12 @@ def installed(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     async def install() -> None:
         async with _client(control_plane) as client:
             await client.apply(crd(KIND))
-            await until_established(client, [f"{KIND.plural}.{KIND.group}"])
+            await wait_until_established(client, [f"{KIND.plural}.{KIND.group}"])
 
     asyncio.run(install())
-    asyncio.run(_delete(control_plane, catalogue().machines))
+    asyncio.run(_delete(control_plane, load_catalogue().machines))
     yield control_plane
-    asyncio.run(_delete(control_plane, catalogue().machines))
+    asyncio.run(_delete(control_plane, load_catalogue().machines))
 
 
 def _client(control_plane: ControlPlane) -> Client:
@@ -54,7 +54,7 @@ def apply(control_plane: ControlPlane, *arguments: str) -> Result:
 
 
 def test_every_class_is_accepted_and_then_unchanged(installed: ControlPlane) -> None:
-    names = list(catalogue().machines)
+    names = list(load_catalogue().machines)
     dry, first, second = (apply(installed, *names, *more) for more in (("--dry-run",), (), ()))
     assert dry.output.splitlines() == [
         f"inferenceclass.modelplane.ai/{each} created (dry run)" for each in names

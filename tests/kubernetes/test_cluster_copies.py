@@ -127,7 +127,7 @@ async def delete(fleet: Attacked, *teams: str) -> None:
 async def test_copies_follow_their_originals_for_as_long_as_they_are_named(
     fleet: Attacked, gpu: ControlPlane, tmp_path: Path
 ) -> None:
-    await register(fleet, gpu, cluster_requirements.manifests(), tmp_path)
+    await register(fleet, gpu, cluster_requirements.build_manifests(), tmp_path)
     await fleet.cluster.apply(
         {
             "apiVersion": "v1",
@@ -168,7 +168,7 @@ async def test_copies_follow_their_originals_for_as_long_as_they_are_named(
 
 def of_an_earlier_version() -> list[Object]:
     """Return the manifests that let the identity read all copies, and bind no ClusterRole."""
-    earlier = copy.deepcopy(cluster_requirements.manifests())
+    earlier = copy.deepcopy(cluster_requirements.build_manifests())
     everything = ["list", "watch", "create", "patch", "delete"]
     for manifest in earlier:
         if manifest["kind"] == "ClusterRole":
@@ -191,7 +191,7 @@ async def test_the_identity_of_an_earlier_version_works_and_is_replaced_while_it
         await deploy(fleet, "c", "first")
         await until(fleet, "c", both("first"))
         assert await bound(fleet) == set()
-        for manifest in cluster_requirements.manifests():
+        for manifest in cluster_requirements.build_manifests():
             await fleet.cluster.apply(manifest)
         await write(fleet, "c", "second")
         await until(fleet, "c", both("second"))

@@ -293,7 +293,7 @@ async def test_a_container_of_which_nobody_knows_is_removed(agent: Agent, engine
     await agent.create(pod("lost", container(SLEEP)))
     found = await agent.pod("lost", is_running)
     agent.end(signal.SIGKILL)
-    agent.directory.pod(found["metadata"]["uid"]).remove()
+    agent.directory.get_pod(found["metadata"]["uid"]).remove()
     await agent.client.delete(resources.PODS, "lost", "default", grace_period_s=0)
     await agent.start()
 

@@ -18,7 +18,7 @@ from modelplane.host import addresses
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.runtime.containers.cli import ContainerRuntime, runtime_of
+from modelplane.kubelet.runtime.containers.cli import ContainerRuntime, find_runtime
 from support.container_engines import NAME, REAL, agent_of, container, needs_faults, needs_real, stand_in
 from support.fake_docker import FakeDocker
 from support.fleets import ControlPlane
@@ -114,7 +114,7 @@ async def agent(
 
 @pytest.fixture
 def runtime() -> ContainerRuntime:
-    return runtime_of(NAME)
+    return find_runtime(NAME)
 
 
 def statuses(found: Object) -> dict[str, Object]:
@@ -166,7 +166,7 @@ async def test_an_init_container_a_sidecar_and_a_main_container(agent: Agent, tm
     assert await asyncio.to_thread(said, agent, "-c", "fetch", "--previous") == "not yet\n"
 
     agent.end(signal.SIGKILL)
-    await runtime_of(NAME).do("kill", "--signal", "KILL", called(before, "serve"))
+    await find_runtime(NAME).do("kill", "--signal", "KILL", called(before, "serve"))
     await agent.start()
     after = await agent.pod("threefold", restarted("serve"))
     assert statuses(after)["fetch"] == known["fetch"], "it is not run again"
@@ -176,7 +176,7 @@ async def test_an_init_container_a_sidecar_and_a_main_container(agent: Agent, tm
     await agent.gone("threefold")
     assert (tmp_path / "evidence" / "ends").read_text().split() == ["engine", "serve"]
     await agent.forgotten(after)
-    assert not await held(runtime_of(NAME), after)
+    assert not await held(find_runtime(NAME), after)
 
 
 async def test_sidecars_end_after_the_last_main_container(agent: Agent, tmp_path: Path) -> None:

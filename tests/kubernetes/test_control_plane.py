@@ -176,7 +176,7 @@ async def test_a_kind_that_goes_leaves_the_others_their_connection_to_etcd(contr
 
 
 def test_the_resources_of_the_api_server_share_a_connection_to_etcd(control_plane):
-    etcd = psutil.Process(locks.holder(control_plane.home.lock("etcd")))
+    etcd = psutil.Process(locks.find_holder(control_plane.home.lock("etcd")))
     connected = [each for each in etcd.net_connections("unix") if each.laddr.endswith("localhost:1")]
     assert 1 < len(connected) < 10, "there are seventy resources"
 
@@ -196,7 +196,7 @@ async def test_the_metrics_of_the_whole_process_are_in_one_place(control_plane):
 def test_everything_listens_on_loopback_and_etcd_on_no_port_at_all(control_plane):
     listening = {}
     for name in CONTROL_PLANE:
-        process = psutil.Process(locks.holder(control_plane.home.lock(name)))
+        process = psutil.Process(locks.find_holder(control_plane.home.lock(name)))
         sockets = process.net_connections("inet")
         listening[name] = {each.laddr.ip for each in sockets if each.status == psutil.CONN_LISTEN}
     assert listening == {

@@ -90,7 +90,7 @@ async def client(own_control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatc
         str(own_control_plane.kubeconfig), known=fleet_resources.known
     ) as connected:
         await kinds.install(connected)
-        for manifest in machine_permissions.of_the_fleet():
+        for manifest in machine_permissions.build_fleet_roles():
             await connected.apply(manifest)
         yield connected
 

@@ -231,11 +231,14 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 async def bench(
     control_plane: ControlPlane, client: Client, request: pytest.FixtureRequest
 ) -> AsyncIterator[Bench]:
-    kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api()
+    kinds = [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api()
     for manifest in kinds:
         await client.apply(manifest)
-    await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
-    for manifest in [*machine_permissions.manifests(), *_fleet(control_plane.home.controller_kubeconfig)]:
+    await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    for manifest in [
+        *machine_permissions.build_manifests(),
+        *_fleet(control_plane.home.controller_kubeconfig),
+    ]:
         await client.apply(manifest)
     namespace = f"team-{abs(hash(request.node.name)) % 10**8}"
     await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})

@@ -74,8 +74,8 @@ async def bench(own_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterato
         await _owned_by_crossplane(client)
         for name in (SYSTEM, PRIVATE, TEAM):
             await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        composed = crossplane_gateway.children(OPTIONS).values()
-        for each in (*crossplane_gateway.permissions(), *composed):
+        composed = crossplane_gateway.build_children(OPTIONS).values()
+        for each in (*crossplane_gateway.build_permissions(), *composed):
             await client.apply(each)
         await client.apply(_object("InferenceGateway", "default") | {"spec": SPEC})
         running = Bench(plane, client, commands, session, tmp_path)
@@ -115,7 +115,7 @@ async def answered(client: Client) -> dict[str, tuple[str, str]]:
     assert owner is not None
     request.observed.composite.resource.update(owner)
     available = {"conditions": [{"type": "Available", "status": "True"}]}
-    for key, manifest in crossplane_gateway.children(OPTIONS).items():
+    for key, manifest in crossplane_gateway.build_children(OPTIONS).items():
         seen = manifest | ({"status": available} if manifest["kind"] == "Deployment" else {})
         request.observed.resources[key].resource.update(seen)
     runner = Runner(options=OPTIONS)

@@ -11,7 +11,7 @@ import pytest
 from modelplane.compose.conditions import Condition
 from modelplane.controllers.condition_events import Recorder
 from modelplane.dashboard.snapshot import EVENT
-from modelplane.dashboard.timeline import timeline
+from modelplane.dashboard.timeline import build_timeline
 from modelplane.dashboard.watched import Watched
 from modelplane.kube import events, timestamps
 from modelplane.kube.client import Client
@@ -55,12 +55,14 @@ async def test_only_events_of_the_controllers_are_watched(client: Client) -> Non
     await client.create(other)
 
     watched = Watched(client, datetime.now(UTC))
-    async with watched.running(30):
-        snapshot = watched.snapshot()
+    async with watched.keep_current(30):
+        snapshot = watched.take_snapshot()
 
-        assert watched.problems() == ()
-    assert {item["reportingController"] for item in snapshot.of(EVENT)} == {"modelplane.ai/controller"}
-    assert [(each.name, each.reason) for each in timeline(snapshot) if each.name == "seen"] == [
+        assert watched.list_problems() == ()
+    assert {item["reportingController"] for item in snapshot.list_objects(EVENT)} == {
+        "modelplane.ai/controller"
+    }
+    assert [(each.name, each.reason) for each in build_timeline(snapshot) if each.name == "seen"] == [
         ("seen", "Scheduled")
     ]
 

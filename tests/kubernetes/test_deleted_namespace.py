@@ -18,7 +18,7 @@ from modelplane.crossplane.package.prerequisites import prerequisites
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.local.kubernetes.bulk_apply import until_established
+from modelplane.local.kubernetes.bulk_apply import wait_until_established
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
@@ -58,7 +58,7 @@ async def provided(own_control_plane) -> AsyncIterator[Client]:
     ) as client:
         for each in crds:
             await client.apply(each)
-        await until_established(client, [each["metadata"]["name"] for each in crds])
+        await wait_until_established(client, [each["metadata"]["name"] for each in crds])
         yield client
 
 
@@ -120,7 +120,7 @@ async def _registered(client: Client, kubeconfig: bytes) -> None:
     """Register the API server itself as an inference cluster."""
     definition = crd(kind_of(InferenceCluster))
     await client.apply(definition)
-    await until_established(client, [definition["metadata"]["name"]])
+    await wait_until_established(client, [definition["metadata"]["name"]])
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}})
     await client.apply(
         {

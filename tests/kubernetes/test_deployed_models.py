@@ -16,7 +16,7 @@ from modelplane.cli.live import Live
 from modelplane.cli.models.deploy import apply_all
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.bulk_apply import until_established
+from modelplane.local.kubernetes.bulk_apply import wait_until_established
 from support.deployed_models import fleet, pool, proposed, wanted
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
@@ -39,7 +39,7 @@ def live(control_plane: ControlPlane) -> Iterator[Live]:
         async with _client(control_plane) as client:
             for kind in KINDS:
                 await client.apply(crd(kind))
-            await until_established(client, [f"{each.plural}.{each.group}" for each in KINDS])
+            await wait_until_established(client, [f"{each.plural}.{each.group}" for each in KINDS])
 
     async def remove() -> None:
         async with _client(control_plane) as client:

@@ -10,7 +10,7 @@ import pytest
 
 from modelplane.gateway.route_table import Backend, EndpointPicker, Route
 from modelplane.kubelet.engines.llm_d import ext_proc_messages
-from modelplane.kubelet.engines.llm_d.endpoint_picker import Choice, answers
+from modelplane.kubelet.engines.llm_d.endpoint_picker import Choice, build_answer
 from modelplane.kubelet.pods import http_check
 from support.envoys import Engine, Gateway, engines, free_ports
 from support.patience import PATIENCE_S
@@ -25,7 +25,7 @@ LARGE = "x" * 300_000
 @asynccontextmanager
 async def picker(choice: Choice | None) -> AsyncIterator[int]:
     """Serve a picker that always chooses the same, and yield its port."""
-    answer = answers(lambda: choice)
+    answer = build_answer(lambda: choice)
 
     async def process(requests: AsyncIterator[Any], _context: Any) -> AsyncIterator[Any]:
         async for asked in requests:

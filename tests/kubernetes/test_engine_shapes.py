@@ -37,14 +37,14 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[Bench]:
     kinds = [
         *(crd(kind) for kind in KINDS),
-        *cluster_objects.gateway_api(),
-        *cluster_objects.inference_extension(),
+        *cluster_objects.load_gateway_api(),
+        *cluster_objects.load_inference_extension(),
     ]
     for manifest in kinds:
         await client.apply(manifest)
-    await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
     kubeconfig = control_plane.home.controller_kubeconfig.read_bytes()
-    for manifest in [*machine_permissions.manifests(), *fleet_of(kubeconfig, "Modelplane")]:
+    for manifest in [*machine_permissions.build_manifests(), *fleet_of(kubeconfig, "Modelplane")]:
         await client.apply(manifest)
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
     proxy = GatewayDirectory(control_plane.home.envoy, "127.0.0.1:8080", lambda _directory, _files: False)

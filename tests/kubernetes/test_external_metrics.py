@@ -66,7 +66,7 @@ def plane(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     program.write_text(text)
     program.chmod(0o700)
     home.pki.mkdir(parents=True, mode=0o700)
-    pki.ensure(Pki(home.pki), IDENTITIES, pki.now())
+    pki.ensure(Pki(home.pki), IDENTITIES, pki.get_now())
     with control_plane_of(home, program) as running:
         yield running
 
@@ -203,7 +203,7 @@ async def keda(client: Client) -> Object:
     """Return the ScaledObject of the page as the API server has it, with KEDA's own definition."""
     [definition] = [each for each in definitions("keda") if each["spec"]["names"]["kind"] == "ScaledObject"]
     await bulk_apply.apply_together(client, [definition])
-    await bulk_apply.until_established(client, [definition["metadata"]["name"]])
+    await bulk_apply.wait_until_established(client, [definition["metadata"]["name"]])
     shown = shown_scaled_object()
     async with asyncio.timeout(PATIENCE_S):
         while not (resource := await discovered(client, shown)):
@@ -217,7 +217,7 @@ async def keda(client: Client) -> Object:
 
 async def test_the_controller_scales_by_counts_and_not_without(plane: ControlPlane, client: Client) -> None:
     await bulk_apply.apply_together(client, [crd(kind) for kind in KINDS])
-    await bulk_apply.until_established(client, [kind.definition for kind in KINDS])
+    await bulk_apply.wait_until_established(client, [kind.definition for kind in KINDS])
     endpoint = _object(
         OURS,
         "ModelEndpoint",
@@ -232,7 +232,9 @@ async def test_the_controller_scales_by_counts_and_not_without(plane: ControlPla
     counts = Counts()
     metrics = external_metrics_server.ExternalMetrics(client, counts)
     files = Pki(plane.home.pki)
-    context = external_metrics_server.context(files.certificate(SERVING), files.key(SERVING), files.authority)
+    context = external_metrics_server.context(
+        files.find_certificate(SERVING), files.find_key(SERVING), files.authority
+    )
     names = frozenset({"front-proxy-client"})
     reading = asyncio.create_task(metrics.serve())
     with external_metrics_server.Server(("127.0.0.1", 0), context, metrics, names) as server:

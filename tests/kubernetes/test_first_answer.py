@@ -285,7 +285,7 @@ def _streams(fleet: Fleet) -> float:
     """Return the streams that have a time to their first token."""
     return sum(
         sample.value
-        for sample in envoy_metrics.samples(fleet.home.envoy)
+        for sample in envoy_metrics.read_samples(fleet.home.envoy)
         if sample.metric is metric_definitions.GATEWAY_FIRST_TOKEN and sample.bucket != metric_definitions.SUM
     )
 
@@ -316,7 +316,7 @@ def _hold(fleet: Fleet, limits: dict[str, int] | None) -> None:
 def _held(fleet: Fleet) -> str:
     """Return the gauge of held requests; empty before the first one."""
     try:
-        text = admin.prometheus(fleet.home.envoy, "held_requests")
+        text = admin.read_prometheus(fleet.home.envoy, "held_requests")
     except LocalError:
         return ""
     value = r'^envoy_modelplane_held_requests{service="ml-team/first-answer"} (\d+)$'

@@ -24,7 +24,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.kubernetes.bulk_apply import until_established
+from modelplane.local.kubernetes.bulk_apply import wait_until_established
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
 from support.patience import PATIENCE_S
@@ -99,14 +99,14 @@ def kubeconfig(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
     lifecycle.start(home, kubernetes_binary, CONTROL_PLANE)
 
     async def install() -> None:
-        await lifecycle.until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None)
+        await lifecycle.wait_until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None)
         crds = _definitions()
         async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
             for name in NAMESPACES:
                 await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             for each in crds:
                 await client.apply(each)
-            await until_established(client, [each["metadata"]["name"] for each in crds])
+            await wait_until_established(client, [each["metadata"]["name"] for each in crds])
 
     try:
         asyncio.run(install())

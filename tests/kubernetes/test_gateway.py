@@ -590,7 +590,7 @@ async def test_requests_go_on_while_the_api_server_is_away_whatever_is_restarted
         await pod.serves("/team/lasting/", "a")
         await eventually(pod.ready)
         lifecycle.start(bench.plane.home, bench.plane.binary, CONTROL_PLANE)
-        await lifecycle.until_running(bench.plane.home, CONTROL_PLANE, PATIENCE_S, lambda _record: None)
+        await lifecycle.wait_until_running(bench.plane.home, CONTROL_PLANE, PATIENCE_S, lambda _record: None)
         await bench.service("lasting", b)
         async with asyncio.timeout(PATIENCE_S):
             while await pod.get("/team/lasting/") != (200, "b"):

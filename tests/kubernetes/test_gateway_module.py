@@ -481,7 +481,7 @@ def validated(directory: Path, module: Module) -> tuple[int, str]:
     # The allowed destinations are files of their own.
     manager["http_filters"][-1]["typed_config"]["upstream_http_filters"][:-2] = []
     (directory / "static.json").write_text(json.dumps({"static_resources": {"listeners": [resource]}}))
-    envoy, *_ = envoy_bootstrap.argv(directory)
+    envoy, *_ = envoy_bootstrap.build_argv(directory)
     done = subprocess.run(
         [envoy, "--mode", "validate", "--config-path", "static.json", "--log-level", "info"],
         cwd=directory,
@@ -515,7 +515,7 @@ def test_the_functions_of_the_abi_are_those_of_this_envoy(module_library: Path) 
     declared = (gateway_module.SOURCES / "src" / "abi.rs").read_text()
     names = set(re.findall(r"\benvoy_dynamic_module_(?:callback|on)_\w+", declared))
     assert len(names) > 40
-    with Path(envoy_bootstrap.argv(Path())[0]).open("rb") as file:
+    with Path(envoy_bootstrap.build_argv(Path())[0]).open("rb") as file:
         envoy = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         lacking = {name for name in names if envoy.find(name.encode()) < 0}
     assert lacking == set()

@@ -183,7 +183,9 @@ async def test_a_certificate_is_replaced_below_a_running_stream_and_a_damaged_on
                     secured.write(Tls((new,)))
                     await secured.until(lambda served: served == der(new))
                     secured.write(Tls((replace(old, key="damaged"),)))
-                    await secured.until(lambda _: "tls/front.json" in admin.reload_problem(secured.directory))
+                    await secured.until(
+                        lambda _: "tls/front.json" in admin.find_reload_problem(secured.directory)
+                    )
                     assert await secured.served() == der(new)
         assert (secured.directory / "lds.json").read_text() == lds
     assert seen == [f"data: {number}" for number in range(EVENTS)]
@@ -276,8 +278,8 @@ class Fleet:
 
 @pytest.fixture
 async def fleet(client: Client, secured: Secured) -> AsyncIterator[Fleet]:
-    await kinds.install(client, cluster_objects.gateway_api())
-    for manifest in machine_permissions.manifests():
+    await kinds.install(client, cluster_objects.load_gateway_api())
+    for manifest in machine_permissions.build_manifests():
         await client.apply(manifest)
     yield Fleet(client, secured)
     for resource, name, namespace in (

@@ -312,7 +312,7 @@ async def test_a_release_of_others_is_left_alone(bench: Bench) -> None:
 async def test_the_identity_that_serves_cannot_install_a_chart_and_the_one_that_installs_can(
     bench: Bench, tmp_path: Path
 ) -> None:
-    for manifest in cluster_requirements.manifests(installer=True):
+    for manifest in cluster_requirements.build_manifests(installer=True):
         await bench.client.apply(manifest)
     for account in (INFERENCE_CLUSTER, INSTALLER):
         content = kubeconfig(bench.plane, account, tmp_path / account).read_bytes()

@@ -25,7 +25,7 @@ from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.gateway_api.http_routes import build_workload_routes
 from modelplane.gateway.route_table import Listener, Table
 from modelplane.host import addresses
-from modelplane.install.cluster_requirements import instructions
+from modelplane.install.cluster_requirements import build_instructions
 from modelplane.install.installation_names import CONTROLLER, GATEWAY
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -63,7 +63,7 @@ def cluster(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -
     running = (*CONTROL_PLANE, "agent", "envoy")
     lifecycle.start(home, kubernetes_binary, running)
     try:
-        asyncio.run(lifecycle.until_running(home, running, PATIENCE_S, lambda _record: None))
+        asyncio.run(lifecycle.wait_until_running(home, running, PATIENCE_S, lambda _record: None))
         yield shell(ControlPlane(home, kubernetes_binary), folder, "CONTROL", "GPU")
     finally:
         lifecycle.stop(home)
@@ -79,7 +79,7 @@ def installed(cluster: Shell) -> str:
 def fleet(cluster: Shell, installed: str) -> Iterator[int]:  # noqa: ARG001 - what was done, not said
     """The fleet of that one cluster, and the port of the gateway; the processes run until the end."""
     # The lines for a shell, as a reader takes them from the comments.
-    steps = [line[4:] for line in instructions().splitlines() if line.startswith("#   ")]
+    steps = [line[4:] for line in build_instructions().splitlines() if line.startswith("#   ")]
     cluster.run("\n".join(steps))
     asyncio.run(_platform(cluster))
     [port] = _free_ports(1)
@@ -136,11 +136,14 @@ async def _platform(cluster: Shell) -> None:
     devices = discover()
     local = settings.load(cluster.plane.home).ports
     async with Client.from_kubeconfig(str(cluster.plane.kubeconfig), known=fleet_resources.known) as client:
-        kinds = cluster_objects.gateway_api()
+        kinds = cluster_objects.load_gateway_api()
         for kind in kinds:
             await client.apply(kind)
-        await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
-        own = (*cluster_objects.device_classes(devices), *cluster_objects.gateway(local.workload_gateway))
+        await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+        own = (
+            *cluster_objects.build_device_classes(devices),
+            *cluster_objects.build_gateway(local.workload_gateway),
+        )
         for manifest in own:
             await client.apply(manifest)
         at_home = {"addresses": [{"type": "IPAddress", "value": CLUSTER_GATEWAY}]}
@@ -148,7 +151,7 @@ async def _platform(cluster: Shell) -> None:
         await client.patch(resources.GATEWAYS, name, {"status": at_home}, namespace, subresource="status")
         ingress = {"loadBalancer": {"ingress": [{"ip": "127.0.0.1"}]}}
         await client.patch(resources.SERVICES, GATEWAY, {"status": ingress}, namespace, subresource="status")
-        for manifest in (*bootstrap.hardware("local", devices), bootstrap.GATEWAY):
+        for manifest in (*bootstrap.describe_hardware("local", devices), bootstrap.GATEWAY):
             if manifest["kind"] == "InferenceCluster":
                 manifest["spec"]["cluster"]["existing"]["secretRef"]["name"] = "gpu-1-kubeconfig"
             await client.apply(manifest)

@@ -84,7 +84,7 @@ data: {provider: {{ .Values.providers.kubernetesGateway.enabled | quote }}}
 def _definitions() -> dict[str, str]:
     """Return the real definitions of the Gateway API as files of a chart that keeps them."""
     files = {}
-    for definition in cluster_objects.gateway_api():
+    for definition in cluster_objects.load_gateway_api():
         kept = {"helm.sh/resource-policy": "keep"}
         annotations = {**definition["metadata"].get("annotations", {}), **kept}
         metadata = {**definition["metadata"], "annotations": annotations}
@@ -134,22 +134,22 @@ class Envoy:
     async def bring(self, _files: Mapping[str, str]) -> bool:
         return False
 
-    def formers(self, _folder: str) -> tuple[str, ...]:
+    def list_formers(self, _folder: str) -> tuple[str, ...]:
         return ()
 
-    def former_problem(self) -> str:
+    def find_former_problem(self) -> str:
         return ""
 
-    def former(self, _path: str) -> str:
+    def read_former(self, _path: str) -> str:
         return ""
 
     async def load(self) -> Load:
         return Load()
 
-    async def usage(self) -> Ledger | None:
+    async def sum_usage(self) -> Ledger | None:
         return None
 
-    def address(self) -> GatewayAddress:
+    def find_address(self) -> GatewayAddress:
         return GatewayAddress(ENVOY)
 
 
@@ -228,8 +228,8 @@ async def test_traefik_is_installed_serves_and_is_removed_in_order(
     async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
         await kinds.install(client)
         for manifest in (
-            *machine_permissions.of_the_fleet(),
-            *cluster_requirements.manifests(installer=True),
+            *machine_permissions.build_fleet_roles(),
+            *cluster_requirements.build_manifests(installer=True),
         ):
             await client.apply(manifest)
         traefik = {

@@ -66,12 +66,12 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[KServeBench]:
-    kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api() + definitions("kserve")
+    kinds = [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api() + definitions("kserve")
     for manifest in kinds:
         await client.apply(manifest)
-    await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
     kubeconfig = control_plane.home.controller_kubeconfig.read_bytes()
-    for manifest in [*machine_permissions.manifests(), *fleet_of(kubeconfig, "KServe")]:
+    for manifest in [*machine_permissions.build_manifests(), *fleet_of(kubeconfig, "KServe")]:
         await client.apply(manifest)
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
     kserve = KServe(client, TEAM)

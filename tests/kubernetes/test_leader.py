@@ -101,7 +101,7 @@ class Bench:
         self.applied: list[str] = []
 
     async def install(self) -> None:
-        await install(self.client, cluster_objects.gateway_api())
+        await install(self.client, cluster_objects.load_gateway_api())
         for manifest in _fleet(self.proxy.kubeconfig()):
             await self.client.apply(manifest)
         # As whoever runs the cluster's own gateway does.

@@ -328,9 +328,9 @@ async def a_device_of_a_replica_becomes_unhealthy(client, world):
 
 
 async def test_the_controllers_publish_what_they_observe_and_say_what_they_may_not_read(client, plane):
-    await kinds.install(client, cluster_objects.gateway_api())
+    await kinds.install(client, cluster_objects.load_gateway_api())
     async with Nodes(client, "watched", 1) as world:
-        for manifest in [*machine_permissions.manifests(), *manifests_of(plane, world.pool, 1)]:
+        for manifest in [*machine_permissions.build_manifests(), *manifests_of(plane, world.pool, 1)]:
             await client.apply(manifest)
         async with running_controllers(plane):
             await says(client, "True", 'pool "watched": 8 gpu declared, 8 usable')

@@ -97,7 +97,7 @@ def test_what_is_followed_goes_on_over_the_death_of_whatever_it_comes_through(se
         lines = iter(following.stdout)
         assert next(lines).strip()
         for name in ("control-plane", "agent"):
-            pid = locks.holder(served.home.lock(name))
+            pid = locks.find_holder(served.home.lock(name))
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
             until_answered(address)

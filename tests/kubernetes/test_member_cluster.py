@@ -22,7 +22,7 @@ from modelplane.kube import resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local.kubernetes import cluster_objects, machine_permissions
-from modelplane.local.kubernetes.bulk_apply import until_established
+from modelplane.local.kubernetes.bulk_apply import wait_until_established
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
@@ -75,9 +75,9 @@ async def member(own_control_plane: ControlPlane) -> AsyncIterator[Member]:
         kinds = [crd(kind) for kind in COMPOSED]
         for manifest in kinds:
             await client.apply(manifest)
-        await until_established(client, [kind["metadata"]["name"] for kind in kinds])
+        await wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
         config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{relay.port}"
-        for manifest in (*machine_permissions.manifests(), *_registered(yaml.safe_dump(config))):
+        for manifest in (*machine_permissions.build_manifests(), *_registered(yaml.safe_dump(config))):
             await client.apply(manifest)
         async with running_controllers(own_control_plane):
             yield Member(client, relay)
@@ -118,12 +118,12 @@ async def test_what_is_installed_and_removed_is_seen_while_the_controllers_run(m
     absent = dict.fromkeys(("leaderWorkerSet", "inferencePool", "llmInferenceService"), False)
     assert status["capabilities"] == {"dra": True, **absent}
     assert condition_of({"status": status}, "BackendReady")["reason"] == "Installing"
-    for manifest in cluster_objects.gateway_api():
+    for manifest in cluster_objects.load_gateway_api():
         await member.client.apply(manifest)
-    await until_established(
-        member.client, [each["metadata"]["name"] for each in cluster_objects.gateway_api()]
+    await wait_until_established(
+        member.client, [each["metadata"]["name"] for each in cluster_objects.load_gateway_api()]
     )
-    for manifest in cluster_objects.gateway(8081):
+    for manifest in cluster_objects.build_gateway(8081):
         await member.client.apply(manifest)
     address = {"status": {"addresses": [{"type": "IPAddress", "value": "127.0.0.1"}]}}
     await member.client.patch(

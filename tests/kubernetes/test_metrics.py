@@ -141,12 +141,12 @@ async def controller(
     control_plane: ControlPlane, client: Client, collector: Collector, tmp_path: Path
 ) -> AsyncIterator[Controller]:
     """A controller of a fleet of two nodes, of which three replicas want one each."""
-    kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api()
+    kinds = [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api()
     for manifest in kinds:
         await client.apply(manifest)
-    await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
     for manifest in [
-        *machine_permissions.manifests(),
+        *machine_permissions.build_manifests(),
         *_fleet(control_plane.home.controller_kubeconfig),
         DEPLOYMENT,
     ]:

@@ -357,7 +357,7 @@ async def _has(agent: Agent, name: str, words: str) -> bool:
 def _status(agent: Agent, pki: Pki, identity: str, path: str) -> int:
     context = ssl.create_default_context(cafile=str(pki.authority))
     if identity:
-        context.load_cert_chain(pki.certificate(identity), pki.key(identity))
+        context.load_cert_chain(pki.find_certificate(identity), pki.find_key(identity))
     try:
         with urllib.request.urlopen(f"https://127.0.0.1:{agent.port}{path}", context=context) as answer:
             return int(answer.status)

@@ -27,7 +27,7 @@ from modelplane.controllers.fleet_resources import of_row
 from modelplane.install import cluster_requirements
 from modelplane.install.installation_names import CONTROLLER, GATEWAY
 from modelplane.install.installation_options import Options
-from modelplane.install.manifests import manifests
+from modelplane.install.manifests import build_manifests
 from modelplane.install.permissions import gateway_permissions, identity_permissions
 from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.install.permissions.roles import Rule
@@ -75,7 +75,7 @@ def server(binary: Path, folder: Path) -> Iterator[Server]:
     setup.set_up(home)
     lifecycle.start(home, program, CONTROL_PLANE)
     try:
-        asyncio.run(lifecycle.until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None))
+        asyncio.run(lifecycle.wait_until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None))
         yield Server(ControlPlane(home, binary), log)
     finally:
         lifecycle.stop(home)
@@ -104,17 +104,17 @@ async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
             str(gpu.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
         ) as cluster,
     ):
-        for manifest in manifests(Options()):
+        for manifest in build_manifests(Options()):
             await control.apply(manifest)
-        foreign = cluster_objects.gateway_api()
+        foreign = cluster_objects.load_gateway_api()
         foreign += [
             each
             for origin in ("gateway-api-inference-extension", "kserve", "lws")
             for each in definitions(origin)
         ]
-        for manifest in [*foreign, *cluster_requirements.manifests()]:
+        for manifest in [*foreign, *cluster_requirements.build_manifests()]:
             await cluster.apply(manifest)
-        await bulk_apply.until_established(cluster, [each["metadata"]["name"] for each in foreign])
+        await bulk_apply.wait_until_established(cluster, [each["metadata"]["name"] for each in foreign])
         await _gateway(cluster)
         with ExitStack() as stack:
             files = folder / "envoy"
@@ -357,7 +357,7 @@ def _object(api_version: str, kind: str, name: str, namespace: str = "") -> Obje
 def test_nothing_that_was_asked_for_is_refused(everything_asked: tuple[Asked, ...]) -> None:
     refused = {each for each in everything_asked if each.code == 403}
     # The access to copies is given back with the last of them, while a list of others may be on its way.
-    copied = {plural for rule in identity_permissions.copies() for plural in rule.resources}
+    copied = {plural for rule in identity_permissions.list_copy_rules() for plural in rule.resources}
     given_back = {
         each
         for each in refused
@@ -370,16 +370,16 @@ def test_nothing_that_was_asked_for_is_refused(everything_asked: tuple[Asked, ..
 
 EVERYWHERE = "everywhere"
 GRANTED = [
-    *((CONTROLLER, EVERYWHERE, rule) for rule in identity_permissions.on_control_plane()),
+    *((CONTROLLER, EVERYWHERE, rule) for rule in identity_permissions.list_control_plane_rules()),
     *((CONTROLLER, TEAM, rule) for rule in identity_permissions.TEAMS),
     *((CONTROLLER, SYSTEM_NAMESPACE, rule) for rule in identity_permissions.SYSTEM),
     *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in gateway_permissions.COMPANION),
     *((GATEWAY, GATEWAY_NAMESPACE, rule) for rule in gateway_permissions.COMPANION_PRIVATE),
     *((CONTROLLER, GATEWAY_NAMESPACE, rule) for rule in gateway_permissions.PUBLISHER),
-    *((INFERENCE_CLUSTER, EVERYWHERE, rule) for rule in identity_permissions.on_cluster()),
+    *((INFERENCE_CLUSTER, EVERYWHERE, rule) for rule in identity_permissions.list_cluster_rules()),
     *((INFERENCE_CLUSTER, SYSTEM_NAMESPACE, rule) for rule in identity_permissions.OWN_TOKEN),
     (INFERENCE_CLUSTER, EVERYWHERE, identity_permissions.BIND_COPIES),
-    *((INFERENCE_CLUSTER, TEAM, rule) for rule in identity_permissions.copies()),
+    *((INFERENCE_CLUSTER, TEAM, rule) for rule in identity_permissions.list_copy_rules()),
 ]
 """Who may do what, and in which namespace that was to be seen."""
 

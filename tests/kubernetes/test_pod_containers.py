@@ -104,7 +104,7 @@ def conditions(found: Object) -> dict[str, str]:
 
 
 def attempt(agent: Agent, found: Object, container: str) -> Attempt:
-    latest = agent.directory.pod(found["metadata"]["uid"]).container(container).latest()
+    latest = agent.directory.get_pod(found["metadata"]["uid"]).get_container(container).find_latest()
     assert latest is not None
     return latest
 

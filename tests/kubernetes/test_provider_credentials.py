@@ -105,7 +105,7 @@ async def test_each_attempt_carries_what_its_own_backend_wants(gateway: Gateway)
 
 
 async def configuration(directory: Path) -> str:
-    connector = aiohttp.UnixConnector(str(admin.admin_socket(directory)))
+    connector = aiohttp.UnixConnector(str(admin.find_admin_socket(directory)))
     async with (
         aiohttp.ClientSession(connector=connector) as client,
         client.get("http://envoy/config_dump") as response,

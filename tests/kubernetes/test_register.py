@@ -20,10 +20,10 @@ from modelplane.install.permissions.identity_permissions import (
     BIND_COPIES,
     INFERENCE_CLUSTER,
     OWN_TOKEN,
-    copies,
-    on_cluster,
+    list_cluster_rules,
+    list_copy_rules,
 )
-from modelplane.install.permissions.roles import Role, account
+from modelplane.install.permissions.roles import Role, build_account
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -74,7 +74,9 @@ async def _prepare(fleet: Fleet) -> None:
     async with Client.from_kubeconfig(str(fleet.kubeconfig), context=CLUSTER) as client:
         # This machine's Envoy is the gateway of the cluster, and reports by the fleet's identity there.
         rules = machine_permissions.OWN_GATEWAY
-        for manifest in Role("ClusterRole", "own-gateway", rules, {}).bound_to(account(INFERENCE_CLUSTER)):
+        for manifest in Role("ClusterRole", "own-gateway", rules, {}).bound_to(
+            build_account(INFERENCE_CLUSTER)
+        ):
             await client.apply(manifest)
         address = {"status": {"addresses": [{"type": "IPAddress", "value": "127.0.0.1"}]}}
         await client.patch(resources.GATEWAYS, "inference-gateway", address, SYSTEM, subresource="status")
@@ -179,7 +181,7 @@ def test_a_dry_run_shows_every_object_and_permission_and_writes_nothing(fleet: F
     printed = _register(fleet)
     assert _state(fleet) == before
     shown = [each for each in yaml.safe_load_all(printed) if each]
-    assert shown[:-6] == cluster_requirements.manifests()
+    assert shown[:-6] == cluster_requirements.build_manifests()
     assert [(each["kind"], each["metadata"]["name"]) for each in shown[-6:]] == [
         ("Node", "gpu-a"),
         ("Node", "gpu-b"),
@@ -188,7 +190,7 @@ def test_a_dry_run_shows_every_object_and_permission_and_writes_nothing(fleet: F
         ("InferenceClass", shown[-2]["metadata"]["name"]),
         ("InferenceCluster", "gpu-1"),
     ]
-    rules = (*on_cluster(), *copies(), BIND_COPIES, *OWN_TOKEN)
+    rules = (*list_cluster_rules(), *list_copy_rules(), BIND_COPIES, *OWN_TOKEN)
     assert [each.why for each in rules if each.why not in printed] == []
 
 

@@ -17,7 +17,7 @@ from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.bulk_apply import until_established
+from modelplane.local.kubernetes.bulk_apply import wait_until_established
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
@@ -69,7 +69,7 @@ def kubeconfig(control_plane):
                 await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             for each in crds:
                 await client.apply(each)
-            await until_established(client, [each["metadata"]["name"] for each in crds])
+            await wait_until_established(client, [each["metadata"]["name"] for each in crds])
 
     asyncio.run(install())
     return str(control_plane.kubeconfig)

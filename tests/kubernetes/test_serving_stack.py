@@ -86,7 +86,7 @@ def repository(kubernetes_binary: Path, tmp_path: Path) -> Iterator[str]:
     """The address of a repository with charts of the stack's names; Envoy Gateway's has the definitions."""
     definitions = {
         f"crds/{each['metadata']['name']}.yaml": yaml.safe_dump(each)
-        for each in (*cluster_objects.gateway_api(), *POLICIES)
+        for each in (*cluster_objects.load_gateway_api(), *POLICIES)
     }
     packed = []
     for name in CHARTS.values():
@@ -252,7 +252,7 @@ async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_f
     plane = own_control_plane
     async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
         await kinds.install(client)
-        for manifest in (*machine_permissions.manifests(), *_fleet(plane, repository)):
+        for manifest in (*machine_permissions.build_manifests(), *_fleet(plane, repository)):
             await client.apply(manifest)
         bench = Bench(client)
         async with running_controllers(plane, helm=Program((str(plane.binary), "helm"))):

@@ -22,7 +22,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local.kubernetes import cluster_objects, machine_permissions
-from modelplane.local.kubernetes.bulk_apply import until_established
+from modelplane.local.kubernetes.bulk_apply import wait_until_established
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
@@ -130,10 +130,10 @@ def _registered(control_plane: ControlPlane, name: str, relay: Relay) -> list[Ob
 
 
 async def _prepare(client: Client) -> None:
-    kinds = [crd(kind) for kind in COMPOSED] + cluster_objects.gateway_api()
+    kinds = [crd(kind) for kind in COMPOSED] + cluster_objects.load_gateway_api()
     for manifest in kinds:
         await client.apply(manifest)
-    await until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
     device = {
         "name": "gpu",
         "driver": "test.example",
@@ -141,10 +141,10 @@ async def _prepare(client: Client) -> None:
         "capacity": {"memory": {"value": "24Gi"}},
     }
     for manifest in (
-        *machine_permissions.manifests(),
+        *machine_permissions.build_manifests(),
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}},
         _ours("InferenceClass", TEAM, {"devices": [device]}),
-        *cluster_objects.gateway(8081),
+        *cluster_objects.build_gateway(8081),
     ):
         await client.apply(manifest)
     address = {"status": {"addresses": [{"type": "IPAddress", "value": "127.0.0.1"}]}}

@@ -78,7 +78,7 @@ async def gateway(tmp_path: Path, module_library: Path) -> AsyncIterator[Gateway
 def in_use(gateway: Gateway) -> dict[str, int]:
     """Return Envoy's gauges of requests and connections in progress."""
     pattern = r"(front-door[.]downstream_(rq|cx)_active|upstream_(rq|cx)_active|upstream_rq_pending_active)$"
-    return {name: value for name, value in admin.stats(gateway.directory, pattern).items() if value}
+    return {name: value for name, value in admin.read_stats(gateway.directory, pattern).items() if value}
 
 
 async def until_idle(gateway: Gateway) -> dict[str, int]:

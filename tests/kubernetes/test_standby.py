@@ -130,11 +130,11 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[Bench]:
-    kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api()
+    kinds = [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api()
     for manifest in kinds:
         await client.apply(manifest)
-    await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
-    for manifest in [*machine_permissions.manifests(), *_fleet(control_plane)]:
+    await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    for manifest in [*machine_permissions.build_manifests(), *_fleet(control_plane)]:
         await client.apply(manifest)
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     proxy = GatewayDirectory(control_plane.home.envoy, "127.0.0.1:8080", lambda _directory, _files: False)

@@ -28,7 +28,7 @@ NAMES = (*CONTROL_PLANE, STANDBY)
 
 
 def pid(home, name):
-    return locks.holder(home.lock(name))
+    return locks.find_holder(home.lock(name))
 
 
 def pids(home, names=NAMES):
@@ -49,7 +49,7 @@ def running(home, name, not_pid=None):
 
 def start(home, program, names):
     lifecycle.start(home, program, names)
-    asyncio.run(lifecycle.until_running(home, names, PATIENCE_S, lambda _record: None))
+    asyncio.run(lifecycle.wait_until_running(home, names, PATIENCE_S, lambda _record: None))
 
 
 async def until_controllers_run(home):
@@ -158,7 +158,7 @@ def test_both_supervisors_may_die_and_the_next_start_finds_everything(etcd_only,
     etcd = pid(etcd_only, "etcd")
     for name in (STANDBY, LEADER):
         os.kill(pid(etcd_only, name), signal.SIGKILL)
-    until(lambda: not lifecycle.supervised(etcd_only))
+    until(lambda: not lifecycle.is_supervised(etcd_only))
     setup.set_up(etcd_only)
     start(etcd_only, kubernetes_binary, ("etcd", STANDBY))
     assert pid(etcd_only, "etcd") == etcd
@@ -197,7 +197,7 @@ def test_stopping_goes_on_when_the_leader_is_killed_in_the_middle_of_it(etcd_onl
 def test_stopping_works_without_any_supervisor(etcd_only):
     for name in (STANDBY, LEADER):
         os.kill(pid(etcd_only, name), signal.SIGKILL)
-    until(lambda: not lifecycle.supervised(etcd_only))
+    until(lambda: not lifecycle.is_supervised(etcd_only))
     assert lifecycle.stop(etcd_only) == ("etcd",)
     assert pid(etcd_only, "etcd") is None
 
@@ -224,7 +224,7 @@ def test_a_process_that_cannot_start_is_an_error_with_the_end_of_its_log(kuberne
         try:
             with pytest.raises(LocalError) as raised:
                 asyncio.run(
-                    lifecycle.until_running(home, ("control-plane",), PATIENCE_S, lambda _record: None)
+                    lifecycle.wait_until_running(home, ("control-plane",), PATIENCE_S, lambda _record: None)
                 )
         finally:
             lifecycle.stop(home)
@@ -236,7 +236,9 @@ def test_a_process_that_cannot_start_is_an_error_with_the_end_of_its_log(kuberne
 
 
 def test_the_status_tells_the_living_from_the_dead(etcd_only):
-    states = {each.name: (each.state, each.memory_bytes > 0) for each in process_status.of(etcd_only)}
+    states = {
+        each.name: (each.state, each.memory_bytes > 0) for each in process_status.list_statuses(etcd_only)
+    }
     assert {name: states[name] for name in (LEADER, "etcd", STANDBY, "control-plane")} == {
         LEADER: ("Running", True),
         "etcd": ("Running", True),

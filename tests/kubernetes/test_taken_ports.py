@@ -23,7 +23,7 @@ def test_a_process_whose_port_is_taken_says_so_and_starts_once_it_is_free(
     fleet: Fleet, process: str, name: str
 ) -> None:
     port = getattr(settings.load(fleet.home).ports, name)
-    pid = locks.holder(fleet.home.lock(process))
+    pid = locks.find_holder(fleet.home.lock(process))
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     with closing(taken(port)):

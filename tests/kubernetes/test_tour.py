@@ -182,7 +182,7 @@ def test_nodes_are_taken_back_under_load_and_no_request_fails(tourist: Tourist) 
 
 def leave(tourist: Tourist, region: str, cluster: str, notice: str) -> str:
     """Give notice of a cluster's node until its replicas have left; return what the InferenceCluster says."""
-    kubectl = f"kubectl --kubeconfig {tourist.fleet.home.cluster(cluster).kubeconfig}"
+    kubectl = f"kubectl --kubeconfig {tourist.fleet.home.get_cluster(cluster).kubeconfig}"
     [node] = tourist.run(f"{kubectl} get nodes -o jsonpath='{{.items[*].metadata.name}}'").split()
     observe = f"kubectl patch ic {region} --type merge -p " + """'{"spec":{"capacitySource":"%s"}}'"""
     ours = f"-n ml-team -l modelplane.ai/deployment=qwen-demo,modelplane.ai/cluster={region}"
@@ -206,8 +206,8 @@ def placed_on(tourist: Tourist, deployment: str) -> str:
 
 def end_abruptly(home: Home, cluster: str) -> None:
     """Kill everything of a cluster at once, and let nothing of it start again."""
-    home.held(cluster).touch()
-    leader = lifecycle.leader(home)
+    home.find_hold(cluster).touch()
+    leader = lifecycle.find_leader(home)
     assert leader is not None
     os.kill(leader, signal.SIGSTOP)
     try:
@@ -220,8 +220,12 @@ def end_abruptly(home: Home, cluster: str) -> None:
 
 
 def everything_of(home: Home, cluster: str) -> list[int]:
-    ours = str(home.cluster(cluster).root)
-    pids = [each.pid for each in process_status.of(home) if each.name.startswith(f"{cluster}-") and each.pid]
+    ours = str(home.get_cluster(cluster).root)
+    pids = [
+        each.pid
+        for each in process_status.list_statuses(home)
+        if each.name.startswith(f"{cluster}-") and each.pid
+    ]
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if any(ours in argument for argument in process.cmdline()) or process.cwd().startswith(ours):

@@ -26,7 +26,7 @@ def status(fleet):
 def until_healed(fleet, name, pid):
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        found = next(each for each in process_status.of(fleet.home) if each.name == name)
+        found = next(each for each in process_status.list_statuses(fleet.home) if each.name == name)
         if found.state == "Running" and found.pid != pid:
             return found
         assert time.monotonic() < deadline, found
@@ -61,7 +61,7 @@ def test_a_second_up_finds_the_first_and_restarts_nothing(fleet):
 
 @pytest.mark.parametrize("name", ["controller", "agent", "envoy"])
 def test_a_killed_process_of_modelplane_is_running_again_within_seconds(fleet, name):
-    pid = locks.holder(fleet.home.lock(name))
+    pid = locks.find_holder(fleet.home.lock(name))
     os.kill(pid, signal.SIGKILL)
     assert until_healed(fleet, name, pid).last_exit == "killed by SIGKILL"
 
@@ -90,5 +90,5 @@ def test_up_in_the_foreground_stays_until_it_is_interrupted_and_then_stops_every
                 left = lifecycle.stop(home)
     assert said[0] == f"Starting a fleet in {home.root}\n"
     assert left == ()
-    names = [process.name for process in processes.table(home, setup.set_up(home), home.root)]
-    assert [name for name in names if locks.holder(home.lock(name))] == []
+    names = [process.name for process in processes.build_table(home, setup.set_up(home), home.root)]
+    assert [name for name in names if locks.find_holder(home.lock(name))] == []

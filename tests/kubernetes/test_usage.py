@@ -26,7 +26,7 @@ CHAT = "/ml/qwen/v1/chat/completions"
 
 def records(directory: Path) -> list[UsageRecord]:
     # The last line may be in the middle of being written.
-    found = [record_of(line) for line in usage_files.lines(directory) if line.endswith(b"\n")]
+    found = [record_of(line) for line in usage_files.read_lines(directory) if line.endswith(b"\n")]
     assert None not in found
     return [each for each in found if each]
 
@@ -142,7 +142,7 @@ async def settled(directory: Path, metric: Any, value: float) -> dict[Any, float
     """Return all metrics, once one of them has its value: the module's are a second late."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            found = await asyncio.to_thread(lambda: list(envoy_metrics.samples(directory)))
+            found = await asyncio.to_thread(lambda: list(envoy_metrics.read_samples(directory)))
             samples = {(each.metric, each.labels): each.value for each in found}
             if samples.get(metric) == value:
                 return samples
@@ -179,7 +179,7 @@ async def test_no_record_is_lost_or_doubled_however_often_files_are_rotated(tmp_
             while (found := load_ids(tmp_path)).total() < REQUESTS:
                 await asyncio.sleep(0.05)
         assert found == wanted
-        assert usage_files.rotated(tmp_path)
+        assert usage_files.list_rotated(tmp_path)
         modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "usage").rglob("*")}
         assert modes == {0}
 

@@ -17,7 +17,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.runtime.other_processes import Process
-from modelplane.kubelet.runtime.shim import TIMESTAMP_WIDTH, identity
+from modelplane.kubelet.runtime.shim import TIMESTAMP_WIDTH, find_identity
 from modelplane.kubelet.volumes import provisioning, volumes
 from modelplane.local.kubernetes import machine_permissions
 from support import ordinary_user
@@ -52,7 +52,7 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
-    for manifest in (*machine_permissions.of_a_cluster(), *provisioning.build_storage_classes()):
+    for manifest in (*machine_permissions.build_cluster_roles(), *provisioning.build_storage_classes()):
         await client.apply(manifest)
     async with running(control_plane.home, control_plane.binary, client) as started:
         yield started
@@ -188,17 +188,17 @@ async def test_what_secrets_hold_is_its_owners_alone_and_goes_before_the_pod(age
     manifest["metadata"]["finalizers"] = ["test.example/held"]
     await agent.create(manifest)
     found = await agent.pod("secretive", is_running)
-    directory = agent.directory.pod(found["metadata"]["uid"])
+    directory = agent.directory.get_pod(found["metadata"]["uid"])
     # That of the API server is etcd's, which is as private.
     found_in = holding(agent.home.root, b"hush")
     ours = [path for path in found_in if not path.is_relative_to(agent.home.etcd)]
-    assert ours == [volumes.of_pod(directory).files("s") / "token"]
+    assert ours == [volumes.find_folder(directory).write_files("s") / "token"]
     private = [stat.S_IMODE(path.stat().st_mode) for path in (ours[0], ours[0].parent, agent.directory.path)]
     assert private == [0o600, 0o700, 0o700]
     await agent.client.delete(resources.PODS, "secretive", "default")
 
     async def cleared() -> bool:
-        return not volumes.of_pod(directory).path.exists()
+        return not volumes.find_folder(directory).path.exists()
 
     await until(cleared)
     held = await agent.client.get(resources.PODS, "secretive", "default")
@@ -249,7 +249,7 @@ async def test_what_cannot_be_mounted_is_said_and_nothing_runs(
     await agent.create(mounting("hopeless", python(SLEEP), v=(volume, mount)))
     found = await agent.pod("hopeless", _refusal)
     assert _refusal(found)["message"] == message
-    assert agent.directory.pod(found["metadata"]["uid"]).container("engine").attempts() == ()
+    assert agent.directory.get_pod(found["metadata"]["uid"]).get_container("engine").list_attempts() == ()
 
 
 async def test_each_pod_with_volumes_has_a_tmp_of_its_own_which_starts_empty(agent: Agent) -> None:
@@ -290,7 +290,7 @@ async def test_an_agent_that_was_killed_takes_over_a_pod_with_mounts(
     engine = attempt.engine
     assert engine is not None
     await until(lambda: _says(attempt.log, "heavy"))
-    (child,) = [Process(each.pid, identity(each.pid)) for each in psutil.Process(engine.pid).children()]
+    (child,) = [Process(each.pid, find_identity(each.pid)) for each in psutil.Process(engine.pid).children()]
     assert " /no-such " in _mounts_of(engine.pid)
     agent.end(signal.SIGKILL)
     await agent.start()

@@ -11,7 +11,7 @@ from modelplane.api.schema.xrd import xrd
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from modelplane.local.kubernetes.bulk_apply import until_established
+from modelplane.local.kubernetes.bulk_apply import wait_until_established
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
@@ -43,7 +43,7 @@ def kubeconfig(control_plane):
         ) as client:
             await until_not_leaving(client)
             await client.apply(definition)
-            await until_established(client, [name])
+            await wait_until_established(client, [name])
 
     async def remove():
         async with Client.from_kubeconfig(

@@ -57,13 +57,13 @@ def lived(roles: tuple[Role, ...], policy: str, choices: list[tuple[int, int]]) 
         kind, changed = possible[number % len(possible)]
         if kind == "start":
             check_start(view, changed)
-        before, view = view, view.having(changed)
+        before, view = view, view.replace_container(changed)
         assert view.initialized or not before.initialized, "a pod stays initialized"
     return view
 
 
 def check_start(view: PodView, chosen: ContainerView) -> None:
-    before = view.containers[: view.containers.index(view.container(chosen.name))]
+    before = view.containers[: view.containers.index(view.find_container(chosen.name))]
     inits = [each for each in view.containers if each.role is Role.INIT]
     assert not view.over
     if chosen.role is Role.MAIN:
@@ -101,7 +101,7 @@ def test_a_pod_whose_containers_do_their_work_becomes_initialized(
             for kind, changed in events(view, 0, policy)
             if not _is_no_end_of_work(kind, changed)
         }
-        view = view.having(next(iter(found.values())))
+        view = view.replace_container(next(iter(found.values())))
     assert view.over or view.initialized
 
 
@@ -120,8 +120,8 @@ def test_containers_end_in_the_reverse_order(
         assert turn, "somebody's turn it is"
         assert not (any(each.role is Role.SIDECAR for each in turn) and len(turn) > 1), "one after the other"
         order.append(turn[0].name)
-        view = view.having(ended(turn[0], 0, "Never"))
-    sidecars = [each for each in order if view.container(each).role is Role.SIDECAR]
+        view = view.replace_container(ended(turn[0], 0, "Never"))
+    sidecars = [each for each in order if view.find_container(each).role is Role.SIDECAR]
     assert sidecars == sorted(sidecars, reverse=True)
     assert order == [each for each in order if each not in sidecars] + sidecars
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.sizing.architecture import architecture
-from modelplane.sizing.loaded_weights import weights
-from modelplane.sizing.memory import BATCHES, Load, Model, memory
-from modelplane.sizing.splits import Split, rejections, stages
+from modelplane.sizing.architecture import parse_architecture
+from modelplane.sizing.loaded_weights import sum_weights
+from modelplane.sizing.memory import BATCHES, Load, Model, compute_memory
+from modelplane.sizing.splits import Split, find_rejections, split_stages
 from support.checkpoint_shapes import CHECKPOINTS
 
 NAMES = (
@@ -28,23 +28,26 @@ sequences = st.integers(1, 500)
 
 @functools.cache
 def model(name: str) -> Model:
-    found = architecture(json.dumps(CHECKPOINTS[name].config).encode())
-    return Model(found, weights(found, CHECKPOINTS[name].tensors()), found.quantization)
+    found = parse_architecture(json.dumps(CHECKPOINTS[name].config).encode())
+    return Model(found, sum_weights(found, CHECKPOINTS[name].tensors()), found.quantization)
 
 
 @settings(deadline=None)
 @given(names, splits, steps, contexts, contexts, sequences, sequences)
 def test_memory_grows_with_context_and_concurrency(name, split, step, context, longer, few, more) -> None:
-    less = memory(model(name), split, Load(min(context, longer), min(few, more)), step)
-    assert less.total <= memory(model(name), split, Load(max(context, longer), max(few, more)), step).total
+    less = compute_memory(model(name), split, Load(min(context, longer), min(few, more)), step)
+    assert (
+        less.total
+        <= compute_memory(model(name), split, Load(max(context, longer), max(few, more)), step).total
+    )
 
 
 @settings(deadline=None)
 @given(names, splits, steps)
 def test_the_gpus_of_a_split_hold_the_whole_model(name, split, step) -> None:
-    if rejections(model(name).architecture, model(name).quantization, split):
+    if find_rejections(model(name).architecture, model(name).quantization, split):
         return
-    held = memory(model(name), split, Load(1), step)
+    held = compute_memory(model(name), split, Load(1), step)
     assert held.weights * split.gpus >= model(name).weights.size
     assert held.weights <= model(name).weights.size
 
@@ -52,7 +55,7 @@ def test_the_gpus_of_a_split_hold_the_whole_model(name, split, step) -> None:
 @given(names, splits)
 def test_a_legal_split_divides_the_heads_and_widths(name, split) -> None:
     found = model(name).architecture
-    if rejections(found, model(name).quantization, split):
+    if find_rejections(found, model(name).quantization, split):
         return
     assert found.heads % split.tensor == 0
     assert found.kv_heads % split.tensor == 0 or split.tensor % found.kv_heads == 0
@@ -63,16 +66,16 @@ def test_a_legal_split_divides_the_heads_and_widths(name, split) -> None:
 
 @given(names, splits, steps, contexts)
 def test_as_many_sequences_as_fit_are_within_the_budget(name, split, step, context) -> None:
-    one = memory(model(name), split, Load(context), step)
-    fitting = one.concurrency(one.gpu)
+    one = compute_memory(model(name), split, Load(context), step)
+    fitting = one.count_sequences(one.gpu)
     assert fitting >= 1
-    assert memory(model(name), split, Load(context, fitting), step).gpu <= one.gpu + one.sequence
+    assert compute_memory(model(name), split, Load(context, fitting), step).gpu <= one.gpu + one.sequence
 
 
 @pytest.mark.parametrize("pipeline", range(1, 9))
 @given(st.integers(8, 200))
 def test_the_stages_cover_every_layer_once(pipeline, layers) -> None:
-    found = stages(layers, pipeline)
+    found = split_stages(layers, pipeline)
     assert [layer for stage in found for layer in stage] == list(range(layers))
     assert max(map(len, found)) - min(map(len, found)) <= 1
     assert len(found[-1]) == min(map(len, found))

@@ -91,7 +91,7 @@ class Registered:
 @pytest.fixture
 async def registered(own_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Registered]:
     async with attacked(own_control_plane) as fleet:
-        for manifest in cluster_requirements.manifests():
+        for manifest in cluster_requirements.build_manifests():
             await fleet.client.apply(manifest)
         found = Registered(fleet, tmp_path)
         arguments = ("create", "token", INFERENCE_CLUSTER, "-n", SYSTEM, "--duration=10m")
@@ -174,7 +174,7 @@ async def test_the_installers_token_is_renewed_with_itself_and_only_the_installe
     registered: Registered, tmp_path: Path
 ) -> None:
     fleet = registered.fleet
-    for manifest in cluster_requirements.manifests(installer=True):
+    for manifest in cluster_requirements.build_manifests(installer=True):
         await fleet.client.apply(manifest)
     path = tmp_path / "installer"
     token = kubectl(fleet.control_plane, "create", "token", INSTALLER, "-n", SYSTEM, "--duration=10m").strip()

@@ -229,7 +229,7 @@ async def administrator(own_control_plane: ControlPlane) -> AsyncIterator[Client
     async with Client.from_kubeconfig(
         str(own_control_plane.kubeconfig), known=fleet_resources.known
     ) as client:
-        for manifest in cluster_requirements.manifests():
+        for manifest in cluster_requirements.build_manifests():
             await client.apply(manifest)
         for name, own in ((TEAM, OURS), (OTHERS, {})):
             await client.apply(NAMESPACE | {"metadata": {"name": name, "labels": own}})
@@ -567,14 +567,14 @@ async def test_it_writes_the_policies_of_a_stack_and_runs_no_images_by_them(
 def test_every_kind_that_is_written_is_limited() -> None:
     limited = {
         (group, plural)
-        for policy in admission.policies()
+        for policy in admission.build_policies()
         for rule in policy["spec"].get("matchConstraints", {}).get("resourceRules", ())
         for group in rule["apiGroups"]
         for plural in rule["resources"]
     }
     written = {
         (group, plural)
-        for role in cluster_requirements.manifests()
+        for role in cluster_requirements.build_manifests()
         for rule in role.get("rules", ())
         # A rule that names its objects is a limit itself.
         if {"create", "patch", "delete"} & {*rule["verbs"]} and "resourceNames" not in rule

@@ -41,7 +41,7 @@ def test_a_program_of_the_control_plane_gets_none_of_them(
 
 
 def test_these_programs_are_all_of_the_control_planes(tmp_path: Path) -> None:
-    table = processes.table(Home(tmp_path), Settings(Ports()), tmp_path / "binary")
+    table = processes.build_table(Home(tmp_path), Settings(Ports()), tmp_path / "binary")
     found = {each.name for each in table if each.own_environment}
     assert found == {each.name for each in table if each.name.endswith(CONTROL_PLANE)}
     assert len(found) > 1

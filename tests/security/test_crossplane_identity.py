@@ -76,7 +76,7 @@ async def administrator(own_control_plane: ControlPlane) -> AsyncIterator[Client
         str(own_control_plane.kubeconfig), known=fleet_resources.known
     ) as client:
         for manifest in (
-            *cluster_requirements.manifests(crossplane=True),
+            *cluster_requirements.build_manifests(crossplane=True),
             namespace(TEAM, labels=MADE),
             namespace(OTHERS),
             namespace(PROBED),
@@ -217,7 +217,7 @@ async def test_everything_that_the_identity_may_do_is_written_down(provider: Cli
 
 
 def test_every_kind_that_is_written_is_limited() -> None:
-    documents = cluster_requirements.manifests(crossplane=True)
+    documents = cluster_requirements.build_manifests(crossplane=True)
     limited = {
         (group, plural, operation)
         for policy in documents

@@ -36,7 +36,7 @@ class Address:
 @pytest.fixture
 async def dashboard() -> AsyncIterator[Address]:
     view = shown_fleet.small(NOW).view()
-    async with Server(Pages("a test"), lambda: view).serving(0) as address:
+    async with Server(Pages("a test"), lambda: view).serve(0) as address:
         yield Address(address)
 
 

@@ -161,7 +161,7 @@ async def test_connections_end_before_the_open_files_do(tmp_path: Path) -> None:
 
 
 async def test_a_connection_without_requests_is_closed(gateway: Gateway) -> None:
-    listeners = gateway.directory / module.listeners_of(gateway.directory)
+    listeners = gateway.directory / module.find_listeners_file(gateway.directory)
     assert '"idle_timeout":"300s"' in listeners.read_text()
     write_private(listeners, listeners.read_text().replace('"300s"', '"0.2s"'))
     async with asyncio.timeout(PATIENCE_S):

@@ -39,8 +39,8 @@ VLLM_FAMILIES = {
 )
 def test_vllm_gets_no_argument_that_reaches_beyond_the_pod(argument: str) -> None:
     for arguments in ([argument], ["m", "--enforce-eager", argument], ["--max-model-len", "10", argument]):
-        assert allowed.VLLM.problem(arguments, {}, arguments, PLACE) != ""
-    assert "=" not in allowed.VLLM.problem([argument], {}, (), PLACE) or "@" in argument
+        assert allowed.VLLM.find_problem(arguments, {}, arguments, PLACE) != ""
+    assert "=" not in allowed.VLLM.find_problem([argument], {}, (), PLACE) or "@" in argument
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_vllm_gets_no_argument_that_reaches_beyond_the_pod(argument: str) -> Non
     ],
 )
 def test_vllm_gets_no_value_that_reaches_beyond_the_pod(arguments: list[str]) -> None:
-    assert allowed.VLLM.problem(arguments, {}, arguments, PLACE) != ""
+    assert allowed.VLLM.find_problem(arguments, {}, arguments, PLACE) != ""
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_vllm_gets_no_value_that_reaches_beyond_the_pod(arguments: list[str]) ->
     ],
 )
 def test_vllm_gets_what_it_is_set_up_with(line: str) -> None:
-    assert allowed.VLLM.problem(line.split(), {}, (), PLACE) == ""
+    assert allowed.VLLM.find_problem(line.split(), {}, (), PLACE) == ""
 
 
 SGLANG_ATTACKS = (
@@ -115,7 +115,7 @@ SGLANG_ATTACKS = (
 
 @pytest.mark.parametrize("argument", SGLANG_ATTACKS.split())
 def test_sglang_gets_no_argument_that_reaches_beyond_the_pod(argument: str) -> None:
-    assert allowed.SGLANG.problem([argument], {}, (), PLACE) != ""
+    assert allowed.SGLANG.find_problem([argument], {}, (), PLACE) != ""
 
 
 def test_sglang_gets_what_it_is_set_up_with() -> None:
@@ -123,7 +123,7 @@ def test_sglang_gets_what_it_is_set_up_with() -> None:
         "--model-path Qwen/Qwen3-8B --served-model-name laguna --tp-size 8 --tp 2 --ep-size 8 --port 8000 "
         "--mem-fraction-static 0.85 --context-length 131072 --host 0.0.0.0"
     )
-    assert allowed.SGLANG.problem(line.split(), {}, (), PLACE) == ""
+    assert allowed.SGLANG.find_problem(line.split(), {}, (), PLACE) == ""
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_sglang_gets_what_it_is_set_up_with() -> None:
 def test_llama_cpp_reads_no_file_and_no_address_but_the_pods(
     arguments: list[str], variables: dict[str, str], problem: str
 ) -> None:
-    assert allowed.LLAMA_CPP.problem(arguments, variables, arguments, PLACE) == problem
+    assert allowed.LLAMA_CPP.find_problem(arguments, variables, arguments, PLACE) == problem
 
 
 LLAMA_ATTACKS = (
@@ -198,4 +198,4 @@ def test_llama_cpp_knows_no_other_flag_for_files_and_addresses(flag: str) -> Non
     ],
 )
 def test_the_download_of_a_cache_changes_its_volume_alone(arguments: list[str]) -> None:
-    assert allowed.HYDRATION.problem(arguments, {}, (), PLACE) != ""
+    assert allowed.HYDRATION.find_problem(arguments, {}, (), PLACE) != ""

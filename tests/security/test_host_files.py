@@ -75,7 +75,7 @@ def attack(
     )
 
     async def run() -> str:
-        prefix = await mounts.entering(own, tmp_path / "run", (), (home / "agent", home))
+        prefix = await mounts.build_prefix(own, tmp_path / "run", (), (home / "agent", home))
         command = [*before, *prefix, sys.executable, "-c", program]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

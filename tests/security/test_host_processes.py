@@ -52,10 +52,10 @@ def test_a_variable_that_reaches_beyond_the_pod_is_refused(engine: str, family: 
     allow_list: AllowList = LISTS[engine]
     for variable in FAMILIES[family].split():
         value = HUB_HOME + "/elsewhere"  # where a name is allowed, another value is not
-        problem = allow_list.problem((), {variable: value}, (), PLACE)
+        problem = allow_list.find_problem((), {variable: value}, (), PLACE)
         assert f'"{variable}"' in problem, variable
         if (engine, variable) != ("hydration", "HF_HOME"):
-            assert allow_list.passed({variable: value}) == {}
+            assert allow_list.select_variables({variable: value}) == {}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_variable_that_reaches_beyond_the_pod_is_refused(engine: str, family: 
     ],
 )
 def test_a_value_that_reaches_beyond_the_pod_is_refused(engine: str, variable: str, value: str) -> None:
-    problem = LISTS[engine].problem((), {variable: value}, (), PLACE)
+    problem = LISTS[engine].find_problem((), {variable: value}, (), PLACE)
     assert problem.startswith(f'the variable "{variable}" must be ')
     assert value not in problem, "it may be a secret"
 
@@ -112,20 +112,20 @@ def test_a_value_that_reaches_beyond_the_pod_is_refused(engine: str, variable: s
 )
 def test_what_engines_are_set_up_with_passes(engine: str, variables: dict[str, str]) -> None:
     arguments = ("/mnt/models", MARKER, REQUIREMENTS, "65") if engine == "hydration" else ()
-    assert LISTS[engine].problem(arguments, variables, (), PLACE) == ""
-    assert LISTS[engine].passed(variables) == variables
+    assert LISTS[engine].find_problem(arguments, variables, (), PLACE) == ""
+    assert LISTS[engine].select_variables(variables) == variables
 
 
 def test_a_variable_that_only_the_arguments_refer_to_is_replaced_there_and_not_passed() -> None:
     container = {"image": LLAMA, "args": ["--alias", "$(PYTHONPATH)"]}
-    line = launchers.command_line(container, {"PYTHONPATH": "/evil"}, ADDRESS, host_commands=False)
+    line = launchers.build_command_line(container, {"PYTHONPATH": "/evil"}, ADDRESS, host_commands=False)
     assert line[-2:] == ("--alias", "/evil")
-    assert launchers.passed(container, {"PYTHONPATH": "/evil"}, host_commands=False) == {}
+    assert launchers.select_variables(container, {"PYTHONPATH": "/evil"}, host_commands=False) == {}
 
 
 def test_a_refusal_names_the_variable_and_the_remedies() -> None:
     with pytest.raises(CannotLaunch) as caught:
-        launchers.command_line({"image": LLAMA}, {"PYTHONWARNINGS": "x"}, ADDRESS, host_commands=False)
+        launchers.build_command_line({"image": LLAMA}, {"PYTHONWARNINGS": "x"}, ADDRESS, host_commands=False)
     assert caught.value.refusal.reason == "UnsupportedPod"
     assert caught.value.refusal.message == (
         "cannot run llama.cpp as a process of this machine: it does not get the variable "
@@ -136,9 +136,9 @@ def test_a_refusal_names_the_variable_and_the_remedies() -> None:
 
 def test_with_host_commands_every_variable_is_passed() -> None:
     container = {"image": LLAMA}
-    line = launchers.command_line(container, {"PATH": "/x"}, ADDRESS, host_commands=True)
+    line = launchers.build_command_line(container, {"PATH": "/x"}, ADDRESS, host_commands=True)
     assert line[0] == sys.executable
-    assert launchers.passed(container, {"PATH": "/x"}, host_commands=True) == {"PATH": "/x"}
+    assert launchers.select_variables(container, {"PATH": "/x"}, host_commands=True) == {"PATH": "/x"}
 
 
 @pytest.mark.parametrize(
@@ -156,5 +156,5 @@ def test_with_host_commands_every_variable_is_passed() -> None:
     ],
 )
 def test_python_is_isolated(container: dict[str, Any]) -> None:
-    line = launchers.command_line(container, {}, ADDRESS, host_commands=False)
+    line = launchers.build_command_line(container, {}, ADDRESS, host_commands=False)
     assert line[:3] == (sys.executable, "-E", "-P")

@@ -8,7 +8,7 @@ import pytest
 
 from modelplane.controllers import fleet_resources
 from modelplane.install.installation_options import Options
-from modelplane.install.manifests import manifests
+from modelplane.install.manifests import build_manifests
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from support.attacked import eventually
@@ -86,7 +86,7 @@ async def client(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
     ) as client:
         for name in (TEAM, OTHERS, SYSTEM):
             await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        roles = [each for each in manifests(Options()) if each["kind"] == "ClusterRole"]
+        roles = [each for each in build_manifests(Options()) if each["kind"] == "ClusterRole"]
         for manifest in [*roles, *(_binding(name, *bound) for name, bound in PERSONAS.items())]:
             await client.apply(manifest)
         yield client

@@ -124,10 +124,10 @@ async def attacked(
     place = cluster or control_plane
     async with _administrator(control_plane) as client, _administrator(place) as there:
         await _install(client, [crd(kind) for kind in KINDS])
-        await _install(there, cluster_objects.gateway_api())
-        for manifest in [*machine_permissions.of_the_fleet(), *_fleet(place.home.controller_kubeconfig)]:
+        await _install(there, cluster_objects.load_gateway_api())
+        for manifest in [*machine_permissions.build_fleet_roles(), *_fleet(place.home.controller_kubeconfig)]:
             await client.apply(manifest)
-        for manifest in [*machine_permissions.of_a_cluster(), *cluster_objects.gateway(8081)]:
+        for manifest in [*machine_permissions.build_cluster_roles(), *cluster_objects.build_gateway(8081)]:
             await there.apply(manifest)
         yield Attacked(control_plane, client, there)
 
@@ -139,7 +139,7 @@ def _administrator(plane: ControlPlane) -> Client:
 async def _install(client: Client, kinds: list[Object]) -> None:
     for manifest in kinds:
         await client.apply(manifest)
-    await bulk_apply.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
 
 
 def _fleet(kubeconfig: Path) -> list[Object]:

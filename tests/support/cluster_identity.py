@@ -14,7 +14,7 @@ from modelplane.install import cluster_requirements
 from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.bulk_apply import until_established
+from modelplane.local.kubernetes.bulk_apply import wait_until_established
 from support.attacked import eventually
 from support.fleets import ControlPlane
 from support.service_accounts import kubeconfig
@@ -30,11 +30,11 @@ async def prepare(administrator: Client, namespaces: Mapping[str, Mapping[str, s
     crds = [crd(kind) for kind in KINDS] + [each for origin in ORIGINS for each in definitions(origin)]
     for each in crds:
         await administrator.apply(each)
-    await until_established(administrator, [each["metadata"]["name"] for each in crds])
+    await wait_until_established(administrator, [each["metadata"]["name"] for each in crds])
     for name, labels in namespaces.items():
         metadata = {"name": name, "labels": dict(labels)}
         await administrator.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    for manifest in cluster_requirements.manifests():
+    for manifest in cluster_requirements.build_manifests():
         await administrator.apply(manifest)
 
 

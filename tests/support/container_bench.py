@@ -55,12 +55,12 @@ class Bench:
 
     @property
     def directory(self) -> ContainerDirectory:
-        return self.machine.directory.pod(RECORD.uid).container("engine")
+        return self.machine.directory.get_pod(RECORD.uid).get_container("engine")
 
     async def runtime(self) -> Runtime:
-        self.machine.directory.pod(RECORD.uid).write(RECORD)
+        self.machine.directory.get_pod(RECORD.uid).write(RECORD)
         whole = self.whole or sleeping()
-        network = pod_network.of(self.machine, RECORD, whole)
+        network = pod_network.find_network(self.machine, RECORD, whole)
         found = await Runtimes(self.machine, RECORD, network=network).choose(self.directory, whole)
         if isinstance(found, PodContainers):
             return replace(found, least_wait_s=0.1, kill_again_s=0.2)
@@ -73,9 +73,9 @@ class Bench:
     async def start_of_several(self, name: str) -> Attempt:
         """Start one of the pod's several containers."""
         assert self.whole is not None
-        directory = self.machine.directory.pod(RECORD.uid).container(name)
+        directory = self.machine.directory.get_pod(RECORD.uid).get_container(name)
         runtime = await self.runtime()
-        return await runtime.start(narrowing.narrowed(self.whole, name), directory, self.told.append)
+        return await runtime.start(narrowing.select_container(self.whole, name), directory, self.told.append)
 
     async def refused(self, pod: Object) -> Refusal:
         with pytest.raises(NotYet) as caught:

@@ -60,7 +60,7 @@ async def agent_of(
 
 async def nothing_left(agent: Agent) -> bool:
     """Return True if the agent keeps nothing of any pod."""
-    return not agent.directory.pods()
+    return not agent.directory.list_pods()
 
 
 def container(source: str, **fields: Any) -> Object:

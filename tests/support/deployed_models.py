@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from modelplane.api.schema.decode import encode
-from modelplane.catalogue.catalogue_files import catalogue
-from modelplane.catalogue.inference_classes import inference_class
+from modelplane.catalogue.catalogue_files import load_catalogue
+from modelplane.catalogue.inference_classes import build_class
 from modelplane.offline.files.yaml_output import to_yaml
 from modelplane.offline.models.engine_containers import Engine
 from modelplane.offline.models.model_manifests import Wanted, make_name
 from modelplane.offline.models.proposals import Proposed, propose
-from modelplane.sizing.architecture import architecture
-from modelplane.sizing.loaded_weights import PRECISIONS, weights
+from modelplane.sizing.architecture import parse_architecture
+from modelplane.sizing.loaded_weights import PRECISIONS, sum_weights
 from modelplane.sizing.memory import Load, Model
 from support.checkpoint_shapes import CHECKPOINTS
 
@@ -23,11 +23,11 @@ Object = dict[str, Any]
 @functools.cache
 def model(name: str, quantization: str = "") -> Model:
     """Return a model, or as it is if it were converted."""
-    found = architecture(json.dumps(CHECKPOINTS[name].config).encode())
+    found = parse_architecture(json.dumps(CHECKPOINTS[name].config).encode())
     precision = PRECISIONS[quantization] if quantization else None
     return Model(
         found,
-        weights(found, CHECKPOINTS[name].tensors(), precision),
+        sum_weights(found, CHECKPOINTS[name].tensors(), precision),
         precision.quantization if precision else found.quantization,
     )
 
@@ -62,7 +62,7 @@ def pool(name: str, class_name: str, *, nodes: int = 4, price: str = "") -> Obje
 
 def fleet(pools: Iterable[Object], *, storage: bool = True) -> tuple[Object, ...]:
     """Return one cluster with pools, and their classes of the catalogue."""
-    found, pools = catalogue(), list(pools)
+    found, pools = load_catalogue(), list(pools)
     classes = dict.fromkeys(each["className"] for each in pools)
     existing: Object = {"secretRef": {"name": "kubeconfig"}}
     if storage:
@@ -73,7 +73,7 @@ def fleet(pools: Iterable[Object], *, storage: bool = True) -> tuple[Object, ...
         "metadata": {"name": "own"},
         "spec": {"cluster": {"source": "Existing", "existing": existing}, "nodePools": pools},
     }
-    return (*(encode(inference_class(found, found.machines[each])) for each in classes), cluster)
+    return (*(encode(build_class(found, found.machines[each])) for each in classes), cluster)
 
 
 def proposed(

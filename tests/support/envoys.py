@@ -155,7 +155,7 @@ class Gateway:
 
     def stat(self, name: str) -> int:
         """Return one of Envoy's own counters."""
-        return admin.stats(self.directory, f"^{name}$")[name]
+        return admin.read_stats(self.directory, f"^{name}$")[name]
 
     async def events(self, path: str) -> AsyncIterator[str]:
         async with self.client.get(self.url(path)) as response:
@@ -210,10 +210,16 @@ async def running_envoy(
         _prepare(directory, listener, configure, transform, **options)
         log = (directory / "log").open("wb")
         process = await asyncio.create_subprocess_exec(
-            *("sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *envoy_bootstrap.argv(directory)),
+            *(
+                "sh",
+                "-c",
+                f'ulimit -n {descriptors}; exec "$@"',
+                "sh",
+                *envoy_bootstrap.build_argv(directory),
+            ),
             *arguments,
             cwd=directory,
-            env=os.environ | module.environment(directory) | (environment or {}),
+            env=os.environ | module.build_environment(directory) | (environment or {}),
             stdout=log,
             stderr=log,
         )
@@ -226,7 +232,7 @@ async def running_envoy(
                 process.terminate()
             await process.wait()
             log.close()
-            admin.admin_socket(directory).unlink(missing_ok=True)
+            admin.find_admin_socket(directory).unlink(missing_ok=True)
 
 
 def _prepare(

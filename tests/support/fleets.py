@@ -48,7 +48,7 @@ def control_plane_of(home: Home, binary: Path) -> Iterator[ControlPlane]:
     setup.set_up(home)
     lifecycle.start(home, binary, CONTROL_PLANE)
     try:
-        asyncio.run(lifecycle.until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None))
+        asyncio.run(lifecycle.wait_until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None))
         yield ControlPlane(home, binary)
     finally:
         lifecycle.stop(home)

@@ -136,7 +136,7 @@ async def gateway_with(directory: Path, module: Module, **options: Any) -> Async
 
 async def counters(directory: Path) -> dict[str, int]:
     """Return the module's counters, by their names in Prometheus' format."""
-    connector = aiohttp.UnixConnector(str(admin.admin_socket(directory)))
+    connector = aiohttp.UnixConnector(str(admin.find_admin_socket(directory)))
     async with (
         aiohttp.ClientSession(connector=connector) as client,
         client.get("http://envoy/stats/prometheus") as response,

@@ -20,7 +20,7 @@ async def install(client: Client, others: Iterable[Object] = ()) -> None:
     definitions = [*(crd(kind) for kind in ours), *others]
     for definition in definitions:
         await client.apply(definition)
-    await bulk_apply.until_established(client, [each["metadata"]["name"] for each in definitions])
+    await bulk_apply.wait_until_established(client, [each["metadata"]["name"] for each in definitions])
     async with asyncio.timeout(PATIENCE_S):
         for definition in definitions:
             await _open(client, definition)

@@ -63,8 +63,8 @@ class Agent:
                     "--pool=local",
                     f"--dir={self.home.agent}",
                     f"--port={self.port}",
-                    f"--tls-cert={pki.certificate('agent-serving')}",
-                    f"--tls-key={pki.key('agent-serving')}",
+                    f"--tls-cert={pki.find_certificate('agent-serving')}",
+                    f"--tls-key={pki.find_key('agent-serving')}",
                     f"--client-ca={pki.authority}",
                     *self.options,
                 ],
@@ -117,7 +117,7 @@ class Agent:
 
     async def forgotten(self, pod: Object, timeout_s: float = PATIENCE_S) -> None:
         """Wait until nothing is kept of a pod any more, which is soon after its object is gone."""
-        directory = self.directory.pod(pod["metadata"]["uid"]).path
+        directory = self.directory.get_pod(pod["metadata"]["uid"]).path
 
         async def absent() -> bool:
             return not directory.exists()
@@ -127,7 +127,7 @@ class Agent:
     def attempt(self, pod: Object) -> Attempt:
         """Return the last attempt to run a pod's container."""
         name = pod["spec"]["containers"][0]["name"]
-        found = self.directory.pod(pod["metadata"]["uid"]).container(name).latest()
+        found = self.directory.get_pod(pod["metadata"]["uid"]).get_container(name).find_latest()
         assert found is not None
         return found
 

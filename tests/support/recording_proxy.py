@@ -116,7 +116,7 @@ async def recording(plane: ControlPlane, directory: Path) -> AsyncIterator[Recor
     config = yaml.safe_load(plane.kubeconfig.read_text())
     pki = Pki(plane.home.pki)
     context = ssl.create_default_context(cafile=pki.authority)
-    context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
+    context.load_cert_chain(pki.find_certificate("admin"), pki.find_key("admin"))
     connector = aiohttp.TCPConnector(ssl=context, limit=0)
     session = aiohttp.ClientSession(
         connector=connector, timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False

@@ -8,13 +8,13 @@ from typing import Any
 
 import httpx2
 
-from modelplane.backup.contents import contents
+from modelplane.backup.contents import list_contents
 from modelplane.controllers.fleet_resources import known, resource_of
 from modelplane.kube.client import Client
 
 Object = dict[str, Any]
 
-_COLLECTIONS = {each.resource.plural for each in contents()} | {"secrets"}
+_COLLECTIONS = {each.resource.plural for each in list_contents()} | {"secrets"}
 
 
 class StoringServer:

@@ -129,7 +129,7 @@ def _observed(program: Program, state: State) -> Iterable[Sample]:
 
 def scraped(program: Program, observe: Callable[[], State] = State) -> Series:
     """Return what a program exports over HTTP."""
-    registry = metrics.registry(program, lambda: _observed(program, observe()))
+    registry = metrics.build_registry(program, lambda: _observed(program, observe()))
     with server.serve("127.0.0.1:0", alive=well, ready=well, registry=registry) as serving:
         status, _, body = fetch(serving.address)
     assert status == 200

@@ -119,7 +119,7 @@ class Writer:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[Writer]:
+def write_file(path: Path) -> Iterator[Writer]:
     """Write a new file that only its owner can read; it is there once it is whole.
 
     Raises ``FileExistsError`` if there is one, and never replaces it.
@@ -149,7 +149,7 @@ class Reader:
         self.seal: Seal | None = None
         """The key of the encrypted contents; None without it."""
 
-    def lines(self) -> Iterator[tuple[int, Line]]:
+    def read_lines(self) -> Iterator[tuple[int, Line]]:
         """Yield every line but the end, with its place. Raises ``Damaged``, at the latest at the end."""
         digest, counts, place = hashlib.sha256(), {"object": 0, "reference": 0}, 0
         self._file.seek(0)
@@ -176,21 +176,21 @@ class Reader:
             raise Damaged("something follows its end")
         self.digest = digest
 
-    def at(self, place: int) -> Line:
+    def read_line(self, place: int) -> Line:
         """Return the line at a place."""
         self._file.seek(place)
         return _line(self._file.readline(MOST_BYTES + 1), place)
 
-    def object_at(self, place: int) -> dict[str, Any] | None:
+    def read_object(self, place: int) -> dict[str, Any] | None:
         """Return the object at a place, decrypted; None if there is none. Raises ``Refused``."""
-        line = self.at(place)
+        line = self.read_line(place)
         if self.seal is not None and line.reference is not None and line.reference.sealed:
             return self.seal.unseal(line.reference)
         return line.object
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Reader]:
+def open_file(path: Path) -> Iterator[Reader]:
     """Open a file. Raises ``Damaged`` if it cannot be a backup."""
     with path.open("rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

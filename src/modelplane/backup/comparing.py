@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 from modelplane.api.listing import listing
 from modelplane.backup.archive import Damaged, Reader, Reference
-from modelplane.backup.contents import Content, contents
-from modelplane.backup.objects import Entry, Identity, entry_of, is_restored
+from modelplane.backup.contents import Content, list_contents
+from modelplane.backup.objects import Entry, Identity, build_entry, is_restored
 from modelplane.backup.planning import Plan
 from modelplane.install.steps.refusals import Refused
 from modelplane.kube import errors
@@ -21,7 +21,7 @@ async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Ident
     there: set[Identity] = set()
     others: list[str] = []
     differing: list[str] = []
-    for content in contents():
+    for content in list_contents():
         async for live in _live(client, content):
             resource, key = content.resource, build_key(live)
             entry = entries.get((resource.api_version, resource.kind, key.namespace, key.name))
@@ -29,7 +29,7 @@ async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Ident
                 of_file = Reference(kind=resource.kind, namespace=key.namespace, name=key.name) in named
                 is_other = resource != NAMESPACES and not of_file
                 others += [f'{resource.kind} "{key}"'] if is_other else []
-            elif is_restored(item_of(reader, entry), live):
+            elif is_restored(read_item(reader, entry), live):
                 there.add(entry.identity)
             else:
                 differing.append(str(entry))
@@ -71,9 +71,9 @@ async def _live(client: Client, content: Content) -> AsyncIterator[Object]:
             raise
 
 
-def item_of(reader: Reader, entry: Entry) -> Object:
+def read_item(reader: Reader, entry: Entry) -> Object:
     """Return the object of an entry. Raises ``Damaged`` if it is another one by now."""
-    item = reader.object_at(entry.place)
-    if item is None or entry_of(item, entry.place) != entry:
+    item = reader.read_object(entry.place)
+    if item is None or build_entry(item, entry.place) != entry:
         raise Damaged("it was changed while it was read")
     return item

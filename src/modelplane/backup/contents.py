@@ -49,7 +49,7 @@ class Content:
     optional: bool = False
     """True if an API server may lack the kind although Modelplane is installed there."""
 
-    def admits(self, item: Mapping[str, Any]) -> bool:
+    def can_hold(self, item: Mapping[str, Any]) -> bool:
         """Return True if an object of the kind belongs into a backup."""
         metadata = item["metadata"]
         own = metadata.get("labels") or {}
@@ -58,7 +58,7 @@ class Content:
         return in_place and (not key or own.get(key) == value)
 
 
-def contents() -> tuple[Content, ...]:
+def list_contents() -> tuple[Content, ...]:
     """Return every kind, those that others need first. Read it at run time, as the table of children."""
     return (
         Content(NAMESPACES),
@@ -81,16 +81,18 @@ def contents() -> tuple[Content, ...]:
     )
 
 
-def secret_kinds() -> dict[str, Resource]:
+def list_secret_kinds() -> dict[str, Resource]:
     """Return the kinds whose objects a file has encrypted or by name only."""
-    return {content.resource.kind: content.resource for content in contents() if content.is_secret}
+    return {content.resource.kind: content.resource for content in list_contents() if content.is_secret}
 
 
-def content_of(item: Mapping[str, Any]) -> Content | None:
+def find_content(item: Mapping[str, Any]) -> Content | None:
     """Return the row of an object's kind; None if a backup has no objects of it."""
     named = (item.get("apiVersion"), item.get("kind"))
     rows_of = (
-        content for content in contents() if (content.resource.api_version, content.resource.kind) == named
+        content
+        for content in list_contents()
+        if (content.resource.api_version, content.resource.kind) == named
     )
     return next(rows_of, None)
 

@@ -39,7 +39,7 @@ class Hold:
         """True once objects may have been written: then the Lease is not given back before all are there."""
 
     @asynccontextmanager
-    async def explained(self, report: Report) -> AsyncIterator[None]:
+    async def explain_failure(self, report: Report) -> AsyncIterator[None]:
         """Give the Lease back if what is done meanwhile fails or is canceled; report it if it must stay."""
         try:
             yield

@@ -13,7 +13,7 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN
 from modelplane.backup.archive import Damaged
-from modelplane.backup.contents import Content, content_of
+from modelplane.backup.contents import Content, find_content
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.children.adoption import MOST, former_uids
 from modelplane.controllers.children.ownership import contains
@@ -58,9 +58,9 @@ class Entry:
         return f'{self.content.resource.kind} "{full}"'
 
 
-def entry_of(item: Mapping[str, Any], place: int = 0) -> Entry:
+def build_entry(item: Mapping[str, Any], place: int = 0) -> Entry:
     """Return the entry of an object in a file. Raises ``Damaged`` for one that no backup has."""
-    content = content_of(item)
+    content = find_content(item)
     metadata = item.get("metadata")
     if content is None or not isinstance(metadata, Mapping):
         raise Damaged(f"the line at byte {place:,} is no object of a backup")
@@ -68,7 +68,7 @@ def entry_of(item: Mapping[str, Any], place: int = 0) -> Entry:
     if not (_fits(_NAME, name) and _fits(_UID, uid)):
         raise Damaged(f"the object at byte {place:,} has no valid name and uid")
     is_placed = _fits(_NAMESPACE, namespace) if content.resource.namespaced else not namespace
-    if not (is_placed and _is_shaped(metadata) and content.admits(item)):
+    if not (is_placed and _is_shaped(metadata) and content.can_hold(item)):
         raise Damaged(f"the object at byte {place:,} is no object of a backup")
     owners = (reference.get("uid") for reference in metadata.get("ownerReferences") or ())
     known = frozenset(owner for owner in owners if isinstance(owner, str))
@@ -81,7 +81,7 @@ def entry_of(item: Mapping[str, Any], place: int = 0) -> Entry:
         place,
         is_leaving="deletionTimestamp" in metadata,
         created=str(metadata.get("creationTimestamp", "")),
-        claims=claims_of(item),
+        claims=find_claims(item),
     )
 
 
@@ -95,7 +95,7 @@ def _is_shaped(metadata: Mapping[str, Any]) -> bool:
     return maps and isinstance(owners, list) and all(isinstance(owner, Mapping) for owner in owners)
 
 
-def manifest(item: Mapping[str, Any], uids: Mapping[str, str]) -> Object:
+def build_manifest(item: Mapping[str, Any], uids: Mapping[str, str]) -> Object:
     """Return what creates an object anew, without its status; ``uids`` has the new uid of each old one.
 
     References to owners that are not restored are left out: Kubernetes would delete the object.
@@ -109,13 +109,13 @@ def manifest(item: Mapping[str, Any], uids: Mapping[str, str]) -> Object:
         return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": kept}
     if finalizers := metadata.get("finalizers"):
         kept["finalizers"] = finalizers
-    if owners := owners_of(metadata, uids):
+    if owners := list_owners(metadata, uids):
         kept["ownerReferences"] = owners
     content = {key: value for key, value in item.items() if key not in _OWN}
     return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": kept, **content}
 
 
-def owners_of(metadata: Mapping[str, Any], uids: Mapping[str, str]) -> list[Object]:
+def list_owners(metadata: Mapping[str, Any], uids: Mapping[str, str]) -> list[Object]:
     """Return the references to owners that are restored, with their new uids."""
     references = metadata.get("ownerReferences") or ()
     return [
@@ -134,7 +134,7 @@ def record(item: Mapping[str, Any]) -> dict[str, str]:
     return {labels.FORMER_UIDS: ",".join((item["metadata"]["uid"], *earlier)[:MOST])}
 
 
-def managers(item: Mapping[str, Any], uids: Mapping[str, str]) -> list[Object]:
+def list_managers(item: Mapping[str, Any], uids: Mapping[str, str]) -> list[Object]:
     """Return the field managers of an object, which own parts of it by the uids of its owners too."""
     text = msgspec.json.encode(item["metadata"].get("managedFields") or []).decode()
     for reference in item["metadata"].get("ownerReferences") or ():
@@ -157,7 +157,7 @@ def is_restored(item: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     return contains(live, content) and contains(live["metadata"], own)
 
 
-def claims_of(item: Mapping[str, Any]) -> frozenset[str]:
+def find_claims(item: Mapping[str, Any]) -> frozenset[str]:
     """Return what only the oldest of several objects gets: the hashes of a key, the target of an autoscaler.
 
     A restored object is as old as its restore, so a restore keeps their order. Else a team that copied the

@@ -10,8 +10,8 @@ from typing import Final
 
 from modelplane import __version__
 from modelplane.backup.archive import FORMAT, Damaged, Header, Reader, Reference
-from modelplane.backup.contents import secret_kinds
-from modelplane.backup.objects import Entry, Identity, entry_of
+from modelplane.backup.contents import list_secret_kinds
+from modelplane.backup.objects import Entry, Identity, build_entry
 from modelplane.backup.references import CONFIG_MAP, SECRET, can_exist
 from modelplane.backup.sealing import Seal
 from modelplane.cel.value_types.semver import SemverError, parse
@@ -37,7 +37,7 @@ class Group:
     """True if they must be younger than those of the group before."""
 
 
-def groups(entries: Iterable[Entry]) -> tuple[Group, ...]:
+def group_entries(entries: Iterable[Entry]) -> tuple[Group, ...]:
     """Return objects in the order in which they are restored. Raises ``Damaged`` if there is none."""
     namespaces: list[Entry] = []
     others: list[Entry] = []
@@ -128,10 +128,10 @@ class Plan:
 def read(reader: Reader, passphrase: bytes | None) -> Plan:
     """Return the contents of a file, and give its reader the key. Raises ``Damaged`` and ``Refused``."""
     header: Header | None = None
-    kinds = {*_KINDS, *secret_kinds()}
+    kinds = {*_KINDS, *list_secret_kinds()}
     entries: dict[Identity, Entry] = {}
     references: list[Sealed] = []
-    for place, line in reader.lines():
+    for place, line in reader.read_lines():
         if line.header is not None:
             header = line.header
             _check_version(header)
@@ -146,13 +146,13 @@ def read(reader: Reader, passphrase: bytes | None) -> Plan:
                 named = Reference(kind=found.kind, namespace=found.namespace, name=found.name)
                 references.append(Sealed(named, place, bool(found.sealed)))
         if item is not None:
-            entry = entry_of(item, place)
+            entry = build_entry(item, place)
             if entry.identity in entries:
                 raise Damaged(f"it has {entry} twice")
             entries[entry.identity] = entry
     if header is None or len({admitted.uid for admitted in entries.values()}) < len(entries):
         raise Damaged("two of its objects have one uid")
-    return Plan(header, groups(entries.values()), tuple(references))
+    return Plan(header, group_entries(entries.values()), tuple(references))
 
 
 def _check_version(header: Header) -> None:

@@ -45,7 +45,7 @@ def can_exist(namespace: str, name: str) -> bool:
     return bool(fits) and max(len(namespace), len(name)) <= _LONGEST
 
 
-def named_by(item: Mapping[str, Any]) -> frozenset[Named]:
+def find_named(item: Mapping[str, Any]) -> frozenset[Named]:
     """Return the Secrets and ConfigMaps that an object names.
 
     Those of a cluster-scoped object are in the system's namespace.

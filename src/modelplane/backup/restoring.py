@@ -14,10 +14,10 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.backup import planning
 from modelplane.backup.archive import Reader
-from modelplane.backup.comparing import compare, item_of
-from modelplane.backup.contents import MANAGER, list_installed, secret_kinds
+from modelplane.backup.comparing import compare, read_item
+from modelplane.backup.contents import MANAGER, list_installed, list_secret_kinds
 from modelplane.backup.fleet_hold import Hold
-from modelplane.backup.objects import Entry, is_restored, managers, manifest, owners_of, record
+from modelplane.backup.objects import Entry, build_manifest, is_restored, list_managers, list_owners, record
 from modelplane.backup.planning import Plan
 from modelplane.backup.references import CONFIG_MAP, SECRET
 from modelplane.compose.kinds import COMPOSED
@@ -85,7 +85,7 @@ class Restorer:
         plan = planning.read(self._reader, self._passphrase)
         await list_installed(self._client)
         hold = Hold(self._client, self._reader.digest, sleep=self._sleep)
-        async with hold.explained(self._report):
+        async with hold.explain_failure(self._report):
             await hold.check()
             there = await compare(self._client, self._reader, plan)
             if dry_run:
@@ -122,7 +122,7 @@ class Restorer:
         )
         for definition in lacking:
             await self._client.apply(definition)
-        await self._deadline.until_nothing(partial(self._unserved, lacking))
+        await self._deadline.wait_until_nothing(partial(self._unserved, lacking))
         if await self._client.get(NAMESPACES, SYSTEM_NAMESPACE) is None:
             about = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind}
             await self._client.create({**about, "metadata": {"name": SYSTEM_NAMESPACE}})
@@ -139,9 +139,9 @@ class Restorer:
 
     async def _object(self, entry: Entry) -> None:
         """Create an object with its status and its field managers, or complete it."""
-        item = item_of(self._reader, entry)
+        item = read_item(self._reader, entry)
         try:
-            live = await self._create(entry, manifest(item, self._uids))
+            live = await self._create(entry, build_manifest(item, self._uids))
         except errors.Conflict:
             live = await self._existing(entry, item)
         self._uids[entry.uid] = live["metadata"]["uid"]
@@ -174,7 +174,7 @@ class Restorer:
         status = item.get("status")
         if entry.content.has_status and status and not live.get("status"):
             live = await self._patch(entry, {"status": status}, subresource="status")
-        known = managers(item, self._uids)
+        known = list_managers(item, self._uids)
         if known and any(
             field.get("manager") == MANAGER for field in live["metadata"].get("managedFields", ())
         ):
@@ -191,7 +191,7 @@ class Restorer:
             return ()
         differing = []
         for planned in plan.references:
-            reference = self._reader.at(planned.place).reference
+            reference = self._reader.read_line(planned.place).reference
             if reference is None or not reference.sealed:
                 continue
             content = seal.unseal(reference)
@@ -200,7 +200,7 @@ class Restorer:
                 "name": reference.name,
                 "namespace": reference.namespace,
             }
-            metadata["ownerReferences"] = owners_of(metadata, self._uids)
+            metadata["ownerReferences"] = list_owners(metadata, self._uids)
             about = {"apiVersion": "v1", "kind": reference.kind, "metadata": metadata}
             try:
                 await self._client.create({**about, **content})
@@ -221,7 +221,7 @@ class Restorer:
 
 
 def _resource(kind: str) -> Resource:
-    return {SECRET: resources.SECRETS, CONFIG_MAP: resources.CONFIG_MAPS, **secret_kinds()}[kind]
+    return {SECRET: resources.SECRETS, CONFIG_MAP: resources.CONFIG_MAPS, **list_secret_kinds()}[kind]
 
 
 async def _together(do: Callable[[Entry], Awaitable[None]], entries: Iterable[Entry]) -> None:

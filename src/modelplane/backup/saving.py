@@ -13,10 +13,10 @@ import msgspec
 from modelplane import __version__
 from modelplane.api.listing import number_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.backup.archive import FORMAT, NAME, Header, Reference, Writer, written
-from modelplane.backup.contents import Content, contents, list_installed
-from modelplane.backup.references import SECRET, Named, named_by
-from modelplane.backup.sealing import Seal, new_salt
+from modelplane.backup.archive import FORMAT, NAME, Header, Reference, Writer, write_file
+from modelplane.backup.contents import Content, list_contents, list_installed
+from modelplane.backup.references import SECRET, Named, find_named
+from modelplane.backup.sealing import Seal, make_salt
 from modelplane.compose.cluster.cluster_namespace import is_ours
 from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Report
@@ -68,9 +68,9 @@ class Saver:
         """
         if not await list_installed(self._client):
             raise Refused("Modelplane is not installed there: name another control plane with --kubeconfig")
-        salt = new_salt() if passphrase is not None else ""
+        salt = make_salt() if passphrase is not None else ""
         seal = Seal(passphrase, salt) if passphrase is not None else None
-        with written(path) as file:
+        with write_file(path) as file:
             version = (await self._client.list(NAMESPACES)).resource_version
             file.begin(
                 Header(
@@ -83,7 +83,7 @@ class Saver:
                 )
             )
             # Last the namespaces: only those of the others are saved.
-            for content in sorted(contents(), key=lambda row: row.resource == NAMESPACES):
+            for content in sorted(list_contents(), key=lambda row: row.resource == NAMESPACES):
                 await self._save(content, version, file, seal)
             await self._refer(seal, file)
             digest = file.finish()
@@ -96,7 +96,7 @@ class Saver:
                 self._used.add(build_key(item).namespace)
             elif not (build_key(item).name in self._used or is_ours(item)):
                 continue
-            self._named |= named_by(item)
+            self._named |= find_named(item)
             count += 1
             if content.is_secret:
                 file.refer(_reference(Named(content.resource.kind, *build_key(item)), seal, item))

@@ -28,7 +28,7 @@ LEAST_CHARACTERS: Final = 12
 _MOST_BYTES: Final = 4096
 
 
-def passphrase_of(path: Path) -> bytes:
+def read_passphrase(path: Path) -> bytes:
     """Return the passphrase in a file: its first line. Raises ``Refused``."""
     with path.open("rb") as file:
         passphrase = file.readline(_MOST_BYTES).rstrip(b"\r\n")
@@ -39,7 +39,7 @@ def passphrase_of(path: Path) -> bytes:
     return passphrase
 
 
-def new_salt() -> str:
+def make_salt() -> str:
     """Return a salt for one file."""
     return base64.b64encode(os.urandom(_SALT_BYTES)).decode()
 

@@ -74,7 +74,7 @@ class Overstatement(NamedTuple):
         )
 
 
-def overstatements(devices: Iterable[Device]) -> Iterator[Overstatement]:
+def find_overstatements(devices: Iterable[Device]) -> Iterator[Overstatement]:
     """Yield the devices that declare more memory than their card publishes."""
     for device in devices:
         if not _is_whole_gpu(device):

@@ -15,7 +15,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @cache
-def catalogue() -> Catalogue:
+def load_catalogue() -> Catalogue:
     """Return the catalogue of this version."""
     cards, machines = read("cards.yaml", Cards), read("machines.yaml", Machines)
     return Catalogue(

@@ -16,41 +16,41 @@ OWN = "own"
 """The cloud of nodes that exist already, in tables and filters."""
 
 
-def cloud(machine: Machine) -> str:
+def name_cloud(machine: Machine) -> str:
     """Return the cloud of a machine."""
     return OWN if machine.cloud is None else str(machine.cloud)
 
 
-def machine_type(machine: Machine) -> str:
+def name_machine(machine: Machine) -> str:
     """Return the cloud's name of a machine; empty for nodes that exist already."""
     return " ".join(filter(None, (machine.type, machine.preset)))
 
 
-def devices(catalogue: Catalogue, machine: Machine) -> str:
+def describe_devices(catalogue: Catalogue, machine: Machine) -> str:
     """Return the number of devices of a node, and what they are."""
-    card, partition = catalogue.card(machine), catalogue.partition(machine)
+    card, partition = catalogue.find_card(machine), catalogue.find_partition(machine)
     if partition is None:
         return f"{machine.count} {card.title}"
     return f"{machine.count * partition.per_card} {card.title} MIG {partition.profile}"
 
 
-def memory_mi(catalogue: Catalogue, machine: Machine) -> int:
+def find_memory_mi(catalogue: Catalogue, machine: Machine) -> int:
     """Return the memory of each device."""
-    partition = catalogue.partition(machine)
-    return catalogue.card(machine).memory_mi if partition is None else partition.memory_mi
+    partition = catalogue.find_partition(machine)
+    return catalogue.find_card(machine).memory_mi if partition is None else partition.memory_mi
 
 
-def nvlink_domain(catalogue: Catalogue, machine: Machine) -> int:
+def count_nvlink_gpus(catalogue: Catalogue, machine: Machine) -> int:
     """Return the number of GPUs that NVLink joins; 1 if it joins none."""
-    card = catalogue.card(machine)
+    card = catalogue.find_card(machine)
     if card.nvlink is None or machine.partition is not None:
         return 1
     return machine.count if card.nvlink == "node" else card.nvlink
 
 
-def fabric(catalogue: Catalogue, machine: Machine) -> str:
+def describe_fabric(catalogue: Catalogue, machine: Machine) -> str:
     """Return the networks between GPUs and between nodes; empty if none is known."""
-    joined, infiniband = nvlink_domain(catalogue, machine), machine.infiniband
+    joined, infiniband = count_nvlink_gpus(catalogue, machine), machine.infiniband
     found = (
         f"NVLink {joined}" if joined > 1 else "",
         f"EFA {machine.efa}" if machine.efa else "",
@@ -59,26 +59,28 @@ def fabric(catalogue: Catalogue, machine: Machine) -> str:
     return ", ".join(filter(None, found))
 
 
-def summary(catalogue: Catalogue, machine: Machine) -> str:
+def describe_machine(catalogue: Catalogue, machine: Machine) -> str:
     """Return a machine in one line."""
-    named = f"{machine.cloud} {machine_type(machine)}" if machine.cloud else ""
-    return ", ".join(filter(None, (devices(catalogue, machine), fabric(catalogue, machine), named)))
+    named = f"{machine.cloud} {name_machine(machine)}" if machine.cloud else ""
+    return ", ".join(
+        filter(None, (describe_devices(catalogue, machine), describe_fabric(catalogue, machine), named))
+    )
 
 
-def unverified(catalogue: Catalogue, machine: Machine) -> tuple[Figure, ...]:
+def list_unverified(catalogue: Catalogue, machine: Machine) -> tuple[Figure, ...]:
     """Return the figures of a class that were never confirmed."""
-    partition = catalogue.partition(machine)
-    entries = (machine, catalogue.card(machine)) if partition is None else (machine, partition)
+    partition = catalogue.find_partition(machine)
+    entries = (machine, catalogue.find_card(machine)) if partition is None else (machine, partition)
     return tuple(sorted({figure for entry in entries for figure in entry.unverified}))
 
 
-def sources(catalogue: Catalogue, machine: Machine) -> tuple[str, ...]:
+def list_sources(catalogue: Catalogue, machine: Machine) -> tuple[str, ...]:
     """Return the sources of an entry's figures."""
-    entries = (machine, catalogue.card(machine), catalogue.partition(machine))
+    entries = (machine, catalogue.find_card(machine), catalogue.find_partition(machine))
     return tuple(sorted({source for entry in entries if entry is not None for source in entry.sources}))
 
 
-def taints(catalogue: Catalogue, machine: Machine) -> tuple[NodeTaint, ...]:
+def list_taints(catalogue: Catalogue, machine: Machine) -> tuple[NodeTaint, ...]:
     """Return the taints of a machine's nodes."""
     return (*(catalogue.taints.get(machine.cloud, ()) if machine.cloud else ()), *machine.taints)
 
@@ -110,40 +112,40 @@ class Listed(Struct, frozen=True, kw_only=True, rename="camel"):
 COLUMNS: Final = ("NAME", "CLOUD", "MACHINE", "DEVICES", "MEMORY EACH", "FABRIC", "SOURCE")
 
 
-def listed(catalogue: Catalogue, machine: Machine) -> Listed:
+def describe_class(catalogue: Catalogue, machine: Machine) -> Listed:
     """Return a class for a list."""
     return Listed(
         name=machine.name,
-        cloud=cloud(machine),
-        machine=machine_type(machine),
-        card=catalogue.card(machine).title,
-        devices=devices(catalogue, machine),
-        memory_each=f"{memory_mi(catalogue, machine)}Mi",
-        fabric=fabric(catalogue, machine),
-        taints=tuple(map(taint_text, taints(catalogue, machine))),
-        sources=sources(catalogue, machine),
-        unverified=unverified(catalogue, machine),
+        cloud=name_cloud(machine),
+        machine=name_machine(machine),
+        card=catalogue.find_card(machine).title,
+        devices=describe_devices(catalogue, machine),
+        memory_each=f"{find_memory_mi(catalogue, machine)}Mi",
+        fabric=describe_fabric(catalogue, machine),
+        taints=tuple(map(format_taint, list_taints(catalogue, machine))),
+        sources=list_sources(catalogue, machine),
+        unverified=list_unverified(catalogue, machine),
     )
 
 
-def comments(catalogue: Catalogue, machine: Machine) -> Iterator[str]:
+def list_comments(catalogue: Catalogue, machine: Machine) -> Iterator[str]:
     """Yield what a class cannot hold: its sources, doubts, taints and notes."""
-    memory = memory_mi(catalogue, machine)
+    memory = find_memory_mi(catalogue, machine)
     yield f"Memory: the driver publishes {memory}Mi, so selectors ask for at most {memory // MI_PER_GI}Gi."
-    for name in sources(catalogue, machine):
+    for name in list_sources(catalogue, machine):
         source = catalogue.sources[name]
         yield f"Source {name}: {source.text}{f' ({source.date})' if source.date else ''}."
-    if doubts := unverified(catalogue, machine):
+    if doubts := list_unverified(catalogue, machine):
         yield f"Unverified: {', '.join(doubts)}. Compare with `kubectl get resourceslices -o yaml` of a node."
-    card = catalogue.card(machine)
+    card = catalogue.find_card(machine)
     if card.cpu != "amd64":
         yield f"Nodes are {card.cpu}: images must support it."
-    for taint in taints(catalogue, machine):
-        yield f"Taint of the nodes: {taint_text(taint)}.{_listed(taint)}"
+    for taint in list_taints(catalogue, machine):
+        yield f"Taint of the nodes: {format_taint(taint)}.{_listed(taint)}"
     yield from (entry.note for entry in (card, machine) if entry.note is not None)
 
 
-def taint_text(taint: NodeTaint) -> str:
+def format_taint(taint: NodeTaint) -> str:
     """Return a taint as kubectl writes it."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 

@@ -151,14 +151,16 @@ class Catalogue:
     taints: Mapping[Cloud, tuple[NodeTaint, ...]]
     """Taints of the GPU nodes of each cloud."""
 
-    def card(self, machine: Machine) -> Card:
+    def find_card(self, machine: Machine) -> Card:
         """Return the card of a machine."""
         return self.cards[machine.card]
 
-    def partition(self, machine: Machine) -> Partition | None:
+    def find_partition(self, machine: Machine) -> Partition | None:
         """Return the MIG profile of a machine's cards; None if they are whole."""
         if machine.partition is None:
             return None
         return next(
-            partition for partition in self.card(machine).partitions if partition.profile == machine.partition
+            partition
+            for partition in self.find_card(machine).partitions
+            if partition.profile == machine.partition
         )

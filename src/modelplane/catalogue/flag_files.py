@@ -9,7 +9,7 @@ from modelplane.catalogue.flag_table import FlagTable
 
 
 @cache
-def flag_table(engine: str) -> FlagTable:
+def load_flag_table(engine: str) -> FlagTable:
     """Return the flags of an engine: vllm, sglang or llama.cpp."""
     # Not by importlib.resources, whose import takes longer than the file.
     written = Path(__file__).with_name("engine_flags") / f"{engine}.json"

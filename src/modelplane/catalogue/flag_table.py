@@ -34,7 +34,7 @@ class Flag(Struct, frozen=True, forbid_unknown_fields=True):
     last: str | None = None
     """The last version that has it, if the last of the table has not."""
 
-    def all_names(self) -> tuple[str, ...]:
+    def list_names(self) -> tuple[str, ...]:
         """Return every way to write the flag."""
         negations = tuple(f"--no-{name[2:]}" for name in self.names if name.startswith("--"))
         return (*self.names, *negations) if self.kind == "bool" else self.names
@@ -62,10 +62,10 @@ class Release:
             name: flag
             for flag in self.table.flags
             if _place(self.table, flag.since, 0) <= place <= _place(self.table, flag.last, place)
-            for name in flag.all_names()
+            for name in flag.list_names()
         }
 
-    def named(self, name: str) -> Flag | None:
+    def find_flag(self, name: str) -> Flag | None:
         """Return a flag by its name, or by the beginning of one name only, as argparse does."""
         if name in self.flags:
             return self.flags[name]
@@ -79,27 +79,27 @@ def _place(table: FlagTable, version: str | None, absent: int) -> int:
     return absent if version is None else table.versions.index(version)
 
 
-def version_of(text: str) -> Version:
+def parse_version(text: str) -> Version:
     """Return a version in an order, such as of 0.5.10.post1."""
     release, _, post = text.partition(".post")
     return tuple(map(int, release.split("."))), int(post or 0)
 
 
-def nearest(table: FlagTable, version: str | None) -> tuple[Release, ...]:
+def find_nearest(table: FlagTable, version: str | None) -> tuple[Release, ...]:
     """Return the releases that say what a version has: itself, or those before and after it.
 
     Of an unknown version the newest release says most.
     """
     if version is None:
         return (Release(table, table.versions[-1]),)
-    wanted = version_of(version)
-    before = list(takewhile(lambda listed: version_of(listed) <= wanted, table.versions))
-    if before and version_of(before[-1]) == wanted:
+    wanted = parse_version(version)
+    before = list(takewhile(lambda listed: parse_version(listed) <= wanted, table.versions))
+    if before and parse_version(before[-1]) == wanted:
         return (Release(table, before[-1]),)
     return tuple(Release(table, listed) for listed in (*before[-1:], *table.versions[len(before) :][:1]))
 
 
-def history(table: FlagTable, name: str, release: Release) -> str:
+def describe_history(table: FlagTable, name: str, release: Release) -> str:
     """Return when a flag that a release lacks was or will be there; empty if no release has it."""
     releases = [version for version in table.versions if name in Release(table, version).flags]
     if not releases:

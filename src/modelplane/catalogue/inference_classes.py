@@ -15,19 +15,19 @@ from modelplane.api.inference_class import (
     VultrRecipe,
 )
 from modelplane.api.meta import ObjectMeta
-from modelplane.catalogue.descriptions import nvlink_domain, summary, unverified
+from modelplane.catalogue.descriptions import count_nvlink_gpus, describe_machine, list_unverified
 from modelplane.catalogue.entries import Card, Catalogue, InfiniBand, Machine, Partition
 
 
-def inference_class(catalogue: Catalogue, machine: Machine) -> InferenceClass:
+def build_class(catalogue: Catalogue, machine: Machine) -> InferenceClass:
     """Return the class of a machine."""
-    doubts = unverified(catalogue, machine)
+    doubts = list_unverified(catalogue, machine)
     return InferenceClass(
         metadata=ObjectMeta(
             name=machine.name, annotations={labels.UNVERIFIED: ", ".join(doubts)} if doubts else {}
         ),
         spec=InferenceClassSpec(
-            description=summary(catalogue, machine),
+            description=describe_machine(catalogue, machine),
             provisioning=_provisioning(machine),
             devices=_devices(catalogue, machine),
         ),
@@ -65,14 +65,14 @@ def _provisioning(machine: Machine) -> Provisioning | None:
 
 
 def _devices(catalogue: Catalogue, machine: Machine) -> tuple[Device, ...]:
-    card, partition = catalogue.card(machine), catalogue.partition(machine)
+    card, partition = catalogue.find_card(machine), catalogue.find_partition(machine)
     if card.vendor == "AMD":
         gpu = _amd(card, machine.count)
     elif partition is not None:
         gpu = _mig(card, partition, machine.count)
     else:
         gpu = _nvidia(card, machine.count)
-    found = (gpu, _nvlink(nvlink_domain(catalogue, machine)), _efa(machine.efa), _nic(machine.infiniband))
+    found = (gpu, _nvlink(count_nvlink_gpus(catalogue, machine)), _efa(machine.efa), _nic(machine.infiniband))
     return tuple(device for device in found if device is not None)
 
 

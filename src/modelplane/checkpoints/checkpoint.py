@@ -6,8 +6,8 @@ from typing import Annotated, Final, NamedTuple, Protocol
 
 import msgspec
 
-from modelplane.sizing.architecture import MAX_CONFIG_BYTES, architecture
-from modelplane.sizing.loaded_weights import PRECISIONS, weights
+from modelplane.sizing.architecture import MAX_CONFIG_BYTES, parse_architecture
+from modelplane.sizing.loaded_weights import PRECISIONS, sum_weights
 from modelplane.sizing.memory import Model
 from modelplane.sizing.tensors import MAX_SHARDS, Tensor
 from modelplane.sizing.unsizable import Unsizable
@@ -42,23 +42,23 @@ class Source(Protocol):
     name: str
     needs_token: bool
 
-    def files(self) -> Collection[str]:
+    def list_files(self) -> Collection[str]:
         """Return the names of its files."""
 
-    def content(self, file: str, limit: int) -> bytes:
+    def read_content(self, file: str, limit: int) -> bytes:
         """Return a file of at most ``limit`` bytes."""
 
-    def header(self, file: str) -> Iterator[Tensor]:
+    def read_header(self, file: str) -> Iterator[Tensor]:
         """Yield the tensors of a safetensors file."""
 
 
 def read(source: Source) -> Checkpoint:
     """Read a checkpoint. Raises ``Unsizable``."""
 
-    files = source.files()
+    files = source.list_files()
     if CONFIG not in files:
         raise Unsizable(f"{source.name} has no {CONFIG}: {_other(files)}")
-    config = source.content(CONFIG, MAX_CONFIG_BYTES)
+    config = source.read_content(CONFIG, MAX_CONFIG_BYTES)
     if INDEX in files:
         return Checkpoint(source.name, config, _indexed(source, files), source.needs_token)
     found = [file for file in files if file.endswith(".safetensors") and "/" not in file]
@@ -67,13 +67,13 @@ def read(source: Source) -> Checkpoint:
         why = f"{len(found)} safetensors files and no {INDEX}" if found else "no safetensors file"
         remedy = "download the index as well" if found else _other(files)
         raise Unsizable(f"{source.name} has {why}: {remedy}")
-    return Checkpoint(source.name, config, tuple(source.header(single)), source.needs_token)
+    return Checkpoint(source.name, config, tuple(source.read_header(single)), source.needs_token)
 
 
 def _indexed(source: Source, files: Collection[str]) -> tuple[Tensor, ...]:
     """Return the tensors that the index names. A repository may hold copies beside them."""
     try:
-        places = msgspec.json.decode(source.content(INDEX, MAX_INDEX_BYTES), type=_Index).weight_map
+        places = msgspec.json.decode(source.read_content(INDEX, MAX_INDEX_BYTES), type=_Index).weight_map
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise Unsizable(f"cannot read {INDEX} of {source.name}: {error}: download it again") from error
     shards = sorted(set(places.values()))
@@ -89,7 +89,7 @@ def _indexed(source: Source, files: Collection[str]) -> tuple[Tensor, ...]:
     # A hub answers each request after a while, and a model may have hundreds of files.
     pool = ThreadPoolExecutor(_AT_A_TIME)
     try:
-        headers = pool.map(lambda shard: (shard, tuple(source.header(shard))), shards)
+        headers = pool.map(lambda shard: (shard, tuple(source.read_header(shard))), shards)
         tensors = tuple(
             tensor for shard, found in headers for tensor in found if places.get(tensor.name) == shard
         )
@@ -112,12 +112,12 @@ def _other(files: Collection[str]) -> str:
     return "name a checkpoint in the format of transformers, with config.json and safetensors files"
 
 
-def model_of(checkpoint: Checkpoint, quantization: str | None) -> Model:
+def build_model(checkpoint: Checkpoint, quantization: str | None) -> Model:
     """Return the model, as if it were converted to a quantization. Raises ``Unsizable``."""
-    found = architecture(checkpoint.config)
+    found = parse_architecture(checkpoint.config)
     precision = PRECISIONS[quantization] if quantization else None
     return Model(
         found,
-        weights(found, checkpoint.tensors, precision),
+        sum_weights(found, checkpoint.tensors, precision),
         precision.quantization if precision else found.quantization,
     )

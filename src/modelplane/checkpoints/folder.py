@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 
 from modelplane.checkpoints.checkpoint import CONFIG
 from modelplane.sizing.architecture import MAX_CONFIG_BYTES
-from modelplane.sizing.tensors import MAX_HEADER_BYTES, Tensor, header
+from modelplane.sizing.tensors import MAX_HEADER_BYTES, Tensor, parse_header
 from modelplane.sizing.unsizable import Unsizable
 
 _LENGTH = struct.Struct("<Q")
@@ -32,11 +32,11 @@ class Folder:
         is_snapshot = self._path.parent.name == "snapshots"
         self._roots = (self._path, self._path.parents[1] / "blobs") if is_snapshot else (self._path,)
 
-    def files(self) -> Collection[str]:
+    def list_files(self) -> Collection[str]:
         """Return the names of the files."""
         return sorted(entry.name for entry in os.scandir(self._path) if not entry.is_dir())
 
-    def content(self, file: str, limit: int) -> bytes:
+    def read_content(self, file: str, limit: int) -> bytes:
         """Return a file of at most ``limit`` bytes."""
         with self._open(file) as opened:
             content = opened.read(limit + 1)
@@ -44,7 +44,7 @@ class Folder:
             raise Unsizable(f'"{file}" of {self.name} has more than {limit:,} bytes: it is none of a model')
         return content
 
-    def header(self, file: str) -> Iterator[Tensor]:
+    def read_header(self, file: str) -> Iterator[Tensor]:
         """Yield the tensors of a safetensors file."""
         with self._open(file) as opened:
             size = os.fstat(opened.fileno()).st_size
@@ -53,7 +53,7 @@ class Folder:
             if not 0 <= length <= min(MAX_HEADER_BYTES, size - _LENGTH.size):
                 raise Unsizable(f'"{file}" of {self.name} is no safetensors file: download it again')
             content = opened.read(length)
-        yield from header(content, file)
+        yield from parse_header(content, file)
 
     def _open(self, file: str) -> BinaryIO:
         """Open a file of the folder for reading."""
@@ -75,7 +75,7 @@ class AtHand:
         """Look in ``checkpoints/OWNER/NAME`` first, whatever the revision."""
         self._checkpoints = checkpoints
 
-    def config(self, repo: str, revision: str = "") -> bytes | None:
+    def read_config(self, repo: str, revision: str = "") -> bytes | None:
         """Return the text of a repository's ``config.json``; None if it is not at hand, or not readable."""
         if not _REPO.fullmatch(repo):
             return None
@@ -85,7 +85,7 @@ class AtHand:
         if folder is None:
             return None
         try:
-            return Folder(folder).content(CONFIG, MAX_CONFIG_BYTES)
+            return Folder(folder).read_content(CONFIG, MAX_CONFIG_BYTES)
         except (Unsizable, OSError):
             return None
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import httpx2
 
-from modelplane.sizing.tensors import Tensor, tensor
+from modelplane.sizing.tensors import Tensor, parse_tensor
 from modelplane.sizing.unsizable import Unsizable
 
 DELAYS_S: Final = (0.5, 1.0, 2.0)
@@ -45,11 +45,11 @@ class Hub:
             sibling.rfilename: sibling.size or 0 for sibling in about.siblings or ()
         }
 
-    def files(self) -> Collection[str]:
+    def list_files(self) -> Collection[str]:
         """Return the names of the files."""
         return sorted(self._sizes)
 
-    def content(self, file: str, limit: int) -> bytes:
+    def read_content(self, file: str, limit: int) -> bytes:
         """Return a file of at most ``limit`` bytes."""
         if self._sizes[file] > limit:
             raise Unsizable(f'"{file}" of {self.name} has more than {limit:,} bytes: it is none of a model')
@@ -62,7 +62,7 @@ class Hub:
             )
             return Path(path).read_bytes()
 
-    def header(self, file: str) -> Iterator[Tensor]:
+    def read_header(self, file: str) -> Iterator[Tensor]:
         """Yield the tensors of a safetensors file."""
         found: Any = self._patiently(
             lambda: self._api.parse_safetensors_file_metadata(
@@ -70,7 +70,7 @@ class Hub:
             )
         )
         for name, read in found.tensors.items():
-            yield tensor(name, read.dtype, read.shape, file)
+            yield parse_tensor(name, read.dtype, read.shape, file)
 
     def _patiently(self, attempt: Callable[[], Result]) -> Result:
         for delay in (*DELAYS_S, None):

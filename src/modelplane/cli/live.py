@@ -15,7 +15,7 @@ import msgspec
 from modelplane.cli.errors import UserError
 from modelplane.cli.machine.running import is_running, require_running
 from modelplane.cli.options import add_home_option
-from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, home_directory
+from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, choose_home
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
@@ -77,7 +77,7 @@ class Live(msgspec.Struct, frozen=True):
 
     def find_local_home(self) -> Home | None:
         """Return the home of the local fleet that is meant, whether or not it runs; None for another one."""
-        from modelplane.install.steps.api_server_choice import users_own
+        from modelplane.install.steps.api_server_choice import find_default
 
         if self.context:
             return None
@@ -86,21 +86,21 @@ class Live(msgspec.Struct, frozen=True):
             place = Home(kubeconfig.absolute().parent)
             is_its_own = place.kubeconfig == kubeconfig.absolute() and place.settings.exists()
             return place if is_its_own else None
-        place = home_directory(self.home)
+        place = choose_home(self.home)
         chosen = self.home is not None or os.environ.get(ENVIRONMENT_VARIABLE)
-        return place if chosen or is_running(place) or not users_own().exists() else None
+        return place if chosen or is_running(place) or not find_default().exists() else None
 
     def _of_this_machine(self) -> Path | None:
         """Return the kubeconfig of the local fleet; None where another one is meant."""
         if self.home is None and os.environ.get("KUBECONFIG"):
             return None
-        place = home_directory(self.home)
+        place = choose_home(self.home)
         if self.home is not None or os.environ.get(ENVIRONMENT_VARIABLE):
             require_running(place)
         elif not is_running(place):
-            from modelplane.install.steps.api_server_choice import users_own
+            from modelplane.install.steps.api_server_choice import find_default
 
-            if users_own().exists():
+            if find_default().exists():
                 return None
             raise UserError(
                 f"no fleet runs in {place.root}, and KUBECONFIG names no other: run `modelplane up`, or name "

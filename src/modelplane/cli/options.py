@@ -26,7 +26,7 @@ class ListedArgument(click.Argument):
 
 
 def add_home_option(command: F) -> F:
-    """Give a command ``--home``, a path or None, which ``home_directory`` resolves."""
+    """Give a command ``--home``, a path or None, which ``choose_home`` resolves."""
     return click.option(
         "--home",
         type=click.Path(file_okay=False),

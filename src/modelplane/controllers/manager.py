@@ -73,7 +73,7 @@ from modelplane.kube.fence import Fence
 from modelplane.kube.informer import Informer, build_key
 from modelplane.kube.resources import Object, Resource
 from modelplane.proxy.interface import Proxy
-from modelplane.telemetry import metrics
+from modelplane.telemetry.metrics import record_wait
 
 _log = logging.getLogger(__name__)
 
@@ -107,9 +107,9 @@ class Manager:
         self._client = client
         self._definitions = Definitions(client)
         self._waiting = ""
-        self._decisions = WorkQueue[OwnerKey](1, flow=_namespace, waited=partial(metrics.waited, "decisions"))
+        self._decisions = WorkQueue[OwnerKey](1, flow=_namespace, waited=partial(record_wait, "decisions"))
         self._work: WorkQueue[OwnerKey] = WorkQueue(
-            _AT_A_TIME, self._cluster_of, _namespace, partial(metrics.waited, "work")
+            _AT_A_TIME, self._cluster_of, _namespace, partial(record_wait, "work")
         )
         self._interests = Interests()
         self._uids: dict[str, OwnerKey] = {}
@@ -396,4 +396,4 @@ class Manager:
 
 
 def _former(proxy: Proxy | None) -> Callable[[str], str]:
-    return proxy.former if proxy else lambda _path: ""
+    return proxy.read_former if proxy else lambda _path: ""

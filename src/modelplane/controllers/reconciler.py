@@ -186,7 +186,7 @@ async def _composed(kind: str, request: Request[Any, Any]) -> Composition | Bloc
 def _compose(kind: str, request: Request[Any, Any]) -> Composition | Blocked:
     """Compose, in a span; that of a deployment tells what its placement was found among, and came to."""
     places = COMPOSERS[kind].lane is Lane.DECISIONS
-    with traces.span("placement" if places else "compose", kind=kind) as span:
+    with traces.open_span("placement" if places else "compose", kind=kind) as span:
         composition: Composition | Blocked
         try:
             composition = COMPOSERS[kind].compose(request)

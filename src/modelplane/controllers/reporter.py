@@ -83,7 +83,7 @@ class Reporter:
             "metadata": {**metadata, "uid": owner["metadata"]["uid"]},
             "status": wanted,
         }
-        with traces.span("write status", kind=owner["kind"], **metadata):
+        with traces.open_span("write status", kind=owner["kind"], **metadata):
             written = await self._client.apply(manifest, subresource="status")
         self._informers[owner["kind"]].remember(written)
 

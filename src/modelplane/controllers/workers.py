@@ -40,26 +40,26 @@ class Workers(Runnable):
     async def _work_on(self, key: OwnerKey) -> None:
         about = key._asdict()
         began = time.monotonic()
-        with traces.span("reconcile", **about) as span:
+        with traces.open_span("reconcile", **about) as span:
             result = await self._reconciled(key, span)
             span.set(result=result)
             duration_s = time.monotonic() - began
-            fields = log_lines.fields(**about, duration_s=round(duration_s, 6))
+            fields = log_lines.make_fields(**about, duration_s=round(duration_s, 6))
             _log.debug("%s: %s", key, result, extra=fields)
-        metrics.reconciled(key.kind, result, duration_s)
+        metrics.count_reconcile(key.kind, result, duration_s)
 
     async def _reconciled(self, key: OwnerKey, span: traces.Span) -> Result:
-        extra = log_lines.fields(**key._asdict())
+        extra = log_lines.make_fields(**key._asdict())
         try:
             later_s = await self._reconcile(key)
         except (NotYet, errors.KubernetesError) as problem:
             delay_s = self._queue.failed(key)
-            span.failed(str(problem))
+            span.mark_failed(str(problem))
             _log.info("%s: %s; trying again in %.1f s", key, problem, delay_s, extra=extra)
             return Result.RETRY
         except Exception:  # noqa: BLE001 - one bad object must not stop all others
             delay_s = self._queue.failed(key)
-            span.failed("a bug")
+            span.mark_failed("a bug")
             _log.exception("%s: a bug; trying again in %.1f s", key, delay_s, extra=extra)
             return Result.BUG
         except asyncio.CancelledError:

@@ -36,7 +36,7 @@ class Access:
         self._key = secrets.token_urlsafe(24)
         self.port = 0
 
-    def address(self) -> str:
+    def build_address(self) -> str:
         """Return the address to open."""
         return f"http://{LOOPBACK}:{self.port}/?{_KEY}={self._key}"
 
@@ -45,11 +45,11 @@ class Access:
         """Name of the cookie with the key: browsers do not tell the ports of a host apart."""
         return f"modelplane-{self.port}"
 
-    async def headers(self, _request: web.Request, response: web.StreamResponse) -> None:
+    async def set_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
         """Set the headers of a response."""
         response.headers.update(_HEADERS)
 
-    def middleware(self) -> Middleware:
+    def build_middleware(self) -> Middleware:
         """Return the checks as aiohttp's middleware."""
 
         @web.middleware

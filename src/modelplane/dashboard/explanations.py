@@ -48,7 +48,7 @@ class ShownCanary:
     well: bool
 
 
-def shown_canary(item: Object) -> ShownCanary | None:
+def describe_canary(item: Object) -> ShownCanary | None:
     """Return the canary of a deployment; None without one, or if the deployment cannot be read."""
     try:
         owner = decode_as(ModelDeployment, item)

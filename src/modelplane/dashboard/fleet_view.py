@@ -38,7 +38,7 @@ class FleetView:
 
     def __call__(self) -> View:
         """Return the view of now."""
-        snapshot, problems = self._watched.snapshot(), self._watched.problems()
+        snapshot, problems = self._watched.take_snapshot(), self._watched.list_problems()
         trouble = self._trouble or self._problem()
         return View(
             snapshot,
@@ -52,7 +52,7 @@ class FleetView:
         )
 
     @contextlib.asynccontextmanager
-    async def following(self) -> AsyncIterator[None]:
+    async def follow(self) -> AsyncIterator[None]:
         """Follow the traffic inside the block."""
         task = asyncio.create_task(self._follow(), name="traffic")
         try:
@@ -63,7 +63,7 @@ class FleetView:
 
     async def _follow(self) -> None:
         while True:
-            tariff = _tariff_of(self._watched.snapshot())
+            tariff = _tariff_of(self._watched.take_snapshot())
             rates = await asyncio.to_thread(self._look, tariff)
             if rates != self._rates:
                 self._rates, self._rates_version = rates, self._rates_version + 1
@@ -75,7 +75,7 @@ class FleetView:
             self._trouble = ""
         except OSError as error:
             self._trouble = f"the usage records cannot be read: {error.strerror}"
-        return self._traffic.rates(datetime.now(UTC), tariff.measure_cost_of_record)
+        return self._traffic.measure_rates(datetime.now(UTC), tariff.measure_cost_of_record)
 
 
 def _tariff_of(snapshot: Snapshot) -> Tariff:

@@ -36,7 +36,7 @@ class Rows:
     last: int
 
 
-def paged(rows: Sequence[Any], number: int) -> Rows:
+def select_page(rows: Sequence[Any], number: int) -> Rows:
     """Return one page of rows; of a number beyond the last, the last."""
     last = max(math.ceil(len(rows) / PER_PAGE), 1)
     at = min(max(number, 1), last)
@@ -54,10 +54,10 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.globals.update(fragment=_fragment, link=link, with_query=with_query)
+        self._environment.globals.update(fragment=_fragment, link=build_path, with_query=build_query)
         self._environment.filters.update(age=_age, decimal=_decimal, number="{:,}".format)
 
-    def page(self, template: str, values: Mapping[str, Any], status: int = 200) -> Page:
+    def render_page(self, template: str, values: Mapping[str, Any], status: int = 200) -> Page:
         """Render a page."""
         fragments: dict[str, str] = {}
         html = self._environment.get_template(template).render({**values, _FRAGMENTS: fragments})
@@ -72,12 +72,12 @@ def _fragment(context: Context, name: str, caller: Callable[[], Markup]) -> Mark
     return Markup('<div class="fragment" id="{}" data-live>{}</div>').format(name, content)
 
 
-def link(*segments: str) -> str:
+def build_path(*segments: str) -> str:
     """Return the path of a page."""
     return "/" + "/".join(quote(segment, safe="") for segment in segments)
 
 
-def with_query(**values: object) -> str:
+def build_query(**values: object) -> str:
     """Return a query of the values that are not empty."""
     return "?" + urlencode({key: str(value) for key, value in values.items() if value})
 

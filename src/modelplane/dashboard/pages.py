@@ -13,10 +13,10 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.dashboard import explanations
-from modelplane.dashboard.explanations import shown_canary
-from modelplane.dashboard.page_rendering import Page, Renderer, link, paged
-from modelplane.dashboard.snapshot import Readiness, Snapshot, readiness
-from modelplane.dashboard.timeline import of_object, timeline
+from modelplane.dashboard.explanations import describe_canary
+from modelplane.dashboard.page_rendering import Page, Renderer, build_path, select_page
+from modelplane.dashboard.snapshot import Readiness, Snapshot, find_readiness
+from modelplane.dashboard.timeline import build_timeline, list_object_events
 from modelplane.dashboard.traffic import Rates
 from modelplane.offline.explain.statuses import read_conditions
 
@@ -82,7 +82,7 @@ class Pages:
         self, template: str, values: Mapping[str, Any], path: str, view: View, status: int = 200
     ) -> Page:
         common = {"origin": self._origin, "view": view, "section": path.split("/")[1], "live": True}
-        return self._renderer.page(template, {**common, **values}, status)
+        return self._renderer.render_page(template, {**common, **values}, status)
 
 
 _Built = tuple[str, Mapping[str, Any]] | None
@@ -98,7 +98,7 @@ def _listed(rows: Sequence[Any], query: Query) -> Mapping[str, Any]:
     """Return the rows whose name contains what is searched for, one page of them."""
     wanted = query.get("q", "").strip().lower()[:100]
     found = [row for row in rows if wanted in _label(row)] if wanted else rows
-    return {"rows": paged(found, _number(query)), "q": wanted}
+    return {"rows": select_page(found, _number(query)), "q": wanted}
 
 
 def _label(row: Any) -> str:
@@ -122,17 +122,17 @@ def _fleet(view: View, query: Query) -> _Built:
 def _attention(snapshot: Snapshot) -> Iterator[Attention]:
     for service in snapshot.services:
         if not service.readiness.ready:
-            path = link("services", service.namespace, service.name)
+            path = build_path("services", service.namespace, service.name)
             yield Attention("Service", f"{service.namespace}/{service.name}", path, service.readiness)
     for row in snapshot.deployments:
         if not row.readiness.ready:
-            path = link("deployments", row.namespace, row.name)
+            path = build_path("deployments", row.namespace, row.name)
             why = row.diagnosis or row.readiness.why
             said = Readiness(False, why, row.readiness.since)
             yield Attention("Deployment", f"{row.namespace}/{row.name}", path, said)
     for cluster in snapshot.clusters:
         if not cluster.readiness.ready:
-            yield Attention("Cluster", cluster.name, link("clusters", cluster.name), cluster.readiness)
+            yield Attention("Cluster", cluster.name, build_path("clusters", cluster.name), cluster.readiness)
 
 
 def _cluster(view: View, query: Query, name: str) -> _Built:
@@ -142,19 +142,21 @@ def _cluster(view: View, query: Query, name: str) -> _Built:
     if item is None or cluster is None:
         return None
     there = [
-        (replica["metadata"]["namespace"], replica["metadata"]["name"], readiness(replica))
-        for replica in snapshot.of(kind_name(ModelReplica))
+        (replica["metadata"]["namespace"], replica["metadata"]["name"], find_readiness(replica))
+        for replica in snapshot.list_objects(kind_name(ModelReplica))
         if replica["spec"].get("clusterName") == name
     ]
-    replicas = paged(sorted(there, key=lambda replica: (replica[2].ready, *replica[:2])), _number(query))
+    replicas = select_page(
+        sorted(there, key=lambda replica: (replica[2].ready, *replica[:2])), _number(query)
+    )
     return "cluster.html", {"title": name, "cluster": cluster, "replicas": replicas, **_about(view, item)}
 
 
 def _about(view: View, item: Object) -> Mapping[str, Any]:
     return {
         "conditions": read_conditions(item),
-        "entries": of_object(view.snapshot, item)[:50],
-        "readiness": readiness(item),
+        "entries": list_object_events(view.snapshot, item)[:50],
+        "readiness": find_readiness(item),
     }
 
 
@@ -168,7 +170,7 @@ def _deployment(view: View, _query: Query, namespace: str, name: str) -> _Built:
     if built is None or item is None:
         return None
     template, values = built
-    return template, {**values, "canary": shown_canary(item)}
+    return template, {**values, "canary": describe_canary(item)}
 
 
 def _services(view: View, query: Query) -> _Built:
@@ -198,7 +200,7 @@ def _explained(view: View, template: str, kind: str, namespace: str, name: str) 
 
 
 def _events(view: View, query: Query) -> _Built:
-    return "events.html", {"title": "Events", **_listed(timeline(view.snapshot), query)}
+    return "events.html", {"title": "Events", **_listed(build_timeline(view.snapshot), query)}
 
 
 def _plan(_view: View, _query: Query) -> _Built:

@@ -41,10 +41,12 @@ class Server:
         self._closing = asyncio.Event()
 
     @contextlib.asynccontextmanager
-    async def serving(self, port: int) -> AsyncIterator[str]:
+    async def serve(self, port: int) -> AsyncIterator[str]:
         """Serve inside the block, to which the address is given; port 0 stands for any free one."""
-        application = web.Application(middlewares=[self._access.middleware()], client_max_size=4 * MOST_BYTES)
-        application.on_response_prepare.append(self._access.headers)
+        application = web.Application(
+            middlewares=[self._access.build_middleware()], client_max_size=4 * MOST_BYTES
+        )
+        application.on_response_prepare.append(self._access.set_headers)
         application.router.add_get("/static/{name}", _static)
         application.router.add_get("/live", self._live)
         application.router.add_post("/plan", self._plan)
@@ -58,7 +60,7 @@ class Server:
             site = web.TCPSite(runner, LOOPBACK, port)
             await site.start()
             self._access.port = int(runner.addresses[0][1])
-            yield self._access.address()
+            yield self._access.build_address()
         finally:
             self._closing.set()
             await runner.cleanup()

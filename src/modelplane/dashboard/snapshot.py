@@ -82,7 +82,7 @@ class Cluster:
     @property
     def devices(self) -> Devices:
         """Sum over its pools."""
-        return added(device for pool in self.pools for device in pool.devices)
+        return sum_devices(device for pool in self.pools for device in pool.devices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Region:
     @property
     def devices(self) -> Devices:
         """Sum over its clusters."""
-        return added(cluster.devices for cluster in self.clusters)
+        return sum_devices(cluster.devices for cluster in self.clusters)
 
 
 @dataclass(frozen=True)
@@ -136,20 +136,20 @@ class Snapshot:
 
     objects: Objects = field(default_factory=dict)
 
-    def of(self, kind: str) -> Sequence[Object]:
+    def list_objects(self, kind: str) -> Sequence[Object]:
         """Return the objects of a kind."""
         return self.objects.get(kind, ())
 
     def find(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return one object; None if there is none of that name."""
-        return next((item for item in self.of(kind) if _key(item) == (namespace, name)), None)
+        return next((item for item in self.list_objects(kind) if _key(item) == (namespace, name)), None)
 
     @cached_property
     def _devices(self) -> Mapping[tuple[str, str], tuple[Devices, ...]]:
         """The devices by cluster and pool; empty while a replica cannot be read."""
         counted: defaultdict[tuple[str, str], dict[str, dict[str, int]]] = defaultdict(dict)
         needed = (kind_name(InferenceCluster), kind_name(ModelReplica))
-        state = state_samples.State(objects={kind: self.of(kind) for kind in needed})
+        state = state_samples.State(objects={kind: self.list_objects(kind) for kind in needed})
         for sample in state_samples.samples(state):
             if sample.metric is metric_definitions.DEVICES:
                 cluster, pool, device, what = sample.labels
@@ -163,11 +163,11 @@ class Snapshot:
     def clusters(self) -> tuple[Cluster, ...]:
         """All clusters by region and name."""
         running = Counter(
-            str(item["spec"].get("clusterName", "")) for item in self.of(kind_name(ModelReplica))
+            str(item["spec"].get("clusterName", "")) for item in self.list_objects(kind_name(ModelReplica))
         )
         found = (
             _cluster(item, self._devices, running[item["metadata"]["name"]])
-            for item in self.of(kind_name(InferenceCluster))
+            for item in self.list_objects(kind_name(InferenceCluster))
         )
         return tuple(sorted(found, key=lambda cluster: (not cluster.region, cluster.region, cluster.name)))
 
@@ -182,20 +182,20 @@ class Snapshot:
     @cached_property
     def deployments(self) -> tuple[Deployment, ...]:
         """All deployments, those that are not ready first."""
-        return tuple(sorted(map(_deployment, self.of(kind_name(ModelDeployment))), key=_urgency))
+        return tuple(sorted(map(_deployment, self.list_objects(kind_name(ModelDeployment))), key=_urgency))
 
     @cached_property
     def services(self) -> tuple[Service, ...]:
         """All services, those that are not ready first."""
-        listed = self.of(kind_name(ModelEndpoint))
+        listed = self.list_objects(kind_name(ModelEndpoint))
         endpoints = _Labeled(item for item in listed if not endpoint_manifests.is_placeholder(item))
-        found = (_service(item, endpoints) for item in self.of(kind_name(ModelService)))
+        found = (_service(item, endpoints) for item in self.list_objects(kind_name(ModelService)))
         return tuple(sorted(found, key=_urgency))
 
     @cached_property
     def devices(self) -> Devices:
         """Sum over all clusters."""
-        return added(cluster.devices for cluster in self.clusters)
+        return sum_devices(cluster.devices for cluster in self.clusters)
 
     @property
     def countable(self) -> bool:
@@ -203,13 +203,13 @@ class Snapshot:
         return bool(self._devices) or not any(cluster.pools for cluster in self.clusters)
 
 
-def added(devices: Iterable[Devices]) -> Devices:
+def sum_devices(devices: Iterable[Devices]) -> Devices:
     """Return the sum of devices."""
     found = tuple(devices)
     return Devices("", sum(device.total for device in found), sum(device.used for device in found))
 
 
-def readiness(item: Object) -> Readiness:
+def find_readiness(item: Object) -> Readiness:
     """Return the readiness of an object, from its status."""
     why = explain_not_ready(item)
     return Readiness(not why, why, str(condition_of(item, READY).get("lastTransitionTime") or ""))
@@ -233,7 +233,7 @@ def _cluster(item: Object, devices: Mapping[tuple[str, str], tuple[Devices, ...]
     pools = tuple(
         Pool(pool, nodes, devices.get((name, pool), ()), spot) for pool, nodes, spot in _pools(item)
     )
-    return Cluster(name, fleet_snapshot.cluster(item).region or "", readiness(item), pools, replicas)
+    return Cluster(name, fleet_snapshot.cluster(item).region or "", find_readiness(item), pools, replicas)
 
 
 def _deployment(item: Object) -> Deployment:
@@ -247,7 +247,7 @@ def _deployment(item: Object) -> Deployment:
         desired=standby.desired(item),
         placed=counts.get("total", 0),
         serving=counts.get("ready", 0),
-        readiness=readiness(item),
+        readiness=find_readiness(item),
         diagnosis=str(scheduled.get("message") or "")
         if scheduled.get("status") == "False"
         else standby.idle(item),
@@ -268,7 +268,7 @@ class _Labeled:
             for key, value in (item["metadata"].get("labels") or {}).items():
                 self._having[namespace, key, value].add(name)
 
-    def names(self, namespace: str, wanted: Mapping[str, str]) -> set[str]:
+    def find_names(self, namespace: str, wanted: Mapping[str, str]) -> set[str]:
         """Return the names of the objects that have all labels."""
         having = [self._having.get((namespace, *pair), set()) for pair in wanted.items()]
         return set.intersection(*having) if having else self._all.get(namespace, set())
@@ -277,6 +277,6 @@ class _Labeled:
 def _service(item: Object, endpoints: _Labeled) -> Service:
     namespace, name = _key(item)
     wanted = [entry["selector"].get("matchLabels") or {} for entry in item["spec"].get("endpoints", ())]
-    selected = len(set().union(*(endpoints.names(namespace, selector) for selector in wanted)))
+    selected = len(set().union(*(endpoints.find_names(namespace, selector) for selector in wanted)))
     address = str((item.get("status") or {}).get("address") or "")
-    return Service(namespace, name, readiness(item), address, selected)
+    return Service(namespace, name, find_readiness(item), address, selected)

@@ -28,19 +28,19 @@ class Entry:
     count: int = 1
 
 
-def timeline(snapshot: Snapshot) -> tuple[Entry, ...]:
+def build_timeline(snapshot: Snapshot) -> tuple[Entry, ...]:
     """Return the events about Modelplane's objects, newest first."""
-    found = (_of_event(item) for item in snapshot.of(EVENT))
+    found = (_of_event(item) for item in snapshot.list_objects(EVENT))
     return _newest_first(event for event in found if event.kind in _OURS)
 
 
-def of_object(snapshot: Snapshot, item: Object) -> tuple[Entry, ...]:
+def list_object_events(snapshot: Snapshot, item: Object) -> tuple[Entry, ...]:
     """Return the events about one object, and the last changes of its conditions."""
     metadata = item["metadata"]
     meant = (item["kind"], metadata.get("namespace", ""), metadata["name"])
     events = [
         event
-        for event in map(_of_event, snapshot.of(EVENT))
+        for event in map(_of_event, snapshot.list_objects(EVENT))
         if (event.kind, event.namespace, event.name) == meant
     ]
     told = {(event.reason, event.note) for event in events}

@@ -94,7 +94,7 @@ class Traffic:
         """Add records, oldest first."""
         self._records.extend(records)
 
-    def rates(
+    def measure_rates(
         self, now: datetime, cost: Callable[[UsageRecord], int | None] = lambda _: None
     ) -> dict[str, Rates]:
         """Return the traffic of each service, by ``NAMESPACE/NAME``; a service without requests is absent."""

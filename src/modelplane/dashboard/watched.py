@@ -52,7 +52,7 @@ class Watched:
         self._known = (-1, Snapshot())
 
     @contextlib.asynccontextmanager
-    async def running(self, patience_s: float) -> AsyncIterator[None]:
+    async def keep_current(self, patience_s: float) -> AsyncIterator[None]:
         """Keep the copies up to date inside the block, which begins when they are there, or after a while."""
         tasks = [asyncio.create_task(informer.run()) for informer in self._informers.values()]
         try:
@@ -67,14 +67,14 @@ class Watched:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def snapshot(self) -> Snapshot:
+    def take_snapshot(self) -> Snapshot:
         """Return the rows of now; the same ones until something changes."""
         if self._known[0] != self.version:
             objects = {kind: tuple(informer) for kind, informer in self._informers.items()}
             self._known = (self.version, Snapshot(objects))
         return self._known[1]
 
-    def problems(self, clock: Callable[[], float] | None = None) -> tuple[str, ...]:
+    def list_problems(self, clock: Callable[[], float] | None = None) -> tuple[str, ...]:
         """Return a sentence for each kind whose copy is missing, or may be stale, with its age."""
         now = (clock or asyncio.get_running_loop().time)()
         return tuple(

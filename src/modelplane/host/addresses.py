@@ -17,7 +17,7 @@ POD_CIDR = f"{_REPORTED}0.0/16"
 """The addresses of all pods of one machine, as the API shows them."""
 
 
-def of_node(place: int) -> str:
+def find_cidr(place: int) -> str:
     """Return the pod CIDR of one of this machine's nodes, as the API shows it."""
     return f"{_REPORTED}{256 // _NODE_BLOCKS * place}.0/20"
 
@@ -29,7 +29,7 @@ def bound(reported_address: str) -> str:
     return reported_address
 
 
-def reported(bound_address: str) -> str:
+def find_reported(bound_address: str) -> str:
     """Return the address that the API shows for the one that a pod binds."""
     if not bound_address.startswith(_BOUND):
         raise ValueError(f"{bound_address!r} is not a pod's address: it does not start with {_BOUND!r}")

@@ -14,17 +14,17 @@ _EARLIER: Final = timedelta(minutes=5)
 """Begin before the present time, for clocks that are late."""
 
 
-def authority(name: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+def issue_authority(name: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
     """Return the certificate of a new authority, which may issue those of no other authority."""
     return (
-        begun(name, name, key.public_key(), now, now + LIFETIME)
+        start_certificate(name, name, key.public_key(), now, now + LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage(signs=True), critical=True)
+        .add_extension(build_usage(signs=True), critical=True)
         .sign(key, hashes.SHA256())
     )
 
 
-def begun(
+def start_certificate(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, ends: datetime
 ) -> x509.CertificateBuilder:
     """Return a certificate to which the extensions of its purpose are to be added."""
@@ -40,7 +40,7 @@ def begun(
     )
 
 
-def usage(*, signs: bool) -> x509.KeyUsage:
+def build_usage(*, signs: bool) -> x509.KeyUsage:
     """Return the uses of a key: to authenticate, and to sign certificates if it is an authority's."""
     return x509.KeyUsage(
         digital_signature=True,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 _VERSION, _UTC_TIME = 0xA0, 0x17
 
 
-def problem(chain: bytes, key: bytes) -> str:
+def find_problem(chain: bytes, key: bytes) -> str:
     """Return why a chain of certificates and a private key, both in PEM, are of no use; empty if they are."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
@@ -37,7 +37,7 @@ def _in_memory(content: bytes) -> Iterator[str]:
         os.close(descriptor)
 
 
-def expires(chain: str) -> datetime | None:
+def read_expiry(chain: str) -> datetime | None:
     """Return the time at which the first certificate of a chain expires; None if it cannot be read.
 
     The certificate is that of RFC 5280, section 4.1, in PEM.

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-async def until_signalled(work: Coroutine[Any, Any, None]) -> bool:
+async def run_until_signalled(work: Coroutine[Any, Any, None]) -> bool:
     """Run until SIGTERM or SIGINT cancels the work; return True if a signal ended it."""
     task = asyncio.create_task(work)
     loop = asyncio.get_running_loop()

@@ -7,42 +7,42 @@ of the control plane.
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose import copy_access
 from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
-from modelplane.install.admission.policies import LABELS, policies
-from modelplane.install.installation_names import namespace
+from modelplane.install.admission.policies import LABELS, build_policies
+from modelplane.install.installation_names import build_namespace
 from modelplane.install.installation_options import CREDENTIAL_LIFETIME
 from modelplane.install.permissions.identity_permissions import (
     BIND_COPIES,
     INFERENCE_CLUSTER,
     OWN_TOKEN,
-    copies,
-    for_crossplane,
-    on_cluster,
+    list_cluster_rules,
+    list_copy_rules,
+    list_crossplane_rules,
 )
-from modelplane.install.permissions.roles import RBAC, Role, account
+from modelplane.install.permissions.roles import RBAC, Role, build_account
 from modelplane.kube.resources import Object
 
 
-def manifests(*, crossplane: bool = False, installer: bool = False) -> list[Object]:
+def build_manifests(*, crossplane: bool = False, installer: bool = False) -> list[Object]:
     """Return the objects, in an order in which nothing needs later objects.
 
     ``crossplane``: provider-kubernetes is to use the identity too. ``installer``: with the identity that
     installs charts.
     """
-    everywhere = (*on_cluster(), BIND_COPIES)
+    everywhere = (*list_cluster_rules(), BIND_COPIES)
     if crossplane:
-        everywhere = for_crossplane((*everywhere, *copies()))
-    identity = account(INFERENCE_CLUSTER)
+        everywhere = list_crossplane_rules((*everywhere, *list_copy_rules()))
+    identity = build_account(INFERENCE_CLUSTER)
     return [
-        namespace(),
+        build_namespace(),
         # The limits before the permissions.
-        *policies(dry_runs=crossplane),
+        *build_policies(dry_runs=crossplane),
         {
             "apiVersion": "v1",
             "kind": "ServiceAccount",
             "metadata": {"name": INFERENCE_CLUSTER, "namespace": SYSTEM_NAMESPACE, "labels": LABELS},
             "automountServiceAccountToken": False,
         },
-        Role("ClusterRole", copy_access.ROLE, copies(), LABELS).manifest(),
+        Role("ClusterRole", copy_access.ROLE, list_copy_rules(), LABELS).build_manifest(),
         *Role("ClusterRole", INFERENCE_CLUSTER, everywhere, LABELS).bound_to(identity),
         *Role("Role", INFERENCE_CLUSTER, OWN_TOKEN, LABELS).bound_to(identity, SYSTEM_NAMESPACE),
         *(_installer() if installer else ()),
@@ -67,12 +67,12 @@ def _installer() -> tuple[Object, Object]:
             "kind": "ClusterRoleBinding",
             "metadata": {"name": INSTALLER, "labels": LABELS},
             "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [account(INSTALLER)],
+            "subjects": [build_account(INSTALLER)],
         },
     )
 
 
-def instructions(
+def build_instructions(
     lifetime: str = CREDENTIAL_LIFETIME, *, crossplane: bool = False, installer: bool = False
 ) -> str:
     """Return instructions for the manifests, as comments to print before them.

@@ -12,11 +12,11 @@ PORT = 8080
 """Address for health and metrics."""
 
 
-def manifests(options: Options) -> list[Object]:
+def build_manifests(options: Options) -> list[Object]:
     """Return the manifests of the controllers, except their roles."""
     return [
-        deployment_pods.metrics_service(CONTROLLER, COMPONENT, PORT),
-        deployment_pods.disruption_budget(CONTROLLER, COMPONENT),
+        deployment_pods.build_metrics_service(CONTROLLER, COMPONENT, PORT),
+        deployment_pods.build_disruption_budget(CONTROLLER, COMPONENT),
         _controllers(options),
     ]
 
@@ -30,20 +30,22 @@ def _controllers(options: Options) -> Object:
         options.credential_lifetime,
         f"--helm-dir={deployment_pods.CHARTS_PATH}",
     )
-    return deployment(CONTROLLER, COMPONENT, options, arguments, runs_helm=True)
+    return build_deployment(CONTROLLER, COMPONENT, options, arguments, runs_helm=True)
 
 
-def deployment(
+def build_deployment(
     name: str, component: str, options: Options, arguments: Iterable[str], *, runs_helm: bool = False
 ) -> Object:
     """Return a Deployment of controllers; ``arguments`` are those beside metrics and logs."""
     common = (f"--metrics-address=0.0.0.0:{PORT}", "--log-format=json")
-    container = deployment_pods.container(
+    container = deployment_pods.build_container(
         component, options.image, (*arguments, *common), options.controller_resources
     )
-    connected = deployment_pods.connected()
+    connected = deployment_pods.build_connection()
     mounts, volumes = (
-        ([deployment_pods.charts_mount()], [deployment_pods.charts_volume()]) if runs_helm else ([], [])
+        ([deployment_pods.build_charts_mount()], [deployment_pods.build_charts_volume()])
+        if runs_helm
+        else ([], [])
     )
     container |= {
         "volumeMounts": [*connected["volumeMounts"], *mounts],
@@ -51,6 +53,6 @@ def deployment(
         "readinessProbe": deployment_pods.probe("/readyz", deployment_pods.METRICS, period_s=5, failures=3),
         "livenessProbe": deployment_pods.probe("/healthz", deployment_pods.METRICS, period_s=10, failures=6),
     }
-    pod = {"containers": [container], "volumes": [*deployment_pods.volumes(), *volumes]}
+    pod = {"containers": [container], "volumes": [*deployment_pods.build_volumes(), *volumes]}
     strategy = {"maxUnavailable": 0, "maxSurge": 1}
-    return deployment_pods.deployment(name, component, options.controllers, pod, strategy)
+    return deployment_pods.build_deployment(name, component, options.controllers, pod, strategy)

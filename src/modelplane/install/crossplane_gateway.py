@@ -11,10 +11,10 @@ from typing import Any, Final
 from modelplane.api.meta import GATEWAY_NAMESPACE, GROUP, SYSTEM_NAMESPACE
 from modelplane.compose.gateway import envoy_pods
 from modelplane.install import controller_deployment, deployment_pods, gateway_deployment, network_policies
-from modelplane.install.installation_names import CONTROLLER, GATEWAY, PART_OF, labels, namespace
+from modelplane.install.installation_names import CONTROLLER, GATEWAY, PART_OF, build_labels, build_namespace
 from modelplane.install.installation_options import Options
 from modelplane.install.permissions import gateway_permissions
-from modelplane.install.permissions.roles import Role, Rule, account
+from modelplane.install.permissions.roles import Role, Rule, build_account
 from modelplane.kube.resources import Object
 
 PUBLISHER: Final = "modelplane-gateway-controller"
@@ -79,15 +79,15 @@ SYSTEM = (
 """In the namespace of the installation."""
 
 
-def children(options: Options) -> dict[str, Object]:
+def build_children(options: Options) -> dict[str, Object]:
     """Return the objects that the InferenceGateway composes, by key."""
     written = [
-        deployment_pods.service_account(GATEWAY, gateway_deployment.COMPONENT),
-        deployment_pods.service_account(PUBLISHER, COMPONENT),
-        *network_policies.manifests(options),
-        *gateway_deployment.manifests(options),
-        deployment_pods.metrics_service(PUBLISHER, COMPONENT, controller_deployment.PORT),
-        deployment_pods.disruption_budget(PUBLISHER, COMPONENT),
+        deployment_pods.build_service_account(GATEWAY, gateway_deployment.COMPONENT),
+        deployment_pods.build_service_account(PUBLISHER, COMPONENT),
+        *network_policies.build_manifests(options),
+        *gateway_deployment.build_manifests(options),
+        deployment_pods.build_metrics_service(PUBLISHER, COMPONENT, controller_deployment.PORT),
+        deployment_pods.build_disruption_budget(PUBLISHER, COMPONENT),
         _publisher(options),
     ]
     return {_key(manifest): _of_crossplane(manifest) for manifest in written}
@@ -106,20 +106,20 @@ def _key(manifest: Object) -> str:
 
 def _publisher(options: Options) -> Object:
     arguments = ("controller", "--only=gateway", "--leader-elect", f"--gateway-service={GATEWAY}")
-    return controller_deployment.deployment(PUBLISHER, COMPONENT, options, arguments)
+    return controller_deployment.build_deployment(PUBLISHER, COMPONENT, options, arguments)
 
 
-def permissions() -> list[Object]:
+def build_permissions() -> list[Object]:
     """Return what an operator applies: the namespace of the gateway's Secrets, and the roles, bound."""
-    publisher, own = account(PUBLISHER), labels(COMPONENT)
+    publisher, own = build_account(PUBLISHER), build_labels(COMPONENT)
     private = Role("Role", f"{PUBLISHER}-private", gateway_permissions.PUBLISHER, own)
     written = [
-        namespace(GATEWAY_NAMESPACE),
+        build_namespace(GATEWAY_NAMESPACE),
         *Role("ClusterRole", PUBLISHER, FLEET, own).bound_to(publisher),
         *Role("ClusterRole", SECRETS, NAMED, own).bound_to(publisher),
         *Role("Role", PUBLISHER, SYSTEM, own).bound_to(publisher, SYSTEM_NAMESPACE),
         *private.bound_to(publisher, GATEWAY_NAMESPACE),
-        *gateway_permissions.of_the_gateway(),
+        *gateway_permissions.build_gateway_roles(),
     ]
     return [_of_crossplane(manifest) for manifest in written]
 

@@ -6,7 +6,7 @@ their own. A pod gets its account's token in the one container that needs it.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from modelplane.install.installation_names import labels, metadata, selector
+from modelplane.install.installation_names import build_labels, build_metadata, build_selector
 from modelplane.install.installation_options import Number
 from modelplane.kube.resources import Object
 
@@ -25,20 +25,20 @@ METRICS = "metrics"
 """The name of the port for health and metrics."""
 
 
-def deployment(
+def build_deployment(
     name: str, component: str, replicas: Number, pod: Object, strategy: Mapping[str, object]
 ) -> Object:
     """Return a Deployment of pods that are spread over nodes and zones."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata(name, component),
+        "metadata": build_metadata(name, component),
         "spec": {
             "replicas": replicas,
-            "selector": {"matchLabels": selector(component)},
+            "selector": {"matchLabels": build_selector(component)},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": dict(strategy)},
             "template": {
-                "metadata": {"labels": labels(component)},
+                "metadata": {"labels": build_labels(component)},
                 "spec": _common(name, component) | pod,
             },
         },
@@ -69,11 +69,11 @@ def _common(name: str, component: str) -> Object:
 
 
 def _apart(component: str, topology: str, weight: int) -> Object:
-    chosen = {"matchLabels": selector(component)}
+    chosen = {"matchLabels": build_selector(component)}
     return {"weight": weight, "podAffinityTerm": {"labelSelector": chosen, "topologyKey": topology}}
 
 
-def container(name: str, image: str, arguments: Iterable[str], resources: object) -> Object:
+def build_container(name: str, image: str, arguments: Iterable[str], resources: object) -> Object:
     """Return a container of the one image, without any privilege."""
     return {
         "name": name,
@@ -88,13 +88,13 @@ def container(name: str, image: str, arguments: Iterable[str], resources: object
     }
 
 
-def containers(item: Object) -> Iterator[Object]:
+def list_containers(item: Object) -> Iterator[Object]:
     """Yield the containers of an object's pods, if it has any."""
     pod = item.get("spec", {}).get("template", {}).get("spec", {})
     yield from (*pod.get("initContainers", ()), *pod.get("containers", ()))
 
 
-def connected() -> Object:
+def build_connection() -> Object:
     """Return the part of a container that speaks to API servers: the account, and room for certificates."""
     return {
         "volumeMounts": [
@@ -108,7 +108,7 @@ def connected() -> Object:
     }
 
 
-def volumes() -> list[Object]:
+def build_volumes() -> list[Object]:
     """Return the volumes of pods with a connected container."""
     token = {"serviceAccountToken": {"path": "token", "expirationSeconds": _TOKEN_LASTS_S}}
     authority = {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
@@ -123,12 +123,12 @@ def volumes() -> list[Object]:
     ]
 
 
-def charts_mount() -> Object:
+def build_charts_mount() -> Object:
     """Return the mount of the volume for Helm's downloads."""
     return {"name": _CHARTS, "mountPath": CHARTS_PATH}
 
 
-def charts_volume() -> Object:
+def build_charts_volume() -> Object:
     """Return the volume for Helm's downloads, on disk."""
     return {"name": _CHARTS, "emptyDir": {"sizeLimit": "1Gi"}}
 
@@ -143,34 +143,34 @@ def probe(path: str, port: str, period_s: int, failures: int) -> Object:
     }
 
 
-def disruption_budget(name: str, component: str) -> Object:
+def build_disruption_budget(name: str, component: str) -> Object:
     """Return the budget that keeps a drain from evicting all pods at once."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": metadata(name, component),
+        "metadata": build_metadata(name, component),
         "spec": {
             "maxUnavailable": 1,
-            "selector": {"matchLabels": selector(component)},
+            "selector": {"matchLabels": build_selector(component)},
             # The budget protects requests, and an unhealthy pod serves none.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }
 
 
-def service_account(name: str, component: str) -> Object:
+def build_service_account(name: str, component: str) -> Object:
     """Return an account whose token is not mounted automatically."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": metadata(name, component),
+        "metadata": build_metadata(name, component),
         "automountServiceAccountToken": False,
     }
 
 
-def metrics_service(name: str, component: str, port: int) -> Object:
+def build_metrics_service(name: str, component: str, port: int) -> Object:
     """Return a Service by which Prometheus finds every pod of a component."""
-    about = metadata(f"{name}-metrics", component)
+    about = build_metadata(f"{name}-metrics", component)
     about["annotations"] = {
         "prometheus.io/scrape": "true",
         "prometheus.io/port": str(port),
@@ -182,7 +182,7 @@ def metrics_service(name: str, component: str, port: int) -> Object:
         "metadata": about,
         "spec": {
             "clusterIP": "None",
-            "selector": selector(component),
+            "selector": build_selector(component),
             "ports": [{"name": METRICS, "port": port, "targetPort": METRICS, "protocol": "TCP"}],
         },
     }

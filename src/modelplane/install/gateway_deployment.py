@@ -7,7 +7,7 @@ terminates after the process beside it, which waits until every request is answe
 from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT
 from modelplane.gateway.usage.load import METRICS_PORT
 from modelplane.install import deployment_pods
-from modelplane.install.installation_names import GATEWAY, metadata, selector
+from modelplane.install.installation_names import GATEWAY, build_metadata, build_selector
 from modelplane.install.installation_options import Options
 from modelplane.kube.resources import Object
 
@@ -29,12 +29,12 @@ _GRACE_S = 330
 """Time for open requests to complete when a pod terminates."""
 
 
-def manifests(options: Options) -> list[Object]:
+def build_manifests(options: Options) -> list[Object]:
     """Return the manifests of the gateway, except its role."""
     return [
         _service(options),
-        deployment_pods.metrics_service(GATEWAY, COMPONENT, METRICS_PORT),
-        deployment_pods.disruption_budget(GATEWAY, COMPONENT),
+        deployment_pods.build_metrics_service(GATEWAY, COMPONENT, METRICS_PORT),
+        deployment_pods.build_disruption_budget(GATEWAY, COMPONENT),
         _deployment(options),
     ]
 
@@ -43,10 +43,10 @@ def _service(options: Options) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": metadata(GATEWAY, COMPONENT) | {"annotations": options.gateway_annotations},
+        "metadata": build_metadata(GATEWAY, COMPONENT) | {"annotations": options.gateway_annotations},
         "spec": {
             "type": str(options.gateway_service_type),
-            "selector": selector(COMPONENT),
+            "selector": build_selector(COMPONENT),
             "ports": [
                 {"name": name, "port": port, "targetPort": _HTTP, "protocol": "TCP"}
                 for name, port in _SERVICE_PORTS.items()
@@ -60,10 +60,10 @@ def _deployment(options: Options) -> Object:
         "terminationGracePeriodSeconds": _GRACE_S,
         "initContainers": [_envoy(options) | {"restartPolicy": "Always"}],
         "containers": [_writer(options)],
-        "volumes": [{"name": _FILES, "emptyDir": {"sizeLimit": "1Gi"}}, *deployment_pods.volumes()],
+        "volumes": [{"name": _FILES, "emptyDir": {"sizeLimit": "1Gi"}}, *deployment_pods.build_volumes()],
     }
     strategy = {"maxUnavailable": 0, "maxSurge": 1}
-    return deployment_pods.deployment(GATEWAY, COMPONENT, options.gateways, pod, strategy)
+    return deployment_pods.build_deployment(GATEWAY, COMPONENT, options.gateways, pod, strategy)
 
 
 def _envoy(options: Options) -> Object:
@@ -76,7 +76,7 @@ def _envoy(options: Options) -> Object:
     )
     limit = {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1"}}
     listens = {"tcpSocket": {"port": _HTTP}, "timeoutSeconds": 5}
-    return deployment_pods.container(ENVOY, options.image, arguments, options.envoy_resources) | {
+    return deployment_pods.build_container(ENVOY, options.image, arguments, options.envoy_resources) | {
         "env": [{"name": _MEMORY, "valueFrom": limit}],
         "ports": [{"name": _HTTP, "containerPort": PORT, "protocol": "TCP"}],
         "readinessProbe": listens | {"periodSeconds": 5, "failureThreshold": 3},
@@ -93,8 +93,10 @@ def _writer(options: Options) -> Object:
         f"--metrics-address=0.0.0.0:{METRICS_PORT}",
         "--log-format=json",
     )
-    container = deployment_pods.container(COMPONENT, options.image, arguments, options.gateway_resources)
-    connected = deployment_pods.connected()
+    container = deployment_pods.build_container(
+        COMPONENT, options.image, arguments, options.gateway_resources
+    )
+    connected = deployment_pods.build_connection()
     return container | {
         "ports": [{"name": deployment_pods.METRICS, "containerPort": METRICS_PORT, "protocol": "TCP"}],
         "readinessProbe": deployment_pods.probe("/readyz", deployment_pods.METRICS, period_s=5, failures=3),

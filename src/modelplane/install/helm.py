@@ -17,7 +17,7 @@ from modelplane import __version__
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.definition_owner import GUIDE
 from modelplane.install import controller_deployment, deployment_pods, gateway_deployment, network_policies
-from modelplane.install.installation_names import CONTROLLER, GATEWAY, namespace
+from modelplane.install.installation_names import CONTROLLER, GATEWAY, build_namespace
 from modelplane.install.installation_options import Options, ServiceType
 from modelplane.install.manifests import build_definitions, build_service_monitors
 from modelplane.install.permissions import identity_permissions
@@ -40,15 +40,15 @@ class Value:
     about: str
     schema: Object
 
-    def text(self) -> str:
+    def format_text(self) -> str:
         """Return the placeholder of a text."""
         return f"<<.Values.{self.path} | quote>>"
 
-    def number(self) -> str:
+    def format_number(self) -> str:
         """Return the placeholder of a number."""
         return f"<<.Values.{self.path}>>"
 
-    def block(self) -> str:
+    def format_block(self) -> str:
         """Return the placeholder of a mapping or a list."""
         return f"<<block .Values.{self.path}>>"
 
@@ -135,36 +135,36 @@ VALUES = (
 """Every value, in the order of ``values.yaml``."""
 
 _OPTIONS = Options(
-    image=IMAGE.text(),
-    controllers=CONTROLLERS.number(),
-    gateways=GATEWAYS.number(),
-    gateway_service_type=SERVICE_TYPE.text(),
-    gateway_annotations=ANNOTATIONS.block(),
-    credential_lifetime=CREDENTIAL_LIFETIME.text(),
-    monitoring_namespaces=MONITORING_NAMESPACES.block(),
+    image=IMAGE.format_text(),
+    controllers=CONTROLLERS.format_number(),
+    gateways=GATEWAYS.format_number(),
+    gateway_service_type=SERVICE_TYPE.format_text(),
+    gateway_annotations=ANNOTATIONS.format_block(),
+    credential_lifetime=CREDENTIAL_LIFETIME.format_text(),
+    monitoring_namespaces=MONITORING_NAMESPACES.format_block(),
     service_monitor=True,
-    controller_resources=CONTROLLER_RESOURCES.block(),
-    envoy_resources=ENVOY_RESOURCES.block(),
-    gateway_resources=GATEWAY_RESOURCES.block(),
+    controller_resources=CONTROLLER_RESOURCES.format_block(),
+    envoy_resources=ENVOY_RESOURCES.format_block(),
+    gateway_resources=GATEWAY_RESOURCES.format_block(),
 )
 
 
-def chart() -> dict[str, str]:
+def build_chart() -> dict[str, str]:
     """Return the files of the chart, by their path in it."""
     accounts = [
-        namespace(GATEWAY_NAMESPACE),
-        deployment_pods.service_account(CONTROLLER, controller_deployment.COMPONENT),
-        deployment_pods.service_account(GATEWAY, gateway_deployment.COMPONENT),
+        build_namespace(GATEWAY_NAMESPACE),
+        deployment_pods.build_service_account(CONTROLLER, controller_deployment.COMPONENT),
+        deployment_pods.build_service_account(GATEWAY, gateway_deployment.COMPONENT),
     ]
     templates = {
         "checks": _CHECKS.replace("NAMESPACE", SYSTEM_NAMESPACE).replace("GUIDE", GUIDE),
         "crds": _only_if(KINDS, _documents(build_definitions())),
         "accounts": _documents(accounts),
         "permissions": _permissions(),
-        "network": _only_if(NETWORK_POLICY, _documents(network_policies.manifests(_OPTIONS))),
+        "network": _only_if(NETWORK_POLICY, _documents(network_policies.build_manifests(_OPTIONS))),
         "monitoring": _only_if(SERVICE_MONITOR, _documents(build_service_monitors(_OPTIONS))),
-        "gateway": _documents(gateway_deployment.manifests(_OPTIONS)),
-        "controller": _documents(controller_deployment.manifests(_OPTIONS)),
+        "gateway": _documents(gateway_deployment.build_manifests(_OPTIONS)),
+        "controller": _documents(controller_deployment.build_manifests(_OPTIONS)),
     }
     return {
         "Chart.yaml": _yaml(_ABOUT),
@@ -200,14 +200,14 @@ _CHECKS = """\
 
 def _permissions() -> str:
     """Return the roles: objects that models name are read in all namespaces, or in the listed ones."""
-    everywhere = identity_permissions.installed(())
+    everywhere = identity_permissions.build_roles(())
     there = [
         manifest
-        for manifest in identity_permissions.installed(("<<. | quote>>",))
+        for manifest in identity_permissions.build_roles(("<<. | quote>>",))
         if manifest not in everywhere
     ]
     elsewhere = [
-        manifest for manifest in everywhere if manifest not in identity_permissions.installed(("any",))
+        manifest for manifest in everywhere if manifest not in identity_permissions.build_roles(("any",))
     ]
     always = [manifest for manifest in everywhere if manifest not in elsewhere]
     return "".join(

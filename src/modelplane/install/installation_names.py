@@ -21,23 +21,23 @@ MANAGER = "modelplane"
 """The value of ``managed-by`` where no other tool has put its own there."""
 
 
-def selector(component: str) -> dict[str, str]:
+def build_selector(component: str) -> dict[str, str]:
     """Return the labels that select the pods of a component."""
     return {"app.kubernetes.io/name": "modelplane", "app.kubernetes.io/component": component}
 
 
-def labels(component: str = "") -> dict[str, str]:
+def build_labels(component: str = "") -> dict[str, str]:
     """Return the labels of an object of the installation, and of one component where one is named."""
-    own = selector(component) if component else {"app.kubernetes.io/name": "modelplane"}
+    own = build_selector(component) if component else {"app.kubernetes.io/name": "modelplane"}
     return {**own, PART_OF: INSTALLATION, VERSION: __version__, MANAGED_BY: MANAGER}
 
 
-def metadata(name: str, component: str = "", *, namespaced: bool = True) -> Object:
+def build_metadata(name: str, component: str = "", *, namespaced: bool = True) -> Object:
     """Return the metadata of an object of the installation."""
     where = {"namespace": SYSTEM_NAMESPACE} if namespaced else {}
-    return {"name": name, **where, "labels": labels(component)}
+    return {"name": name, **where, "labels": build_labels(component)}
 
 
-def namespace(name: str = SYSTEM_NAMESPACE) -> Object:
+def build_namespace(name: str = SYSTEM_NAMESPACE) -> Object:
     """Return a namespace of the installation; a cluster that is registered with a fleet has the first."""
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(name, namespaced=False)}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": build_metadata(name, namespaced=False)}

@@ -9,9 +9,9 @@ from modelplane.install.installation_names import (
     GATEWAY,
     INSTALLATION,
     PART_OF,
-    labels,
-    metadata,
-    namespace,
+    build_labels,
+    build_metadata,
+    build_namespace,
 )
 from modelplane.install.installation_options import Options
 from modelplane.install.permissions import identity_permissions
@@ -21,20 +21,20 @@ KEPT = {"helm.sh/resource-policy": "keep"}
 """Makes Helm keep an object: deleting a definition would delete every object of its kind."""
 
 
-def manifests(options: Options) -> list[Object]:
+def build_manifests(options: Options) -> list[Object]:
     """Return every object of an installation, without an InferenceGateway: a platform team creates it."""
     return [
         *build_definitions(),
-        namespace(),
-        namespace(GATEWAY_NAMESPACE),
-        deployment_pods.service_account(CONTROLLER, controller_deployment.COMPONENT),
-        deployment_pods.service_account(GATEWAY, gateway_deployment.COMPONENT),
-        *identity_permissions.installed(options.team_namespaces),
-        *network_policies.manifests(options),
+        build_namespace(),
+        build_namespace(GATEWAY_NAMESPACE),
+        deployment_pods.build_service_account(CONTROLLER, controller_deployment.COMPONENT),
+        deployment_pods.build_service_account(GATEWAY, gateway_deployment.COMPONENT),
+        *identity_permissions.build_roles(options.team_namespaces),
+        *network_policies.build_manifests(options),
         *build_service_monitors(options),
         # The gateway first: the controllers announce its address.
-        *gateway_deployment.manifests(options),
-        *controller_deployment.manifests(options),
+        *gateway_deployment.build_manifests(options),
+        *controller_deployment.build_manifests(options),
     ]
 
 
@@ -46,7 +46,7 @@ def build_service_monitors(options: Options) -> list[Object]:
         {
             "apiVersion": "monitoring.coreos.com/v1",
             "kind": "ServiceMonitor",
-            "metadata": metadata("modelplane"),
+            "metadata": build_metadata("modelplane"),
             "spec": {
                 "selector": {"matchLabels": {PART_OF: INSTALLATION}},
                 "endpoints": [{"port": deployment_pods.METRICS}],
@@ -66,5 +66,5 @@ def build_definitions() -> list[Object]:
 
 
 def _labelled(definition: Object) -> Object:
-    about = {**definition["metadata"], "labels": labels(), "annotations": dict(KEPT)}
+    about = {**definition["metadata"], "labels": build_labels(), "annotations": dict(KEPT)}
     return {**definition, "metadata": about}

@@ -11,7 +11,7 @@ is on a node of the cluster, which some networks do not count among the addresse
 
 from modelplane.gateway.destinations import MACHINE_SERVICES
 from modelplane.install import deployment_pods, gateway_deployment
-from modelplane.install.installation_names import INSTALLATION, PART_OF, metadata, selector
+from modelplane.install.installation_names import INSTALLATION, PART_OF, build_metadata, build_selector
 from modelplane.install.installation_options import Options
 from modelplane.kube.resources import Object
 
@@ -21,7 +21,7 @@ _DNS = (53, 5353)
 _API_SERVER = 6443
 
 
-def manifests(options: Options) -> list[Object]:
+def build_manifests(options: Options) -> list[Object]:
     """Return the policies: deny all traffic for all pods first, then allow some for each."""
     if not options.network_policy:
         return []
@@ -55,7 +55,7 @@ def manifests(options: Options) -> list[Object]:
         _policy(
             "modelplane-gateway",
             gateway_deployment.COMPONENT,
-            {"matchLabels": selector(gateway_deployment.COMPONENT)},
+            {"matchLabels": build_selector(gateway_deployment.COMPONENT)},
             {"policyTypes": ["Ingress"], "ingress": [{"ports": [_tcp(gateway_deployment.PORT)]}]},
         ),
     ]
@@ -65,7 +65,7 @@ def _policy(name: str, component: str, chosen: Object, spec: Object) -> Object:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": metadata(name, component),
+        "metadata": build_metadata(name, component),
         "spec": {"podSelector": chosen, **spec},
     }
 

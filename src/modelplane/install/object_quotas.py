@@ -17,7 +17,7 @@ _MOST = {
 }
 
 
-def quota(namespace: str) -> Object:
+def build_quota(namespace: str) -> Object:
     """Return the ResourceQuota of a team's namespace."""
     hard = {f"count/{kind}.{GROUP}": f"{most}" for kind, most in _MOST.items()}
     return {

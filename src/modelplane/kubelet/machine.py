@@ -38,7 +38,7 @@ class Machine:
     @property
     def programs(self) -> frozenset[Path]:
         """The directories of the programs that the agent and its pods run, which no pod may write to."""
-        return mount_paths.programs(os.environ)
+        return mount_paths.list_programs(os.environ)
 
     @property
     def closed(self) -> frozenset[Path]:

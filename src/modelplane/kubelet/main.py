@@ -13,7 +13,7 @@ from pathlib import Path
 
 from modelplane.host import descriptors
 from modelplane.host.errors import LocalError
-from modelplane.host.signals import until_signalled
+from modelplane.host.signals import run_until_signalled
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet import node
@@ -73,7 +73,7 @@ def run(settings: Settings) -> None:
 
 
 async def _run(settings: Settings) -> None:
-    if await until_signalled(_serve(settings)):
+    if await run_until_signalled(_serve(settings)):
         _log.info("the agent ends; its pods run on")
 
 
@@ -92,7 +92,7 @@ async def _serve(settings: Settings) -> None:
             ContainerRuntimes(settings.container_engine),
             settings.host_commands,
             settings.private,
-            ApiServer.of_kubeconfig(settings.kubeconfig),
+            ApiServer.from_kubeconfig(settings.kubeconfig),
         )
         pods = Pods(machine, settings.node, settings.addresses)
         logs = LogServer(settings.server, pods.find)

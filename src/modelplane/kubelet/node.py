@@ -18,7 +18,7 @@ from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.devices import device_discovery
-from modelplane.kubelet.devices.local_device import mebibytes
+from modelplane.kubelet.devices.local_device import format_mebibytes
 
 LEASE_NAMESPACE = "kube-node-lease"
 ADDRESS = "127.0.0.1"
@@ -44,7 +44,7 @@ class NodeSettings:
     """Its part of the machine."""
 
 
-def manifest(settings: NodeSettings) -> Object:
+def build_node(settings: NodeSettings) -> Object:
     """Return the Node without its status."""
     return {
         "apiVersion": "v1",
@@ -52,7 +52,7 @@ def manifest(settings: NodeSettings) -> Object:
         "metadata": {
             "name": settings.name,
             "labels": {
-                "kubernetes.io/arch": device_discovery.architecture(),
+                "kubernetes.io/arch": device_discovery.find_architecture(),
                 "kubernetes.io/hostname": settings.name,
                 "kubernetes.io/os": "linux",
                 labels.POOL: settings.pool,
@@ -61,11 +61,11 @@ def manifest(settings: NodeSettings) -> Object:
     }
 
 
-def status(settings: NodeSettings, now: str, known: Mapping[str, Any]) -> Object:
+def build_status(settings: NodeSettings, now: str, known: Mapping[str, Any]) -> Object:
     """Return the Node's status; a condition that is known to hold keeps its time of transition."""
     room = {
-        "cpu": f"{device_discovery.cores() * 1000 // settings.share.parts}m",
-        "memory": mebibytes(device_discovery.memory_bytes() // settings.share.parts),
+        "cpu": f"{device_discovery.count_cores() * 1000 // settings.share.parts}m",
+        "memory": format_mebibytes(device_discovery.measure_memory() // settings.share.parts),
         "pods": str(_PODS),
     }
     before = {condition["type"]: condition for condition in known.get("conditions", ())}
@@ -83,7 +83,7 @@ def status(settings: NodeSettings, now: str, known: Mapping[str, Any]) -> Object
         "conditions": conditions,
         "daemonEndpoints": {"kubeletEndpoint": {"Port": settings.port}},
         "nodeInfo": {
-            "architecture": device_discovery.architecture(),
+            "architecture": device_discovery.find_architecture(),
             "bootID": _first_line("/proc/sys/kernel/random/boot_id"),
             "containerRuntimeVersion": f"process://{__version__}",
             "kernelVersion": platform.release(),
@@ -99,13 +99,13 @@ def status(settings: NodeSettings, now: str, known: Mapping[str, Any]) -> Object
 
 async def register(client: Client, settings: NodeSettings) -> Object:
     """Create the Node or bring it up to date; return it as the server has it."""
-    wanted = manifest(settings)
+    wanted = build_node(settings)
     node = await client.get(resources.NODES, settings.name)
     if node is None:
         node = await client.create(wanted)
     elif any(node["metadata"].get("labels", {}).get(key) != value for key, value in _labels(wanted).items()):
         node = await client.patch(resources.NODES, settings.name, {"metadata": {"labels": _labels(wanted)}})
-    body = {"status": status(settings, timestamps.format_now(), node.get("status", {}))}
+    body = {"status": build_status(settings, timestamps.format_now(), node.get("status", {}))}
     return await client.patch(resources.NODES, settings.name, body, kind="strategic", subresource="status")
 
 
@@ -122,7 +122,7 @@ async def keep_alive(
     while True:
         try:
             node = await client.get(resources.NODES, settings.name)
-            if node is None or not says_so(node, settings):
+            if node is None or not is_registered(node, settings):
                 node = await register_all()
             await _renew(client, settings.name, node["metadata"]["uid"])
         except errors.KubernetesError as error:
@@ -137,9 +137,9 @@ async def keep_alive(
             await asyncio.sleep(_RENEW_S)
 
 
-def says_so(node: Mapping[str, Any], settings: NodeSettings) -> bool:
+def is_registered(node: Mapping[str, Any], settings: NodeSettings) -> bool:
     """Return True if a Node has the labels, the port and the readiness that ``register`` sets."""
-    wanted, found = manifest(settings)["metadata"]["labels"], node["metadata"].get("labels", {})
+    wanted, found = build_node(settings)["metadata"]["labels"], node["metadata"].get("labels", {})
     status = node.get("status", {})
     ready = {condition["type"]: condition["status"] for condition in status.get("conditions", ())}.get(
         "Ready"

@@ -28,7 +28,7 @@ class Refusal:
     message: str
 
 
-def refusals(pod: Mapping[str, Any]) -> tuple[Refusal, ...]:
+def find_refusals(pod: Mapping[str, Any]) -> tuple[Refusal, ...]:
     """Return everything that keeps a pod from running as a process of the host."""
     return tuple(Refusal(REASON, f"{cause}, {_ELSEWHERE}") for cause in _causes(pod["spec"]))
 
@@ -39,7 +39,7 @@ def _causes(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _causes_of(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[str]:
-    yield from volumes(spec, container, "a host process")
+    yield from find_volume_refusals(spec, container, "a host process")
     if container.get("workingDir"):
         yield f'the working directory "{container["workingDir"]}" is one of the image\'s: remove workingDir'
     for kind in probes.FIELDS:
@@ -53,7 +53,7 @@ def _causes_of(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterato
 _VOLUMES = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"}) | volume_files.KINDS
 
 
-def volume_mounts(container: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def list_volume_mounts(container: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the mounts of a container, less the one that every pod gets by admission."""
     for mount in container.get("volumeMounts", ()):
         # It holds a token, which engines do not need.
@@ -66,10 +66,10 @@ def mount_path(mount: Mapping[str, Any]) -> str:
     return posixpath.normpath("/" + str(mount["mountPath"]).lstrip("/"))
 
 
-def volumes(spec: Mapping[str, Any], container: Mapping[str, Any], runs: str) -> Iterator[str]:
+def find_volume_refusals(spec: Mapping[str, Any], container: Mapping[str, Any], runs: str) -> Iterator[str]:
     """Yield the reasons why volumes cannot be mounted."""
     by_name = {volume["name"]: volume for volume in spec.get("volumes", ())}
-    for mount in volume_mounts(container):
+    for mount in list_volume_mounts(container):
         volume, path = by_name[mount["name"]], mount["mountPath"]
         kinds = sorted(volume.keys() - {"name"})
         parts = [kind for source in volume.get("projected", {}).get("sources", ()) for kind in source]

@@ -210,7 +210,7 @@ class ContainerDirectory:
 
     path: Path
 
-    def attempts(self) -> tuple[Attempt, ...]:
+    def list_attempts(self) -> tuple[Attempt, ...]:
         """Return the attempts that are kept, oldest first."""
         try:
             entries = [entry for entry in self.path.iterdir() if entry.name.isdecimal()]
@@ -218,33 +218,33 @@ class ContainerDirectory:
             return ()
         return tuple(Attempt(entry) for entry in sorted(entries, key=lambda entry: int(entry.name)))
 
-    def latest(self) -> Attempt | None:
+    def find_latest(self) -> Attempt | None:
         """Return the last attempt that counts."""
-        return next((attempt for attempt in reversed(self.attempts()) if attempt.begun), None)
+        return next((attempt for attempt in reversed(self.list_attempts()) if attempt.begun), None)
 
-    def unfinished(self) -> Attempt | None:
+    def find_unfinished(self) -> Attempt | None:
         """Return the attempt whose container was asked for and is not known to have started."""
-        last = next(reversed(self.attempts()), None)
+        last = next(reversed(self.list_attempts()), None)
         return last if last and last.container and not last.begun else None
 
-    def superseded(self) -> tuple[Attempt, ...]:
+    def list_superseded(self) -> tuple[Attempt, ...]:
         """Return the attempts that the next one makes forgotten."""
-        last = self.latest()
+        last = self.find_latest()
         oldest_kept = last.number + 2 - _ATTEMPTS_KEPT if last else 0
-        return tuple(attempt for attempt in self.attempts() if attempt.number < oldest_kept)
+        return tuple(attempt for attempt in self.list_attempts() if attempt.number < oldest_kept)
 
-    def attempt(self, number: int) -> Attempt:
+    def get_attempt(self, number: int) -> Attempt:
         """Return one attempt, which need not exist."""
         return Attempt(self.path / str(number))
 
-    def new_attempt(self) -> Attempt:
+    def make_attempt(self) -> Attempt:
         """Make the directory of the next attempt, and forget all but the last one before it."""
-        last = self.latest()
-        attempt = self.attempt(last.number + 1 if last else 0)
+        last = self.find_latest()
+        attempt = self.get_attempt(last.number + 1 if last else 0)
         # An attempt that was never released has nothing to keep.
         shutil.rmtree(attempt.directory, ignore_errors=True)
         attempt.directory.mkdir(parents=True, mode=0o700)
-        for old in self.attempts()[:-_ATTEMPTS_KEPT]:
+        for old in self.list_attempts()[:-_ATTEMPTS_KEPT]:
             shutil.rmtree(old.directory, ignore_errors=True)
         return attempt
 
@@ -266,21 +266,21 @@ class PodDirectory:
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_record(self.path / "pod.json", asdict(record))
 
-    def container(self, name: str) -> ContainerDirectory:
+    def get_container(self, name: str) -> ContainerDirectory:
         """Return the directory of one of its containers."""
         return ContainerDirectory(self.path / name)
 
     @property
     def network(self) -> Attempt:
         """The container that holds the pod's network; nothing is recorded of it unless there is one."""
-        return self.container(NETWORK).attempt(0)
+        return self.get_container(NETWORK).get_attempt(0)
 
-    def attempts(self) -> Iterator[Attempt]:
+    def list_attempts(self) -> Iterator[Attempt]:
         """Yield every attempt of every container, and the container that holds their network."""
         with contextlib.suppress(FileNotFoundError):
             for entry in self.path.iterdir():
                 if entry.is_dir():
-                    yield from ContainerDirectory(entry).attempts()
+                    yield from ContainerDirectory(entry).list_attempts()
 
     def remove(self) -> None:
         """Forget the pod."""
@@ -321,13 +321,13 @@ class AgentDirectory:
         write_private(path, made)
         return made
 
-    def note_network(self, runtime: str) -> None:
+    def record_network(self, runtime: str) -> None:
         """Record that a container runtime has a network for pods, before it is created."""
         path = self.path / "networks" / runtime
         path.parent.mkdir(exist_ok=True, mode=0o700)
         path.touch(mode=0o600)
 
-    def networks(self) -> tuple[str, ...]:
+    def list_networks(self) -> tuple[str, ...]:
         """Return the container runtimes that have one."""
         try:
             return tuple(sorted(entry.name for entry in (self.path / "networks").iterdir()))
@@ -338,11 +338,11 @@ class AgentDirectory:
         """Take in that it is gone."""
         (self.path / "networks" / runtime).unlink(missing_ok=True)
 
-    def pod(self, uid: str) -> PodDirectory:
+    def get_pod(self, uid: str) -> PodDirectory:
         """Return the directory of one pod, which need not exist."""
         return PodDirectory(self.path / "pods" / uid)
 
-    def pods(self) -> tuple[PodDirectory, ...]:
+    def list_pods(self) -> tuple[PodDirectory, ...]:
         """Return the directory of every pod."""
         try:
             return tuple(PodDirectory(entry) for entry in sorted((self.path / "pods").iterdir()))

@@ -36,12 +36,12 @@ class Example:
         """The manifests, in the order in which kubectl applies the folder."""
         return tuple(sorted(self.folder.glob("*.yaml")))
 
-    def answers_to(self, name: str) -> bool:
+    def is_named(self, name: str) -> bool:
         """Return True if the name is this example's, with or without the number of its step."""
         return name in (self.name, self.name.lstrip("0123456789").removeprefix("-"))
 
 
-def root() -> Path:
+def find_root() -> Path:
     """Return the folder of all examples: the wheel's copy, or the repository's."""
     for candidate in (_PACKAGE / "_examples", _PACKAGE.parents[1] / "examples"):
         if candidate.is_dir():
@@ -49,17 +49,17 @@ def root() -> Path:
     raise LocalError("this installation lacks the examples: reinstall Modelplane")
 
 
-def examples() -> tuple[Example, ...]:
+def list_examples() -> tuple[Example, ...]:
     """Return every example, in the order of their paths."""
-    pages = sorted(root().rglob(_README))
+    pages = sorted(find_root().rglob(_README))
     return tuple(example for page in pages if (example := Example(page.parent)).manifests)
 
 
 def find(name: str) -> Example:
     """Return the example of a name."""
-    known = examples()
+    known = list_examples()
     for example in known:
-        if example.answers_to(name):
+        if example.is_named(name):
             return example
     near = get_close_matches(name, [example.name for example in known], n=1)
     meant = f'did you mean "{near[0]}"? ' if near else ""

@@ -90,7 +90,7 @@ class Home(NamedTuple):
         """The directories of further clusters."""
         return self.root / "clusters"
 
-    def cluster(self, name: str) -> "ClusterHome":
+    def get_cluster(self, name: str) -> "ClusterHome":
         """Return where a further cluster keeps its things."""
         return ClusterHome(self.clusters / name)
 
@@ -104,7 +104,7 @@ class Home(NamedTuple):
         """Present while everything is to be stopped, pods included."""
         return self.run / "down"
 
-    def held(self, cluster: str) -> Path:
+    def find_hold(self, cluster: str) -> Path:
         """Return the file that is present while one cluster is to be stopped."""
         return self.run / f"{cluster}.held"
 
@@ -112,7 +112,7 @@ class Home(NamedTuple):
         """Return the log of a process."""
         return self.logs / f"{process}.log"
 
-    def earlier_log(self, process: str) -> Path:
+    def find_earlier_log(self, process: str) -> Path:
         """Return where the log of a process goes when it has become long."""
         return self.logs / f"{process}.log.1"
 
@@ -136,7 +136,7 @@ class Home(NamedTuple):
         identities = (self.kubeconfig, self.controller_kubeconfig, self.agent_kubeconfig)
         return (*identities, self.authentication, self.settings)
 
-    def holds_something_else(self) -> bool:
+    def has_other_contents(self) -> bool:
         """Return True if the root is in use for something other than a fleet."""
         ours = {path.name for path in (*self.directories, *self.files)}
         return (
@@ -161,7 +161,7 @@ class ClusterHome(Home):
         return (self.root, self.pki, self.agent)
 
 
-def home_directory(chosen: Path | None) -> Home:
+def choose_home(chosen: Path | None) -> Home:
     """Return the home chosen on the command line or, without one, the default of this user."""
     if chosen is None and (variable := os.environ.get(ENVIRONMENT_VARIABLE)):
         chosen = Path(variable)

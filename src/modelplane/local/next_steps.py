@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, home_directory
+from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, choose_home
 from modelplane.local.settings import Settings
 
 _EXAMPLE = "first-answer"
@@ -23,7 +23,7 @@ _TOUR_GOES_ON = (
 )
 
 
-def next_steps(home: Home, settings: Settings, *, elsewhere: bool = False) -> str:
+def describe_next_steps(home: Home, settings: Settings, *, elsewhere: bool = False) -> str:
     """Return the lines that deploy the first example and ask it something, or that register a cluster.
 
     ``elsewhere``: for a new terminal, which has none of this shell's settings.
@@ -75,7 +75,7 @@ def _reach_modelplane(here: Path, *, anew: bool) -> list[str]:
 
 def _name_home(home: Home) -> list[str]:
     # The variable may have been set for `up` alone, which cannot be seen from within.
-    if ENVIRONMENT_VARIABLE not in os.environ and home_directory(None) == home:
+    if ENVIRONMENT_VARIABLE not in os.environ and choose_home(None) == home:
         return []
     return [f"export {ENVIRONMENT_VARIABLE}={shlex.quote(str(home.root))}"]
 

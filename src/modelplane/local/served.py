@@ -28,7 +28,7 @@ _STARTING_S = 10.0
 _ANSWER_S = 5.0
 
 
-async def services(client: Client) -> Services:
+async def list_services(client: Client) -> Services:
     """Return the ModelServices whose status is Ready."""
     deadline = asyncio.get_running_loop().time() + _STARTING_S
     while True:
@@ -45,7 +45,7 @@ async def services(client: Client) -> Services:
             return {_key(item): item["status"]["address"] for item in found if _ready(item)}
 
 
-async def until_answering(client: Client, before: Services, timeout_s: float) -> tuple[Key, ...]:
+async def wait_until_answering(client: Client, before: Services, timeout_s: float) -> tuple[Key, ...]:
     """Wait until services answer again; return those that do not in time."""
     waiting = tuple(sorted(before))
     try:

@@ -40,7 +40,7 @@ class Settings:
     cpu_devices: int = 1
     """Number of devices that the processors of each cluster are offered as."""
 
-    def numbers(self) -> tuple[int, ...]:
+    def list_ports(self) -> tuple[int, ...]:
         """Return every port that is used."""
         every = (self.ports, *self.clusters.values())
         return tuple(port for plane in every for port in dataclasses.astuple(plane) if port)
@@ -57,7 +57,7 @@ class Choice:
     cpu_devices: int | None = None
     """Only for a fleet that is new."""
 
-    def kept(self) -> dict[str, Any]:
+    def select_kept(self) -> dict[str, Any]:
         """Return the given settings that a command may change at any start."""
         said = {name: getattr(self, name) for name in ("register", "container_engine", "host_commands")}
         return {name: value for name, value in said.items() if value is not None}
@@ -66,7 +66,7 @@ class Choice:
 AS_BEFORE = Choice()
 
 
-def cluster_name(number: int) -> str:
+def name_cluster(number: int) -> str:
     """Return the name of one of several clusters, counted from 1."""
     return f"local-{number}"
 
@@ -96,7 +96,7 @@ def choose(
     home: Home,
     choice: Choice,
     running: Collection[str],
-    is_free: Callable[[int], bool] = ports.free_and_unclaimed,
+    is_free: Callable[[int], bool] = ports.claim_free,
 ) -> Settings:
     """Return the settings of a fleet, those that are new chosen and saved.
 
@@ -114,13 +114,13 @@ def choose(
                 f"the fleet in {home.root} runs with other settings: `modelplane down`, then the same again"
             )
         _save(home, after)
-    if found := stranger(before, running, is_free):
+    if found := find_stranger(before, running, is_free):
         raise LocalError(f"{found}, or choose another port in {home.settings}")
     return after
 
 
-def stranger(
-    settings: Settings, running: Collection[str], is_free: Callable[[int], bool] = ports.free
+def find_stranger(
+    settings: Settings, running: Collection[str], is_free: Callable[[int], bool] = ports.can_listen
 ) -> str:
     """Return which port of a fleet another program holds; empty where none does.
 
@@ -131,7 +131,7 @@ def stranger(
         # Envoy serves them all.
         ours = (process for process in running if process.startswith(before) or process == "envoy")
         own = {process.removeprefix(before) for process in ours}
-        if found := ports.taken(plane, own, is_free):
+        if found := ports.find_taken(plane, own, is_free):
             port, owner = found
             uses = f"which {before}{owner} uses"
             return f"port {port} of 127.0.0.1, {uses}, is taken by another program: stop that program"
@@ -141,7 +141,7 @@ def stranger(
 def _first(choice: Choice, is_free: Callable[[int], bool]) -> Settings:
     count = choice.clusters or 0
     front = ports.choose(ports.FRONT if count else ports.ALONE, (), is_free)
-    first = Settings(front, **choice.kept(), cpu_devices=choice.cpu_devices or 1)
+    first = Settings(front, **choice.select_kept(), cpu_devices=choice.cpu_devices or 1)
     return dataclasses.replace(first, clusters=_clusters(first, count, is_free))
 
 
@@ -159,13 +159,13 @@ def _grown(home: Home, before: Settings, choice: Choice, is_free: Callable[[int]
             f"the fleet in {home.root} has {before.cpu_devices} CPU devices in each cluster, and its classes "
             "say so: choose another --home"
         )
-    return dataclasses.replace(before, clusters=_clusters(before, count, is_free), **choice.kept())
+    return dataclasses.replace(before, clusters=_clusters(before, count, is_free), **choice.select_kept())
 
 
 def _clusters(settings: Settings, count: int, is_free: Callable[[int], bool]) -> dict[str, Ports]:
     clusters = dict(settings.clusters)
-    for name in map(cluster_name, range(len(clusters) + 1, count + 1)):
-        used = dataclasses.replace(settings, clusters=clusters).numbers()
+    for name in map(name_cluster, range(len(clusters) + 1, count + 1)):
+        used = dataclasses.replace(settings, clusters=clusters).list_ports()
         clusters[name] = ports.choose(ports.BEHIND, used, is_free)
     return clusters
 

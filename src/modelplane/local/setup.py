@@ -11,7 +11,7 @@ from modelplane.host.private_files import write_private
 from modelplane.local import settings
 from modelplane.local.home import Home, find_space_problem
 from modelplane.local.kubernetes import identity_kubeconfigs, pki, ports
-from modelplane.local.kubernetes.control_plane import HEALTH_PATHS, ControlPlane, control_planes
+from modelplane.local.kubernetes.control_plane import HEALTH_PATHS, ControlPlane, list_control_planes
 from modelplane.local.kubernetes.identity_kubeconfigs import Access
 from modelplane.local.settings import AS_BEFORE, Choice, Settings
 from modelplane.local.supervision import locks
@@ -26,7 +26,7 @@ def make_home(home: Home) -> None:
             "`modelplane controller` against a cluster you have"
         )
     try:
-        if home.holds_something_else():
+        if home.has_other_contents():
             raise LocalError(f"{home.root} holds other things than a fleet: choose another with --home")
         home.create()
         lacking = find_space_problem(home)
@@ -38,30 +38,32 @@ def make_home(home: Home) -> None:
 
 def set_up(home: Home, choice: Choice = AS_BEFORE) -> Settings:
     """Make settings, certificates and kubeconfigs in a home; return the settings."""
-    held = {path for path in home.run.glob("*.lock") if path != home.turn and locks.holder(path) is not None}
+    held = {
+        path for path in home.run.glob("*.lock") if path != home.turn and locks.find_holder(path) is not None
+    }
     running = {path.stem for path in held}
     # The supervisor of a running fleet claims its ports.
-    is_free = ports.free if LEADER in running else ports.free_and_unclaimed
+    is_free = ports.can_listen if LEADER in running else ports.claim_free
     chosen = settings.choose(home, choice, running, is_free)
-    planes = control_planes(home, chosen)
+    planes = list_control_planes(home, chosen)
     for plane in planes:
         plane.home.create()
-        pki.ensure(plane.pki, pki.identities(plane.node), pki.now())
+        pki.ensure(plane.pki, pki.list_identities(plane.node), pki.get_now())
         write_private(plane.home.authentication, _authentication())
         for path, identity in (
             (plane.home.controller_kubeconfig, "controller"),
             (plane.home.agent_kubeconfig, "agent"),
-            (plane.kubeconfig("kube-controller-manager"), "kube-controller-manager"),
-            (plane.kubeconfig("kube-scheduler"), "kube-scheduler"),
+            (plane.find_kubeconfig("kube-controller-manager"), "kube-controller-manager"),
+            (plane.find_kubeconfig("kube-scheduler"), "kube-scheduler"),
         ):
-            identity_kubeconfigs.ensure(path, identity_kubeconfigs.kubeconfig(_access(plane, identity)))
+            identity_kubeconfigs.ensure(path, identity_kubeconfigs.build_kubeconfig(_access(plane, identity)))
     # The user is an administrator of every cluster, with a context for each in one file.
     for path, reachable in (
         (home.kubeconfig, planes),
         *((further.home.kubeconfig, [further]) for further in planes[1:]),
     ):
         identity_kubeconfigs.ensure(
-            path, identity_kubeconfigs.kubeconfig(*(_access(cluster, "admin") for cluster in reachable))
+            path, identity_kubeconfigs.build_kubeconfig(*(_access(cluster, "admin") for cluster in reachable))
         )
     return chosen
 

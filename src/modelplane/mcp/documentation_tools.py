@@ -74,11 +74,11 @@ class DocumentationTools:
     def _search(self, query: str) -> tuple[Hit, ...]:
         return self._index.search(query, _HITS)
 
-    async def page(self, name: str) -> str:
+    async def read_page(self, name: str) -> str:
         """Return a page, or the section that an anchor names. Raises ``Refused``."""
         path, _, anchor = name.strip().partition("#")
         if path.strip("/") in (INDEX, ""):
-            return llms_txt.index(TITLE, SUMMARY, self._pages.values(), GROUPS)
+            return llms_txt.build_index(TITLE, SUMMARY, self._pages.values(), GROUPS)
         page = self._find(path)
         if anchor:
             return _section(page, anchor)

@@ -45,7 +45,7 @@ class Fleet:
         """``connect`` returns a new client, or raises ``Refused``."""
         self._connect = connect
 
-    async def snapshot(self, wanted: Iterable[Resource], namespace: str = "") -> Snapshot:
+    async def take_snapshot(self, wanted: Iterable[Resource], namespace: str = "") -> Snapshot:
         """Return all objects of some kinds; of a namespace, those of namespaced kinds. Raises ``Refused``."""
         _check("namespace", namespace, _NAMESPACE)
         async with self._connect() as client:

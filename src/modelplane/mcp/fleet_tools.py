@@ -19,9 +19,9 @@ from modelplane.controllers import fleet_resources
 from modelplane.dashboard import explanations
 from modelplane.dashboard.explanations import MOST_BYTES, Explained
 from modelplane.dashboard.snapshot import Devices, Snapshot
-from modelplane.dashboard.timeline import Entry, of_object, timeline
+from modelplane.dashboard.timeline import Entry, build_timeline, list_object_events
 from modelplane.mcp.fleet import EVENTS, Fleet
-from modelplane.mcp.quoting import clean, quoted, table
+from modelplane.mcp.quoting import clean, format_table, quote
 from modelplane.mcp.refusal import Refused
 from modelplane.offline.explain.explanation_tables import CONDITION_COLUMNS, list_condition_rows
 from modelplane.offline.explain.statuses import explain_not_ready, read_conditions
@@ -47,52 +47,52 @@ class FleetTools:
         self._fleet = fleet
         self._worker = ThreadPoolExecutor(1, "explanations and plans")
 
-    async def objects(self, kind: str, namespace: str) -> str:
+    async def list_objects(self, kind: str, namespace: str) -> str:
         """Return a row for each object of a kind. Raises ``Refused``."""
         meant = _kind(kind)
         if namespace and not meant.namespaced:
             raise Refused(f"{kind} has no namespace: leave namespace out")
-        snapshot = await self._fleet.snapshot([fleet_resources.resource_of_kind(meant.type)], namespace)
-        found = snapshot.of(kind)
+        snapshot = await self._fleet.take_snapshot([fleet_resources.resource_of_kind(meant.type)], namespace)
+        found = snapshot.list_objects(kind)
         if not found:
             return f"There is no {kind} in {f'namespace {namespace}' if namespace else 'the fleet'}."
-        lines = table("", _columns(meant), (_row(meant, item) for item in found))
+        lines = format_table("", _columns(meant), (_row(meant, item) for item in found))
         pools = await self._pools(snapshot) if meant.type is InferenceCluster else ()
-        return quoted((f"{len(found):,} of kind {kind}", *lines, *pools))
+        return quote((f"{len(found):,} of kind {kind}", *lines, *pools))
 
     async def explain(self, kind: str, name: str, namespace: str) -> str:
         """Return why replicas are placed, routed to, and ready, or not. Raises ``Refused``."""
         if kind not in EXPLAINED:
             raise Refused(f"{clean(kind)} cannot be explained: name one of {', '.join(EXPLAINED)}")
-        snapshot = await self._fleet.snapshot(fleet_resources.needed_to_explain(kind))
+        snapshot = await self._fleet.take_snapshot(fleet_resources.needed_to_explain(kind))
         item = _find(snapshot, kind, name, namespace)
         told = await self._compute(explanations.explain, snapshot, item)
-        said = table("Conditions", CONDITION_COLUMNS, list_condition_rows(read_conditions(item)))
-        return quoted((*_lines(told), *said))
+        said = format_table("Conditions", CONDITION_COLUMNS, list_condition_rows(read_conditions(item)))
+        return quote((*_lines(told), *said))
 
     async def plan(self, manifests: str) -> str:
         """Return the placement of the ModelDeployments of manifests. Raises ``Refused``."""
         if len(manifests.encode()) > MOST_BYTES:
             raise Refused(f"the manifests have more than {MOST_BYTES // 1024} KiB: plan fewer at a time")
-        snapshot = await self._fleet.snapshot(fleet_resources.NEEDED_TO_PLAN)
-        return quoted(_lines(await self._compute(explanations.plan, snapshot, manifests)))
+        snapshot = await self._fleet.take_snapshot(fleet_resources.NEEDED_TO_PLAN)
+        return quote(_lines(await self._compute(explanations.plan, snapshot, manifests)))
 
-    async def events(self, kind: str, name: str, namespace: str, limit: int) -> str:
+    async def list_events(self, kind: str, name: str, namespace: str, limit: int) -> str:
         """Return the latest events, newest first. Raises ``Refused``."""
         if name and not kind:
             raise Refused("a name needs a kind: give both, or neither")
         meant = _kind(kind) if kind else None
         item = await self._find(meant, name, namespace) if meant and name else None
-        snapshot = await self._fleet.snapshot([EVENTS], namespace)
+        snapshot = await self._fleet.take_snapshot([EVENTS], namespace)
         if item is None:
-            found = tuple(event for event in timeline(snapshot) if kind in ("", event.kind))
+            found = tuple(event for event in build_timeline(snapshot) if kind in ("", event.kind))
         else:
-            found = of_object(snapshot, item)
+            found = list_object_events(snapshot, item)
         if not found:
             return "There are no events: the control plane keeps each for an hour."
         rows = map(_event, found[:limit])
         columns = ("TIME", "TYPE", "KIND", "OBJECT", "REASON", "NOTE", "TIMES")
-        return quoted((f"{len(found):,} events, newest first", *table("", columns, rows)))
+        return quote((f"{len(found):,} events, newest first", *format_table("", columns, rows)))
 
     async def _find(self, kind: Kind, name: str, namespace: str) -> Object:
         if kind.namespaced and not namespace:
@@ -106,7 +106,7 @@ class FleetTools:
     async def _pools(self, clusters: Snapshot) -> Iterable[str]:
         """Return the devices of pools, used ones as the scheduler counts them."""
         try:
-            replicas = await self._fleet.snapshot([fleet_resources.MODEL_REPLICAS])
+            replicas = await self._fleet.take_snapshot([fleet_resources.MODEL_REPLICAS])
         except Refused as refused:
             return ("", f"The devices of pools are not counted: {refused}")
         snapshot = Snapshot({**clusters.objects, **replicas.objects})
@@ -117,7 +117,7 @@ class FleetTools:
             for devices in pool.devices or (None,)
         ]
         columns = ("CLUSTER", "REGION", "POOL", "NODES", "DEVICE", "TOTAL", "USED", "FREE")
-        return tuple(table("Pools", columns, rows))
+        return tuple(format_table("Pools", columns, rows))
 
     async def _compute(self, do: Callable[..., T], *arguments: Any) -> T:
         """Run a function in a thread, one at a time. Raises ``Refused``."""
@@ -139,7 +139,7 @@ def _kind(name: str) -> Kind:
 
 def _find(snapshot: Snapshot, kind: str, name: str, namespace: str) -> Object:
     """Return the one object of a name. Raises ``Refused``."""
-    everything = snapshot.of(kind)
+    everything = snapshot.list_objects(kind)
     found = [
         item
         for item in everything
@@ -159,7 +159,7 @@ def _find(snapshot: Snapshot, kind: str, name: str, namespace: str) -> Object:
 def _lines(told: Explained) -> Iterator[str]:
     yield clean(told.verdict, _MOST_OF_A_SENTENCE)
     for titled in told.tables:
-        yield from table(titled.title, titled.columns, titled.rows)
+        yield from format_table(titled.title, titled.columns, titled.rows)
         if titled.left_out:
             yield f"and {titled.left_out:,} more rows, none of them closer to a fit"
     if told.notes:

@@ -165,7 +165,7 @@ class Turns:
                 self._turns.release()
 
 
-def application(made: MCPServer, port: int, hosts: Iterable[str], token: str | None) -> Application:
+def build_application(made: MCPServer, port: int, hosts: Iterable[str], token: str | None) -> Application:
     """Return the server as an ASGI application; ``hosts`` are names beside those of loopback."""
     names = (*_LOOPBACK_NAMES, *hosts)
     with_port = [f"{name}:{port}" for name in names]
@@ -192,17 +192,17 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
         yield listening
 
 
-def needs_host_names(host: str) -> bool:
+def must_name_hosts(host: str) -> bool:
     """Return True if other machines can connect, so that the names that they use must be given."""
     return not is_loopback(host)
 
 
 async def serve(served: Application, listening: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT."""
-    await server(served).serve(sockets=[listening])
+    await build_server(served).serve(sockets=[listening])
 
 
-def server(served: Application) -> uvicorn.Server:
+def build_server(served: Application) -> uvicorn.Server:
     """Return the server of an application."""
     config = uvicorn.Config(
         served,

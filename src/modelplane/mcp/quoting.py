@@ -23,7 +23,7 @@ def clean(text: str, most: int = MOST_OF_A_CELL) -> str:
     return line if len(text) <= most else f"{line[:most]} ... ({len(text) - most:,} more characters)"
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def format_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yield the lines of a table with its title; none where it has no rows."""
     found = list(rows)
     if not found:
@@ -38,7 +38,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
         yield f"and {len(found) - MOST_ROWS:,} more rows: name a namespace or an object to see fewer"
 
 
-def quoted(lines: Iterable[str]) -> str:
+def quote(lines: Iterable[str]) -> str:
     """Return lines between marks that say that they are data."""
     mark = secrets.token_hex(8)
     told = (

@@ -12,7 +12,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from modelplane import __version__
-from modelplane.mcp.documentation.markdown import front_matter
+from modelplane.mcp.documentation.markdown import split_front_matter
 from modelplane.mcp.documentation_tools import INDEX, DocumentationTools
 from modelplane.mcp.fleet_tools import EXPLAINED, KIND_NAMES, FleetTools
 from modelplane.mcp.refusal import Refused
@@ -75,7 +75,7 @@ Page = Annotated[
 ]
 
 
-def server(
+def build_server(
     documentation: DocumentationTools,
     skills: Mapping[str, str],
     fleet: FleetTools | None = None,
@@ -103,7 +103,7 @@ def _add_documentation(made: MCPServer, tools: DocumentationTools) -> None:
         return await _answered(lambda: tools.search(query))
 
     async def get_modelplane_doc(page: Page) -> CallToolResult:
-        return await _answered(lambda: tools.page(page))
+        return await _answered(lambda: tools.read_page(page))
 
     _add(made, search_modelplane_docs, _SEARCH, _LOCAL)
     _add(made, get_modelplane_doc, _PAGE, _LOCAL)
@@ -111,7 +111,7 @@ def _add_documentation(made: MCPServer, tools: DocumentationTools) -> None:
 
 def _add_fleet(made: MCPServer, tools: FleetTools) -> None:
     async def list_fleet(kind: Kind, namespace: Namespace = "") -> CallToolResult:
-        return await _answered(lambda: tools.objects(kind, namespace))
+        return await _answered(lambda: tools.list_objects(kind, namespace))
 
     async def explain_object(kind: ExplainedKind, name: Name, namespace: Namespace = "") -> CallToolResult:
         return await _answered(lambda: tools.explain(kind, name, namespace))
@@ -125,7 +125,7 @@ def _add_fleet(made: MCPServer, tools: FleetTools) -> None:
         namespace: Namespace = "",
         limit: Annotated[int, Field(description="Maximum number of events.", ge=1, le=100)] = 30,
     ) -> CallToolResult:
-        return await _answered(lambda: tools.events(kind, name, namespace, limit))
+        return await _answered(lambda: tools.list_events(kind, name, namespace, limit))
 
     _add(made, list_fleet, _LIST, _REMOTE)
     _add(made, explain_object, _EXPLAIN, _REMOTE)
@@ -181,7 +181,7 @@ async def _answered(do: Callable[[], Awaitable[str]]) -> CallToolResult:
 
 
 def _prompt(name: str, text: str) -> Prompt:
-    matter, body = front_matter(text)
+    matter, body = split_front_matter(text)
 
     def skill() -> str:
         return body

@@ -7,14 +7,14 @@ from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject
-from modelplane.catalogue.catalogue_files import catalogue
-from modelplane.catalogue.inference_classes import inference_class
+from modelplane.catalogue.catalogue_files import load_catalogue
+from modelplane.catalogue.inference_classes import build_class
 from modelplane.checkpoints import checkpoint
-from modelplane.checkpoints.checkpoint import model_of
+from modelplane.checkpoints.checkpoint import build_model
 from modelplane.checkpoints.hub import Hub
 from modelplane.controllers import fleet_resources
 from modelplane.mcp.fleet import Fleet
-from modelplane.mcp.quoting import clean, quoted, table
+from modelplane.mcp.quoting import clean, format_table, quote
 from modelplane.mcp.refusal import Refused
 from modelplane.offline.models import size_report, size_rows
 from modelplane.offline.models.size_report import HardwareSize, Size
@@ -50,18 +50,18 @@ class SizeTool:
         pools = None
         if in_fleet:
             wanted = (fleet_resources.INFERENCE_CLASSES, fleet_resources.INFERENCE_CLUSTERS)
-            snapshot = await self._fleet.snapshot(wanted)
-            pools = [item for kind in wanted for item in snapshot.of(kind.kind)]
+            snapshot = await self._fleet.take_snapshot(wanted)
+            pools = [item for kind in wanted for item in snapshot.list_objects(kind.kind)]
 
         def compute() -> Size:
             read = checkpoint.read(Hub(model))
-            found = model_of(read, quantization or None)
+            found = build_model(read, quantization or None)
             load = Load(_context(found, context), concurrency, _ELEMENTS[kv_cache_dtype])
             return size_report.size(read.name, found, load, _hardware(found, load, pools))
 
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                return quoted(_lines(await asyncio.to_thread(compute)))
+                return quote(_lines(await asyncio.to_thread(compute)))
         except TimeoutError:
             raise Refused(f"the hub gave no answer within {_PATIENCE_S:.0f} seconds: try again") from None
         except (Unsizable, InvalidObject) as error:
@@ -82,24 +82,26 @@ def _context(model: Model, context: int) -> int:
 def _hardware(model: Model, load: Load, pools: Sequence[Object] | None) -> Iterator[HardwareSize]:
     if pools is not None:
         return size_report.size_pools(model, load, pools)
-    known = catalogue()
-    classes = [inference_class(known, machine) for machine in known.machines.values()]
+    known = load_catalogue()
+    classes = [build_class(known, machine) for machine in known.machines.values()]
     return size_report.size_classes(model, load, classes)
 
 
 def _lines(size: Size) -> Iterator[str]:
     yield clean(size_rows.describe_model(size))
-    yield from table("Weights", size_rows.WEIGHT_COLUMNS, size_rows.list_weight_rows(size))
+    yield from format_table("Weights", size_rows.WEIGHT_COLUMNS, size_rows.list_weight_rows(size))
     yield ""
     yield f"KV cache: {size_rows.describe_cache(size)}"
     title = "Each GPU, in GiB (other: runtime, communication and activations)"
-    yield from table(title, size_rows.SPLIT_COLUMNS, size_rows.list_split_rows(size))
+    yield from format_table(title, size_rows.SPLIT_COLUMNS, size_rows.list_split_rows(size))
     found = [node for node in size.hardware if not node.reason]
     told = found[:_MOST]
     columns = size_rows.list_hardware_columns(size.hardware, told)
-    yield from table("Hardware that can serve it", columns, size_rows.list_served_rows(size.hardware, told))
+    yield from format_table(
+        "Hardware that can serve it", columns, size_rows.list_served_rows(size.hardware, told)
+    )
     if len(found) > len(told):
         yield f"and {len(found) - len(told)} more"
     if not found:
         columns = (*size_rows.list_place_columns(size.hardware), "CLASS", "REASON")
-        yield from table("Hardware that cannot", columns, size_rows.list_refused_rows(size.hardware))
+        yield from format_table("Hardware that cannot", columns, size_rows.list_refused_rows(size.hardware))

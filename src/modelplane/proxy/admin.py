@@ -17,10 +17,10 @@ ADMIN_SOCKET = "admin.sock"
 _ADMIN_TIMEOUT_S = 2.0
 
 
-def reload_problem(directory: Path) -> str:
+def find_reload_problem(directory: Path) -> str:
     """Return the files that Envoy has rejected; empty if none. Raises ``LocalError`` without an answer."""
-    counts = stats(directory, "[.]update_(rejected|failure|time)$")
-    sources = {CLUSTERS: "cluster_manager.cds", module.listeners_of(directory): "listener_manager.lds"}
+    counts = read_stats(directory, "[.]update_(rejected|failure|time)$")
+    sources = {CLUSTERS: "cluster_manager.cds", module.find_listeners_file(directory): "listener_manager.lds"}
     sources |= {f"{ROUTES}{path.name}": f".rds.{path.stem}" for path in (directory / ROUTES).glob("*.json")}
     for folder in (TLS, MUTUAL_TLS):
         sources |= {
@@ -42,7 +42,7 @@ def _of(counts: Mapping[str, int], name: str) -> int:
     return max((count for known, count in counts.items() if known.endswith(name)), default=0)
 
 
-def not_ready(directory: Path) -> str:
+def find_obstacle(directory: Path) -> str:
     """Return the reason why Envoy takes no requests; empty while it does."""
     try:
         state = _ask(directory, "/ready").decode().strip()
@@ -51,12 +51,12 @@ def not_ready(directory: Path) -> str:
     return "" if state == "LIVE" else f"envoy is not ready: its state is {state}"
 
 
-def requests_under_way(directory: Path, listener: str) -> int:
+def count_requests(directory: Path, listener: str) -> int:
     """Return the number of a listener's requests in progress. Raises ``LocalError`` without an answer."""
-    return sum(stats(directory, f"^http[.]{re.escape(listener)}[.]downstream_rq_active$").values())
+    return sum(read_stats(directory, f"^http[.]{re.escape(listener)}[.]downstream_rq_active$").values())
 
 
-def stats(directory: Path, pattern: str) -> dict[str, int]:
+def read_stats(directory: Path, pattern: str) -> dict[str, int]:
     """Return Envoy's counters and gauges with names that a regular expression (RE2) matches."""
     try:
         found = json.loads(_ask(directory, f"/stats?format=json&filter={quote(pattern)}"))["stats"]
@@ -70,13 +70,13 @@ def reopen_logs(directory: Path) -> None:
     _ask(directory, "/reopen_logs", "POST")
 
 
-def prometheus(directory: Path, pattern: str) -> str:
+def read_prometheus(directory: Path, pattern: str) -> str:
     """Return Envoy's metrics with names that a regular expression (RE2) matches, as Prometheus reads them."""
     return _ask(directory, f"/stats/prometheus?filter={quote(pattern)}").decode()
 
 
 def _ask(directory: Path, path: str, method: str = "GET") -> bytes:
-    connection = _AdminConnection(admin_socket(directory))
+    connection = _AdminConnection(find_admin_socket(directory))
     try:
         connection.request(method, path)
         return connection.getresponse().read()
@@ -86,7 +86,7 @@ def _ask(directory: Path, path: str, method: str = "GET") -> bytes:
         connection.close()
 
 
-def admin_socket(directory: Path) -> Path:
+def find_admin_socket(directory: Path) -> Path:
     """Return the Unix socket of Envoy's administration interface; only its owner can open it."""
     return directory / ADMIN_SOCKET
 

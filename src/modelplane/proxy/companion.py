@@ -37,7 +37,7 @@ class Gateway:
         """Reason why no requests should be sent here; empty while they may. Safe to read in any thread."""
         if self._draining:
             return "the gateway is about to end"
-        return self._follower.problem or admin.not_ready(self._directory)
+        return self._follower.problem or admin.find_obstacle(self._directory)
 
     async def run(self) -> None:
         """Follow until cancelled, and then until no request is in progress."""
@@ -53,7 +53,7 @@ class Gateway:
             await self._counting.finish()
 
     async def _follow(self) -> None:
-        while not envoy_bootstrap.prepared(self._directory):
+        while not envoy_bootstrap.is_prepared(self._directory):
             await asyncio.sleep(_POLL_S)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follower.run())
@@ -68,6 +68,6 @@ class Gateway:
 
     def _busy(self) -> bool:
         try:
-            return admin.requests_under_way(self._directory, FLEET_LISTENER) > 0
+            return admin.count_requests(self._directory, FLEET_LISTENER) > 0
         except LocalError:
             return False

@@ -9,7 +9,7 @@ from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.proxy.ledger_file import LedgerFile
-from modelplane.proxy.ledger_objects import published
+from modelplane.proxy.ledger_objects import build_object
 from modelplane.proxy.usage_files import Rotation
 from modelplane.telemetry import metrics
 
@@ -90,10 +90,12 @@ class Counting:
             for period, rows in ledger.periods.items()
             if self._published.get(period) != rows
         }
-        return [(period, rows, published(self._ledger.id, period, rows)) for period, rows in changed.items()]
+        return [
+            (period, rows, build_object(self._ledger.id, period, rows)) for period, rows in changed.items()
+        ]
 
     def _say(self, problem: str) -> None:
         if problem and problem != self._problem:
             _log.warning("%s", problem)
         self._problem = problem
-        metrics.unpublished(bool(problem))
+        metrics.set_unpublished(bool(problem))

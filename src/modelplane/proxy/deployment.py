@@ -22,7 +22,7 @@ from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 from modelplane.proxy import gateway_load, ledger_objects
 from modelplane.proxy.interface import GatewayAddress
-from modelplane.proxy.ledger_file import utc_now
+from modelplane.proxy.ledger_file import get_now
 from modelplane.proxy.publication import (
     INDEX,
     SELECTOR,
@@ -30,8 +30,8 @@ from modelplane.proxy.publication import (
     Incomplete,
     Published,
     Read,
+    build_objects,
     is_private,
-    published,
     read,
 )
 from modelplane.proxy.usage_files import USAGE_LOG
@@ -100,18 +100,18 @@ class GatewayDeployment:
         written = [await self._private.publish(private), await self._public.publish(others, tuple(private))]
         return any(written)
 
-    def formers(self, folder: str) -> tuple[str, ...]:
+    def list_formers(self, folder: str) -> tuple[str, ...]:
         """Return the paths of the private files below a folder that are published."""
         return tuple(path for path in self._private_files() if path.startswith(folder))
 
-    def former(self, path: str) -> str:
+    def read_former(self, path: str) -> str:
         """Return a file that is published; empty if there is none, or the files are not complete."""
         if is_private(path):
             return self._private_files().get(path, "")
         found = read(tuple(self._public.informer))
         return found.files.get(path, "") if isinstance(found, Read) else ""
 
-    def former_problem(self) -> str:
+    def find_former_problem(self) -> str:
         """Return why the private files that are published cannot be read."""
         found = read(tuple(self._private.informer), Channel.PRIVATE)
         return found.reason if isinstance(found, Incomplete) else ""
@@ -120,10 +120,10 @@ class GatewayDeployment:
         found = read(tuple(self._private.informer), Channel.PRIVATE)
         return found.files if isinstance(found, Read) else {}
 
-    async def usage(self) -> Ledger | None:
+    async def sum_usage(self) -> Ledger | None:
         """Return the sums of every gateway that has published some, and delete those of periods long over."""
         for item in tuple(self._usage):
-            if ledger_objects.is_over(item, utc_now()):
+            if ledger_objects.is_over(item, get_now()):
                 metadata = item["metadata"]
                 await self._client.delete(
                     resources.CONFIG_MAPS, metadata["name"], GATEWAY_NAMESPACE, uid=metadata["uid"]
@@ -132,15 +132,15 @@ class GatewayDeployment:
 
     async def load(self) -> Load:
         """Return what the ready pods count."""
-        return await gateway_load.of_pods(gateway_load.ready_pods(tuple(self._slices)))
+        return await gateway_load.read_pods(gateway_load.list_ready_pods(tuple(self._slices)))
 
-    def address(self) -> GatewayAddress:
+    def find_address(self) -> GatewayAddress:
         """Return the address of the Service, or the reason why it has none."""
         service = self._services.get(self._service, self._namespace)
         if service is None:
             problem = f'the gateway has no Service "{self._namespace}/{self._service}": create it'
             return GatewayAddress(problem=problem, without_module=self._without_module)
-        return replace(address_of(service, tls=self._takes_tls), without_module=self._without_module)
+        return replace(find_address(service, tls=self._takes_tls), without_module=self._without_module)
 
 
 class _Publisher:
@@ -159,7 +159,7 @@ class _Publisher:
         if not files and not len(self.informer):
             return False
         if self._published is None or (files, private) != self._made_of:
-            make = partial(published, private=private, former=self._published)
+            make = partial(build_objects, private=private, former=self._published)
             self._published = await asyncio.to_thread(make, files, self._namespace, self._channel)
             self._made_of = files, private
         wanted = (*self._published.chunks, self._published.index)
@@ -187,7 +187,7 @@ class _Publisher:
         )
 
 
-def address_of(service: Mapping[str, Any], *, tls: bool = False) -> GatewayAddress:
+def find_address(service: Mapping[str, Any], *, tls: bool = False) -> GatewayAddress:
     """Return the address of a Service for clients."""
     found = hosts.find_address(service, tls=tls)
     return GatewayAddress(problem=found.message) if isinstance(found, Rejected) else GatewayAddress(found)

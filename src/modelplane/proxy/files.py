@@ -2,7 +2,7 @@
 
 Each file is replaced atomically, in an order in which no file refers to a resource
 that does not exist yet. If Envoy rejects a file, it keeps its configuration;
-``admin.reload_problem`` tells.
+``admin.find_reload_problem`` tells.
 """
 
 from collections.abc import Mapping

@@ -84,7 +84,9 @@ class GatewayFollower:
 
     async def _replace(self, files: dict[str, str]) -> None:
         try:
-            changed = await asyncio.to_thread(self._write, self._directory, listening(files, self._listens))
+            changed = await asyncio.to_thread(
+                self._write, self._directory, set_listeners(files, self._listens)
+            )
             (self._directory / _WRITTEN).touch(0o600)
         except Exception as error:  # noqa: BLE001 - Envoy keeps its configuration, and the next attempt may succeed
             # Not its representation, which may have the content of a file.
@@ -123,7 +125,7 @@ def _read(config_maps: tuple[Object, ...], secrets: tuple[Object, ...]) -> dict[
     return {**found.files, **{path: known[path] for path in found.private}}
 
 
-def listening(files: Mapping[str, str], at: tuple[str, int]) -> dict[str, str]:
+def set_listeners(files: Mapping[str, str], at: tuple[str, int]) -> dict[str, str]:
     """Return files whose listeners accept requests at an address and port."""
     changed = dict(files)
     for path in {LISTENERS, WITH_MODULE} & files.keys():

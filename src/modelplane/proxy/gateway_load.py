@@ -49,7 +49,7 @@ class DirectorySource:
 
     async def load(self) -> Load:
         """Return what Envoy counts."""
-        return await asyncio.to_thread(of_directory, self._directory)
+        return await asyncio.to_thread(read_directory, self._directory)
 
 
 class PodSource:
@@ -62,10 +62,10 @@ class PodSource:
 
     async def load(self) -> Load:
         """Return what the ready pods count."""
-        return await of_pods(ready_pods(tuple(self._slices)))
+        return await read_pods(list_ready_pods(tuple(self._slices)))
 
 
-def of_directory(directory: Path) -> Load:
+def read_directory(directory: Path) -> Load:
     """Return what the Envoy of a directory counts."""
     counts, buckets = _counts(), _Buckets()
     try:
@@ -80,7 +80,7 @@ def of_directory(directory: Path) -> Load:
     return Load({"": Reading(**counts, first_tokens=buckets.found)})
 
 
-def ready_pods(slices: Iterable[Object]) -> tuple[str, ...]:
+def list_ready_pods(slices: Iterable[Object]) -> tuple[str, ...]:
     """Return an address of each pod that is ready, by the EndpointSlices of its Service."""
     found: dict[str, str] = {}
     for endpoint_slice in slices:
@@ -91,7 +91,7 @@ def ready_pods(slices: Iterable[Object]) -> tuple[str, ...]:
     return tuple(sorted(found.values()))
 
 
-async def of_pods(addresses: Iterable[str], port: int = METRICS_PORT) -> Load:
+async def read_pods(addresses: Iterable[str], port: int = METRICS_PORT) -> Load:
     """Return what pods count; those that do not answer are the problem."""
     names = tuple(addresses)
     if not names:

@@ -63,16 +63,16 @@ class Proxy(Protocol):
     async def bring(self, files: Mapping[str, str]) -> bool:
         """Write the proxy's files; return True if any of them changed."""
 
-    def formers(self, folder: str) -> tuple[str, ...]:
+    def list_formers(self, folder: str) -> tuple[str, ...]:
         """Return the paths of the private files below a folder, such as ``tls/``, as of ``former``."""
 
-    def former(self, path: str) -> str:
+    def read_former(self, path: str) -> str:
         """Return a file as it was last written, also by an earlier process; empty if there is none."""
 
-    def former_problem(self) -> str:
+    def find_former_problem(self) -> str:
         """Return why the files that were written last cannot be read; empty if they can, or none are."""
 
-    async def usage(self) -> Ledger | None:
+    async def sum_usage(self) -> Ledger | None:
         """Return what every gateway has counted; None while it is still being read.
 
         Raises ``OSError`` or ``KubernetesError``.
@@ -81,5 +81,5 @@ class Proxy(Protocol):
     async def load(self) -> Load:
         """Return what every gateway counts of requests, and which of them could not be asked."""
 
-    def address(self) -> GatewayAddress:
+    def find_address(self) -> GatewayAddress:
         """Return its address for clients."""

@@ -47,7 +47,7 @@ class _Stored(msgspec.Struct, frozen=True, kw_only=True):
     periods: dict[str, msgspec.Raw]
 
 
-def utc_now() -> dt.datetime:
+def get_now() -> dt.datetime:
     """Return the present time."""
     return dt.datetime.now(dt.UTC)
 
@@ -55,7 +55,7 @@ def utc_now() -> dt.datetime:
 class LedgerFile:
     """Sums of the records in a directory. One process has it."""
 
-    def __init__(self, directory: Path, now: Callable[[], dt.datetime] = utc_now) -> None:
+    def __init__(self, directory: Path, now: Callable[[], dt.datetime] = get_now) -> None:
         self._directory = directory
         self._path = directory / LEDGER
         self._now = now
@@ -97,7 +97,7 @@ class LedgerFile:
         # The current file first: if it is rotated now, it is among the others too, and read once.
         with suppress(FileNotFoundError):
             yield opened.enter_context((self._directory / usage_files.USAGE_LOG).open("rb"))
-        for path in usage_files.rotated(self._directory):
+        for path in usage_files.list_rotated(self._directory):
             with suppress(FileNotFoundError):
                 yield opened.enter_context(path.open("rb"))
 

@@ -36,7 +36,7 @@ _PERIOD, _SUMS = "period", "sums"
 _MOST_BYTES = 64 << 20
 
 
-def published(gateway: str, period: str, rows: Rows) -> Object:
+def build_object(gateway: str, period: str, rows: Rows) -> Object:
     """Return the object of a gateway's sums in a period; the same for the same sums."""
     content = gzip.compress(encode_rows(rows), mtime=0)
     return {
@@ -52,7 +52,7 @@ def published(gateway: str, period: str, rows: Rows) -> Object:
     }
 
 
-def period_of(item: Object) -> str:
+def read_period(item: Object) -> str:
     """Return the period of an object; empty if it has none."""
     return str((item.get("data") or {}).get(_PERIOD, ""))
 
@@ -60,10 +60,10 @@ def period_of(item: Object) -> str:
 def is_over(item: Object, now: dt.datetime) -> bool:
     """Return True if the period of an object is over; False if the object does not say which it is."""
     try:
-        end_of(period_of(item))
+        end_of(read_period(item))
     except ValueError:
         return False
-    return not is_kept(period_of(item), now)
+    return not is_kept(read_period(item), now)
 
 
 class _Known(NamedTuple):
@@ -94,8 +94,8 @@ class Published:
                 known[name] = former
                 continue
             try:
-                end_of(period_of(item))
-                known[name] = _Known(item, Ledger({period_of(item): _rows(item)}))
+                end_of(read_period(item))
+                known[name] = _Known(item, Ledger({read_period(item): _rows(item)}))
             except (zlib.error, ValueError, EOFError, OSError) as error:
                 problem = f"ConfigMap {GATEWAY_NAMESPACE}/{name} is damaged: {error}"
                 if former is None and not self._was_complete:

@@ -48,12 +48,12 @@ def place(directory: Path, library: Path | None, envoy: Path | None) -> str:
     return ""
 
 
-def environment(directory: Path) -> dict[str, str]:
+def build_environment(directory: Path) -> dict[str, str]:
     """Return the environment in which Envoy finds the module."""
     return {_SEARCH_PATH: str(directory / _FOLDER)}
 
 
-def listeners_file(directory: Path, *, has_module: bool) -> str:
+def choose_listeners_file(directory: Path, *, has_module: bool) -> str:
     """Return the file from which Envoy is to read its listeners.
 
     An Envoy that has just got the module keeps the file that is there until there is one for the module.
@@ -63,17 +63,17 @@ def listeners_file(directory: Path, *, has_module: bool) -> str:
     return known[0] if has_module and known else wanted
 
 
-def listeners_of(directory: Path) -> str:
+def find_listeners_file(directory: Path) -> str:
     """Return the file from which the Envoy of a prepared directory reads its listeners."""
     bootstrap = json.loads((directory / BOOTSTRAP).read_text())
     source = bootstrap["dynamic_resources"]["lds_config"]["path_config_source"]
     return str(source["path"]).removeprefix("./")
 
 
-def missing(directory: Path) -> str:
+def find_missing(directory: Path) -> str:
     """Return why the Envoy of a directory runs without the module; empty if it has it."""
     try:
-        path = listeners_of(directory)
+        path = find_listeners_file(directory)
     except (OSError, ValueError, KeyError) as error:
         return f"the gateway's Envoy has not been started: {error}"
     if path == WITH_MODULE:
@@ -98,7 +98,7 @@ def _refused(directory: Path, envoy: Path) -> str:
     try:
         done = subprocess.run(
             [envoy, *_TRIAL, "--config-yaml", trial],
-            env={**os.environ, **environment(directory)},
+            env={**os.environ, **build_environment(directory)},
             cwd=directory,
             capture_output=True,
             text=True,

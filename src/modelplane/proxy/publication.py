@@ -66,23 +66,23 @@ class Channel(Enum):
         metadata = {"name": name, "namespace": namespace, "labels": {labels.GATEWAY: DEFAULT_NAME}}
         return {"apiVersion": "v1", "kind": self.resource.kind, "metadata": metadata, field_: dict(data)}
 
-    def chunk(self, name: str, namespace: str, content: bytes) -> Object:
+    def build_chunk(self, name: str, namespace: str, content: bytes) -> Object:
         """Return the object of a chunk."""
         binary = "data" if self is Channel.PRIVATE else "binaryData"
         return self._object(name, namespace, binary, {_KEY: base64.b64encode(content).decode()})
 
-    def content(self, chunk: Mapping[str, Any]) -> bytes:
+    def read_content(self, chunk: Mapping[str, Any]) -> bytes:
         """Return the content of a chunk. Raises ``binascii.Error``."""
         binary = "data" if self is Channel.PRIVATE else "binaryData"
         return base64.b64decode((chunk.get(binary) or {}).get(_KEY, ""), validate=True)
 
-    def index(self, namespace: str, texts: Mapping[str, str]) -> Object:
+    def build_index(self, namespace: str, texts: Mapping[str, str]) -> Object:
         """Return the index."""
         if self is Channel.PRIVATE:
             texts = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
         return self._object(INDEX, namespace, "data", texts)
 
-    def texts(self, index: Mapping[str, Any]) -> dict[str, str]:
+    def read_texts(self, index: Mapping[str, Any]) -> dict[str, str]:
         """Return what an index says. Raises ``binascii.Error`` or ``UnicodeDecodeError``."""
         data: dict[str, str] = index.get("data") or {}
         if self is Channel.PUBLIC:
@@ -116,7 +116,7 @@ class Incomplete:
     reason: str
 
 
-def published(
+def build_objects(
     files: Mapping[str, str],
     namespace: str,
     channel: Channel = Channel.PUBLIC,
@@ -137,7 +137,7 @@ def published(
     parts = [
         archive[at : at + CHUNK_BYTES] for archive in whole for at in range(0, len(archive), CHUNK_BYTES)
     ]
-    chunks = tuple(channel.chunk(f"{INDEX}-{_digest(part)[:16]}", namespace, part) for part in parts)
+    chunks = tuple(channel.build_chunk(f"{INDEX}-{_digest(part)[:16]}", namespace, part) for part in parts)
     texts = {
         "format": _FORMAT,
         "chunks": "\n".join(chunk["metadata"]["name"] for chunk in chunks),
@@ -145,7 +145,7 @@ def published(
     }
     if names := sorted(private):
         texts["private"] = "\n".join(names)
-    return Published(chunks, channel.index(namespace, texts), compressed)
+    return Published(chunks, channel.build_index(namespace, texts), compressed)
 
 
 def _pieces(content: bytes) -> Iterator[bytes]:
@@ -163,7 +163,7 @@ def read(objects: Iterable[Mapping[str, Any]], channel: Channel = Channel.PUBLIC
     if INDEX not in known:
         return None
     try:
-        return _read(channel.texts(known[INDEX]), known, channel)
+        return _read(channel.read_texts(known[INDEX]), known, channel)
     except (binascii.Error, zlib.error, msgspec.DecodeError, EOFError, OSError, UnicodeDecodeError) as error:
         return Incomplete(f"the configuration is damaged: {error}")
 
@@ -177,7 +177,7 @@ def _read(
     missing = [name for name in names if name not in known]
     if missing:
         return Incomplete(f"{len(missing)} of {len(names)} parts of the configuration are not there yet")
-    content = b"".join(channel.content(known[name]) for name in names)
+    content = b"".join(channel.read_content(known[name]) for name in names)
     if _digest(content) != index.get("digest"):
         return Incomplete("the parts of the configuration do not belong together")
     files = msgspec.json.decode(gzip.decompress(content), type=dict[str, str])

@@ -59,7 +59,7 @@ def end_line(directory: Path) -> None:
             file.write(b"\n")
 
 
-def lines(directory: Path) -> Iterator[bytes]:
+def read_lines(directory: Path) -> Iterator[bytes]:
     """Yield the lines of all files, the oldest first; of a line that is too long for a record, the begin.
 
     Raises ``FileNotFoundError`` if there is no file.
@@ -74,7 +74,7 @@ def lines(directory: Path) -> Iterator[bytes]:
 
         # The current file first: if it is rotated now, it is among the others too, and read once.
         add(directory / USAGE_LOG)
-        for path in reversed(rotated(directory)):
+        for path in reversed(list_rotated(directory)):
             add(path)
         if not files:
             raise FileNotFoundError(directory / USAGE_LOG)
@@ -89,7 +89,7 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
             line = file.readline(MOST_LINE_BYTES + 1)
 
 
-def rotated(directory: Path) -> list[Path]:
+def list_rotated(directory: Path) -> list[Path]:
     """Return the rotated files, the oldest first."""
     current = directory / USAGE_LOG
     return sorted(current.parent.glob(f"{current.stem}.{'[0-9]' * _DIGITS}{current.suffix}"))
@@ -131,7 +131,7 @@ class Rotation:
         elif self._current.stat().st_size >= self._most_bytes:
             self._current.rename(self._next())
             self._begin()
-        for path in rotated(self._directory)[: -self._kept]:
+        for path in list_rotated(self._directory)[: -self._kept]:
             path.unlink(missing_ok=True)
         if self._reopen:
             # Without an answer Envoy does not run, or is busy.
@@ -144,13 +144,13 @@ class Rotation:
         prepare(self._directory)
 
     def _next(self) -> Path:
-        last = rotated(self._directory)[-1:]
+        last = list_rotated(self._directory)[-1:]
         number = 1 + (int(last[0].suffixes[-2][1:]) if last else 0)
         return self._current.with_suffix(f".{number:0{_DIGITS}}{self._current.suffix}")
 
 
 @asynccontextmanager
-async def rotating(directory: Path) -> AsyncIterator[None]:
+async def rotate(directory: Path) -> AsyncIterator[None]:
     """Rotate the file of an Envoy inside the block."""
     task = asyncio.create_task(Rotation(directory).run(), name="usage rotation")
     try:

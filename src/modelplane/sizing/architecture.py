@@ -171,7 +171,7 @@ class Architecture:
     """One, or one for each kind of layer."""
 
 
-def architecture(content: bytes) -> Architecture:
+def parse_architecture(content: bytes) -> Architecture:
     """Return the architecture of the text of ``config.json``. Raises ``Unsizable``."""
     try:
         whole = msgspec.json.decode(content)

@@ -17,7 +17,7 @@ _UNSCALED: Final = frozenset({"su", "longrope", "llama3"})
 """Types whose factor vLLM does not count: their configurations have the extended length."""
 
 
-def vllm(model: Architecture) -> int:
+def find_vllm_length(model: Architecture) -> int:
     """Return the longest context for vLLM (``_get_and_verify_max_len``); 0 if it has no limit of its own."""
     longest = float(model.max_positions)
     factor = 1.0
@@ -30,19 +30,19 @@ def vllm(model: Architecture) -> int:
     return max(int(longest * factor), model.stated_length) if model.max_positions else 0
 
 
-def sglang(model: Architecture) -> int:
+def find_sglang_length(model: Architecture) -> int:
     """Return the longest context for SGLang (``get_context_length``); 0 if none is known."""
     rope = next(iter(model.ropes), Rope(""))
     factor = 1.0 if rope.original or rope.kind == "llama3" else rope.factor or 1.0
     return int((model.stated_length or model.max_positions) * factor)
 
 
-def llama_cpp(model: Architecture) -> int:
+def find_llama_cpp_length(model: Architecture) -> int:
     """Return the length that the model was trained for, which llama.cpp compares."""
     return model.max_positions
 
 
-def overridden(content: bytes, changes: str) -> bytes:
+def replace_settings(content: bytes, changes: str) -> bytes:
     """Return the text of ``config.json`` with changes in JSON, such as those of ``--hf-overrides``.
 
     Raises ``Unsizable``.
@@ -70,8 +70,8 @@ def _merged(whole: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 LONGEST: Final[Mapping[str, Callable[[Architecture], int]]] = {
-    "vllm": vllm,
-    "sglang": sglang,
-    "llama.cpp": llama_cpp,
+    "vllm": find_vllm_length,
+    "sglang": find_sglang_length,
+    "llama.cpp": find_llama_cpp_length,
 }
 """The longest context, by the engine's table of flags."""

@@ -9,8 +9,8 @@ from modelplane.api.inference_class import InferenceClass
 from modelplane.cel import QuantityError
 from modelplane.cel.value_types import quantity
 from modelplane.sizing.architecture import Quantization
-from modelplane.sizing.memory import GIB, Load, Memory, Model, batch, memory
-from modelplane.sizing.splits import PIPELINE_SIZES, Split, best_split, rejections
+from modelplane.sizing.memory import GIB, Load, Memory, Model, choose_batch, compute_memory
+from modelplane.sizing.splits import PIPELINE_SIZES, Split, find_best_split, find_rejections
 
 _NANO = 10**9
 _MIG = "mig"
@@ -60,7 +60,7 @@ class Served(NamedTuple):
     @property
     def concurrency(self) -> int:
         """The sequences that there is room for."""
-        return self.memory.concurrency(self.node.memory)
+        return self.memory.count_sequences(self.node.memory)
 
     @property
     def price(self) -> int | None:
@@ -75,7 +75,9 @@ class Refused(NamedTuple):
     reason: str
 
 
-def node(class_: InferenceClass, pricing: DevicePricing | None = None, *, spot: bool = False) -> Node | None:
+def describe_node(
+    class_: InferenceClass, pricing: DevicePricing | None = None, *, spot: bool = False
+) -> Node | None:
     """Return the node of a class, at other prices where some are given; None if no device has memory."""
     name, spec = class_.metadata.name, class_.spec
     pricing = pricing or spec.pricing
@@ -115,13 +117,15 @@ def _version(text: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("-")[0].split("+")[0].split(".")[:2]) if text else ()
 
 
-def served(model: Model, node: Node, load: Load, most_nodes: int = PIPELINE_SIZES[-1]) -> Served | Refused:
+def plan_service(
+    model: Model, node: Node, load: Load, most_nodes: int = PIPELINE_SIZES[-1]
+) -> Served | Refused:
     """Return how nodes of a class serve a model, on the fewest devices, or why they cannot."""
     if reason := _too_old(node, model.quantization):
         return Refused(node, reason)
     largest: tuple[Split, Memory] | None = None
     for split in _splits(model, node, most_nodes):
-        needed = memory(model, split, load, batch(node.memory))
+        needed = compute_memory(model, split, load, choose_batch(node.memory))
         if needed.gpu <= node.memory:
             return Served(node, split, needed)
         if largest is None or needed.gpu < largest[1].gpu:
@@ -142,12 +146,12 @@ def _splits(model: Model, node: Node, most_nodes: int) -> Iterator[Split]:
     if not node.is_partition:
         pairs += [(node.devices, nodes) for nodes in PIPELINE_SIZES[1:] if nodes <= most_nodes]
     for tensor, pipeline in pairs:
-        split = best_split(model.architecture, model.quantization, tensor, pipeline)
-        if not rejections(model.architecture, model.quantization, split):
+        split = find_best_split(model.architecture, model.quantization, tensor, pipeline)
+        if not find_rejections(model.architecture, model.quantization, split):
             yield split
 
 
-def wanted_capability(node: Node, quantization: Quantization | None) -> tuple[int, ...]:
+def choose_capability(node: Node, quantization: Quantization | None) -> tuple[int, ...]:
     """Return the compute capability to ask for, so that other GPUs serve as this one does.
 
     It is that of the weights' format if this GPU has it, else the least that vLLM accepts; empty if that of

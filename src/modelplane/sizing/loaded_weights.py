@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Final
 
 from modelplane.sizing.architecture import Architecture, Quantization
-from modelplane.sizing.tensors import MAX_TENSORS, QUANTIZED, Role, Tensor, layer, role
+from modelplane.sizing.tensors import MAX_TENSORS, QUANTIZED, Role, Tensor, find_layer, find_role
 from modelplane.sizing.unsizable import MAX_BYTES, Unsizable
 
 Bytes = Mapping[Role, int]
@@ -50,7 +50,7 @@ PRECISIONS: Final[Mapping[str, Precision]] = {
 """Formats by name: FP8 with a scale per matrix, INT4 as AWQ with groups of 128, MXFP4 and NVFP4."""
 
 
-def parameters(tensor: Tensor, quantization: Quantization | None) -> int:
+def count_parameters(tensor: Tensor, quantization: Quantization | None) -> int:
     """Return the parameters that a tensor holds: several in one element of a packed one, none in scales."""
     if tensor.name.endswith(_SCALES):
         return 0
@@ -64,7 +64,7 @@ def is_matrix(tensor: Tensor) -> bool:
     return tensor.dtype in {"BF16", "F16"} and len(tensor.shape) >= 2 and "conv" not in tensor.name
 
 
-def converted(tensor: Tensor, precision: Precision) -> int:
+def convert_size(tensor: Tensor, precision: Precision) -> int:
     """Return the bytes of a matrix in another format."""
     size = tensor.elements * precision.each
     return -(-size.numerator // size.denominator)
@@ -92,14 +92,16 @@ class Weights:
         """The bytes that are loaded."""
         return sum(self.sizes.values())
 
-    def active(self, model: Architecture) -> int:
+    def count_active(self, model: Architecture) -> int:
         """Return the parameters that compute one token: of the experts, those that are chosen."""
         experts = self.parameters.get(Role.EXPERTS, 0)
         idle = experts * (model.experts - model.experts_per_token) // model.experts if model.experts else 0
         return self.total - idle
 
 
-def weights(model: Architecture, tensors: Iterable[Tensor], precision: Precision | None = None) -> Weights:
+def sum_weights(
+    model: Architecture, tensors: Iterable[Tensor], precision: Precision | None = None
+) -> Weights:
     """Return the weights of a checkpoint, in another precision where one is given. Raises ``Unsizable``."""
     if precision is not None and model.quantization is not None:
         raise Unsizable(
@@ -114,13 +116,13 @@ def weights(model: Architecture, tensors: Iterable[Tensor], precision: Precision
         read += 1
         if read > MAX_TENSORS:
             raise Unsizable(f"the checkpoint has more than {MAX_TENSORS:,} tensors: it is none of a model")
-        found, place = _role(model, tensor), layer(tensor.name)
-        count[found] += parameters(tensor, model.quantization)
+        found, place = _role(model, tensor), find_layer(tensor.name)
+        count[found] += count_parameters(tensor, model.quantization)
         stored += tensor.size
         if found is Role.NOT_LOADED:
             continue
         changes = precision is not None and found in QUANTIZED and is_matrix(tensor)
-        size = converted(tensor, precision) if precision and changes else tensor.size
+        size = convert_size(tensor, precision) if precision and changes else tensor.size
         where = outside if place is None or found is Role.VISION else layers[place]
         where[found] += size
     if stored > MAX_BYTES:
@@ -135,7 +137,7 @@ def weights(model: Architecture, tensors: Iterable[Tensor], precision: Precision
 
 
 def _role(model: Architecture, tensor: Tensor) -> Role:
-    found, place = role(tensor.name), layer(tensor.name)
+    found, place = find_role(tensor.name), find_layer(tensor.name)
     if found is Role.HEAD and model.tied:
         return Role.NOT_LOADED
     if found is not Role.VISION and place is not None and place >= len(model.layers):

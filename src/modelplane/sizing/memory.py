@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from modelplane.sizing.architecture import Architecture, LayerKind, Quantization
 from modelplane.sizing.loaded_weights import Weights
-from modelplane.sizing.splits import Split, stages
+from modelplane.sizing.splits import Split, split_stages
 from modelplane.sizing.tensors import DIVIDED, Role
 
 MIB: Final = 2**20
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
 BATCHES: Final = (Batch(160, 16384, 1024), Batch(70, 8192, 1024), Batch(0, 2048, 256))
 
 
-def batch(gpu_bytes: int) -> Batch:
+def choose_batch(gpu_bytes: int) -> Batch:
     """Return the defaults for a GPU."""
     return next(default for default in BATCHES if gpu_bytes >= default.gpu_gib * GIB)
 
@@ -81,7 +81,7 @@ class Memory(NamedTuple):
         """The memory of the smallest GPU whose budget it is within."""
         return -(-self.total * UTILIZATION.denominator // UTILIZATION.numerator)
 
-    def concurrency(self, gpu: int) -> int:
+    def count_sequences(self, gpu: int) -> int:
         """Return the number of sequences that a GPU of this memory has room for."""
         left = gpu * UTILIZATION.numerator // UTILIZATION.denominator - self.weights - self.overhead
         return max(left, 0) // self.sequence if self.sequence else 0
@@ -96,12 +96,12 @@ class Model:
     quantization: Quantization | None
 
 
-def memory(model: Model, split: Split, load: Load, step: Batch) -> Memory:
+def compute_memory(model: Model, split: Split, load: Load, step: Batch) -> Memory:
     """Return the memory of the fullest GPU of a split."""
     architecture = model.architecture
     weights = cache = sequence = 0
-    for number, layers in enumerate(stages(len(architecture.layers), split.pipeline)):
-        one = sequence_bytes(
+    for number, layers in enumerate(split_stages(len(architecture.layers), split.pipeline)):
+        one = compute_sequence_bytes(
             architecture,
             [architecture.layers[layer] for layer in layers],
             load.context,
@@ -113,7 +113,7 @@ def memory(model: Model, split: Split, load: Load, step: Batch) -> Memory:
         if held + one * load.concurrency > weights + cache:
             weights, cache, sequence = held, one * load.concurrency, one
     nccl = _NCCL.get(split.gpus, _NCCL_MANY)
-    return Memory(weights, cache, sequence, RUNTIME + nccl + activations(architecture, split, step))
+    return Memory(weights, cache, sequence, RUNTIME + nccl + estimate_activations(architecture, split, step))
 
 
 def _stage_weights(model: Model, split: Split, layers: range, *, is_first: bool) -> int:
@@ -147,7 +147,7 @@ def _share(model: Architecture, role: Role, size: int, split: Split) -> int:
     return -(-size // split.tensor)
 
 
-def activations(model: Architecture, split: Split, step: Batch) -> int:
+def estimate_activations(model: Architecture, split: Split, step: Batch) -> int:
     """Return an estimate of the peak of one step, at least what was measured."""
     width = model.expert_width if split.expert else -(-model.expert_width // split.tensor)
     dense = 2 * step.tokens * (3 * -(-model.width // split.tensor) + 4 * model.hidden)
@@ -156,7 +156,7 @@ def activations(model: Architecture, split: Split, step: Batch) -> int:
     return max(LEAST_ACTIVATIONS, dense + experts + sampler)
 
 
-def token_bytes(model: Architecture, tensor: int = 1, element: int = 2) -> int:
+def compute_token_bytes(model: Architecture, tensor: int = 1, element: int = 2) -> int:
     """Return the bytes of a token in one layer of one GPU.
 
     Tensor parallelism divides the heads of keys and values, of which each GPU has at least one. It does not
@@ -167,7 +167,7 @@ def token_bytes(model: Architecture, tensor: int = 1, element: int = 2) -> int:
     return 2 * -(-model.kv_heads // tensor) * model.head_dim * element
 
 
-def sequence_bytes(
+def compute_sequence_bytes(
     model: Architecture,
     layers: Sequence[LayerKind],
     context: int,
@@ -184,12 +184,12 @@ def sequence_bytes(
     full, sliding = _padded(kinds[LayerKind.FULL], kinds[LayerKind.SLIDING])
     windowed = _blocks(min(model.window - 1 + step_tokens, context)) + 1
     blocks = full * _blocks(context) + sliding * windowed
-    return blocks * BLOCK * token_bytes(model, tensor, element) + kinds[LayerKind.STATE] * state_bytes(
-        model, tensor
-    )
+    return blocks * BLOCK * compute_token_bytes(model, tensor, element) + kinds[
+        LayerKind.STATE
+    ] * compute_state_bytes(model, tensor)
 
 
-def state_bytes(model: Architecture, tensor: int = 1) -> int:
+def compute_state_bytes(model: Architecture, tensor: int = 1) -> int:
     """Return the bytes of the state of one sequence in one layer of one GPU."""
     if model.state is None:
         return 0

@@ -42,14 +42,18 @@ class Split(NamedTuple):
         return " ".join(parts)
 
 
-def best_split(model: Architecture, quantization: Quantization | None, tensor: int, pipeline: int) -> Split:
+def find_best_split(
+    model: Architecture, quantization: Quantization | None, tensor: int, pipeline: int
+) -> Split:
     """Return a split of these sizes: with whole experts only where experts cannot be divided otherwise."""
     divided, whole = Split(tensor, pipeline), Split(tensor, pipeline, expert=True)
-    is_whole = rejections(model, quantization, divided) and not rejections(model, quantization, whole)
+    is_whole = find_rejections(model, quantization, divided) and not find_rejections(
+        model, quantization, whole
+    )
     return whole if is_whole else divided
 
 
-def rejections(model: Architecture, quantization: Quantization | None, split: Split) -> tuple[str, ...]:
+def find_rejections(model: Architecture, quantization: Quantization | None, split: Split) -> tuple[str, ...]:
     """Return why engines refuse a split; empty if it is legal."""
     found = (*_divisions(model, split), *_stages(model, split), *_units(model, quantization, split))
     return tuple(dict.fromkeys(found))
@@ -116,7 +120,7 @@ def _int4(what: str, width: int, tensor: int, group: int) -> Iterator[str]:
         yield f"{what} width {width} / {tensor} = {part} is no multiple of {_MARLIN_OUT}, for INT4"
 
 
-def stages(layers: int, pipeline: int) -> tuple[range, ...]:
+def split_stages(layers: int, pipeline: int) -> tuple[range, ...]:
     """Return the layers of each stage, as vLLM divides them: the last stage gets no remainder."""
     sizes = [layers // pipeline] * pipeline
     for stage in range(layers % pipeline):

@@ -88,12 +88,12 @@ QUANTIZED: Final = frozenset({Role.ATTENTION, Role.KEY_VALUE, Role.LATENT, Role.
 """Roles whose matrices quantization changes."""
 
 
-def role(name: str) -> Role:
+def find_role(name: str) -> Role:
     """Return the role of a tensor."""
     return next((role for pattern, role in _COMPILED if pattern.search(name)), Role.OTHER)
 
 
-def layer(name: str) -> int | None:
+def find_layer(name: str) -> int | None:
     """Return the layer of a tensor; None outside the layers."""
     found = _LAYER.search(name)
     return int(found[1]) if found else None
@@ -127,7 +127,7 @@ _HEADER: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENTRY: Final = msgspec.json.Decoder(_Entry)
 
 
-def header(content: bytes, file: str) -> Iterator[Tensor]:
+def parse_header(content: bytes, file: str) -> Iterator[Tensor]:
     """Yield the tensors of the JSON of a header. Raises ``Unsizable``."""
     remedy = "download the file again"
     try:
@@ -140,7 +140,7 @@ def header(content: bytes, file: str) -> Iterator[Tensor]:
         raise Unsizable(f'cannot read the header of "{file}": {error}: {remedy}') from error
 
 
-def tensor(name: str, dtype: str, shape: object, file: str) -> Tensor:
+def parse_tensor(name: str, dtype: str, shape: object, file: str) -> Tensor:
     """Return a tensor that a library read from a header. Raises ``Unsizable``."""
     try:
         return _known(Tensor(name, dtype, convert(shape, _Shape)), file)

@@ -18,7 +18,7 @@ class Unanswered(Exception):
     """An event loop did not answer; the message is a sentence."""
 
 
-def asked(
+def route_to_loop(
     loop: asyncio.AbstractEventLoop, function: Callable[[], T], patience_s: float = _PATIENCE_S
 ) -> Callable[[], T]:
     """Return a function, to be called from any other thread, that calls one on the loop.
@@ -50,6 +50,6 @@ def asked(
     return ask
 
 
-def alive(loop: asyncio.AbstractEventLoop) -> Callable[[], str]:
+def watch_loop(loop: asyncio.AbstractEventLoop) -> Callable[[], str]:
     """Return a check that an event loop still runs."""
-    return asked(loop, str)
+    return route_to_loop(loop, str)

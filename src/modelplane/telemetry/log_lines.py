@@ -16,7 +16,7 @@ from modelplane.telemetry import traces
 _FIELDS = "fields"
 
 
-def fields(**values: object) -> dict[str, dict[str, object]]:
+def make_fields(**values: object) -> dict[str, dict[str, object]]:
     """Return the ``extra`` of a log call."""
     return {_FIELDS: values}
 
@@ -37,4 +37,4 @@ class JsonFormatter(logging.Formatter):
         given = getattr(record, _FIELDS, {})
         about: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
         # The line's own fields come first, and override all others.
-        return json.dumps({**line, **about, **traces.current(), **line}, default=str)
+        return json.dumps({**line, **about, **traces.get_ids(), **line}, default=str)

@@ -43,7 +43,7 @@ _histograms = {
 _gauges[metric_definitions.BUILD_INFO].labels(__version__).set(1)
 
 
-def reconciled(kind: str, result: Result, duration_s: float) -> None:
+def count_reconcile(kind: str, result: Result, duration_s: float) -> None:
     """Count one reconcile of an object of a kind of ours."""
     _counters[metric_definitions.RECONCILES].labels(kind, result).inc()
     _histograms[metric_definitions.RECONCILE_DURATION].labels(kind).observe(duration_s)
@@ -51,28 +51,28 @@ def reconciled(kind: str, result: Result, duration_s: float) -> None:
         _counters[metric_definitions.RECONCILE_ERRORS].labels(kind).inc()
 
 
-def waited(queue: str, duration_s: float) -> None:
+def record_wait(queue: str, duration_s: float) -> None:
     """Count an object that waited in a queue for its turn."""
     _histograms[metric_definitions.QUEUE_LATENCY].labels(queue).observe(duration_s)
 
 
-def leading(leads: bool) -> None:
+def set_leading(leads: bool) -> None:
     """Tell whether this process reconciles, or stands by."""
     _gauges[metric_definitions.LEADER].set(leads)
 
 
-def answered(kind: str, result: Result, duration_s: float) -> None:
+def count_answer(kind: str, result: Result, duration_s: float) -> None:
     """Count one request of Crossplane's, for a kind of ours or ``OTHER``."""
     _counters[metric_definitions.FUNCTION_REQUESTS].labels(kind, result).inc()
     _histograms[metric_definitions.FUNCTION_DURATION].labels(kind).observe(duration_s)
 
 
-def unpublished(waits: bool) -> None:
+def set_unpublished(waits: bool) -> None:
     """Tell whether a gateway cannot publish what API keys have used."""
     _gauges[metric_definitions.GATEWAY_UNPUBLISHED].set(waits)
 
 
-def decoded(objects: int, remembered: int) -> None:
+def record_decoded(objects: int, remembered: int) -> None:
     """Count objects that had to be decoded, and tell how many are now remembered."""
     _counters[metric_definitions.FUNCTION_DECODED].inc(objects)
     _gauges[metric_definitions.FUNCTION_CACHED].set(remembered)
@@ -119,7 +119,7 @@ def _histogram(metric: Metric, found: Mapping[tuple[str, ...], Mapping[str, floa
     return family
 
 
-def registry(program: Program, observe: Callable[[], Iterable[Sample]] = tuple) -> CollectorRegistry:
+def build_registry(program: Program, observe: Callable[[], Iterable[Sample]] = tuple) -> CollectorRegistry:
     """Return the registry of a program: its metrics, and those of its process.
 
     ``observe`` returns the observed ones; it is called for each answer, in a thread of the server's.

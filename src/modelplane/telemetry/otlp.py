@@ -34,7 +34,7 @@ class _Span:
     def set(self, **attributes: AttributeValue) -> None:
         self._span.set_attributes({_PREFIX + key: value for key, value in attributes.items()})
 
-    def failed(self, problem: str) -> None:
+    def mark_failed(self, problem: str) -> None:
         self._span.set_status(trace.StatusCode.ERROR, problem)
 
 
@@ -53,14 +53,14 @@ class Exporter:
         self._tracer = self._provider.get_tracer("modelplane", __version__)
 
     @contextmanager
-    def span(self, name: str, attributes: Mapping[str, AttributeValue]) -> Iterator[_Span]:
+    def open_span(self, name: str, attributes: Mapping[str, AttributeValue]) -> Iterator[_Span]:
         """Work in a span; it is the parent of those that begin meanwhile, in the same task or thread."""
         named = {_PREFIX + key: value for key, value in attributes.items()}
         # An exception's message goes into the status; its traceback is for the log.
         with self._tracer.start_as_current_span(name, attributes=named, record_exception=False) as span:
             yield _Span(span)
 
-    def current(self) -> dict[str, str]:
+    def get_ids(self) -> dict[str, str]:
         """Return the ids of the present span, as OpenTelemetry writes them."""
         span = trace.get_current_span()
         # A task that outlives the span in which it was begun is still in its context.

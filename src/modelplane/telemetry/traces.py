@@ -28,17 +28,17 @@ class Span(Protocol):
     def set(self, **attributes: Value) -> None:
         """Say more of it."""
 
-    def failed(self, problem: str) -> None:
+    def mark_failed(self, problem: str) -> None:
         """Say that it did not succeed, and why."""
 
 
 class Exporter(Protocol):
     """The exporter of spans."""
 
-    def span(self, name: str, attributes: Mapping[str, Value]) -> AbstractContextManager[Span]:
+    def open_span(self, name: str, attributes: Mapping[str, Value]) -> AbstractContextManager[Span]:
         """Begin a span."""
 
-    def current(self) -> dict[str, str]:
+    def get_ids(self) -> dict[str, str]:
         """Return the ids of the present span."""
 
     def close(self) -> None:
@@ -49,7 +49,7 @@ class _Unrecorded:
     def set(self, **attributes: Value) -> None:
         pass
 
-    def failed(self, problem: str) -> None:
+    def mark_failed(self, problem: str) -> None:
         pass
 
 
@@ -58,18 +58,18 @@ _exporters: list[Exporter] = []
 """The one that is in use, or none."""
 
 
-def span(name: str, /, **attributes: Value) -> AbstractContextManager[Span]:
+def open_span(name: str, /, **attributes: Value) -> AbstractContextManager[Span]:
     """Return a span to work in; an exception that leaves it marks it as failed."""
-    return _exporters[-1].span(name, attributes) if _exporters else _UNRECORDED
+    return _exporters[-1].open_span(name, attributes) if _exporters else _UNRECORDED
 
 
-def current() -> dict[str, str]:
+def get_ids() -> dict[str, str]:
     """Return ``trace_id`` and ``span_id`` of the current span; nothing if there is none."""
-    return _exporters[-1].current() if _exporters else {}
+    return _exporters[-1].get_ids() if _exporters else {}
 
 
 @contextmanager
-def exporting(service: str) -> Iterator[None]:
+def export_spans(service: str) -> Iterator[None]:
     """Export spans meanwhile, if the environment asks for it, as a service of that name unless it has one."""
     exporter = _exporter(service) if _asked_for(os.environ) else None
     if exporter is None:

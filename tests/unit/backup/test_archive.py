@@ -10,7 +10,16 @@ import hypothesis.strategies as st
 import pytest
 
 from modelplane.backup import planning
-from modelplane.backup.archive import FORMAT, MOST_BYTES, NAME, Damaged, Header, Reference, opened, written
+from modelplane.backup.archive import (
+    FORMAT,
+    MOST_BYTES,
+    NAME,
+    Damaged,
+    Header,
+    Reference,
+    open_file,
+    write_file,
+)
 from modelplane.install.steps.refusals import Refused
 
 HEADER = Header(
@@ -29,7 +38,7 @@ KUBECONFIG = Reference(kind="Secret", namespace="modelplane-system", name="east-
 def write(
     path: Path, *items: dict[str, Any], header: Header = HEADER, reference: Reference = KUBECONFIG
 ) -> bytes:
-    with written(path) as file:
+    with write_file(path) as file:
         file.begin(header)
         for item in items:
             file.add(item)
@@ -39,7 +48,7 @@ def write(
 
 
 def read(path: Path) -> planning.Plan:
-    with opened(path) as reader:
+    with open_file(path) as reader:
         return planning.read(reader, None)
 
 
@@ -74,7 +83,7 @@ def test_no_file_is_replaced(tmp_path: Path, what: str) -> None:
 
 def _interrupted(path: Path, other: str = "") -> None:
     """Break a backup off, or let another file appear meanwhile."""
-    with written(path) as file:
+    with write_file(path) as file:
         file.begin(HEADER)
         if not other:
             raise KeyboardInterrupt
@@ -148,7 +157,7 @@ def test_a_damaged_file_is_refused_with_the_reason(
 
 
 def test_what_is_no_regular_file_is_refused() -> None:
-    with pytest.raises(Damaged, match="it is not a regular file"), opened(Path(os.devnull)):
+    with pytest.raises(Damaged, match="it is not a regular file"), open_file(Path(os.devnull)):
         pass
 
 

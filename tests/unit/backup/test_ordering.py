@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from modelplane.backup.objects import Entry, entry_of
-from modelplane.backup.planning import MOST_TURNS, groups
+from modelplane.backup.objects import Entry, build_entry
+from modelplane.backup.planning import MOST_TURNS, group_entries
 
 
 def key(name: str, created: int, *hashes: str, owners: tuple[str, ...] = ()) -> Entry:
-    return entry_of(
+    return build_entry(
         {
             "apiVersion": "modelplane.ai/v1alpha1",
             "kind": "ModelKey",
@@ -26,7 +26,7 @@ def key(name: str, created: int, *hashes: str, owners: tuple[str, ...] = ()) -> 
 
 
 def order(*entries: Entry) -> list[tuple[list[str], bool]]:
-    return [([each.name for each in group.entries], group.is_younger) for group in groups(entries)[1:]]
+    return [([each.name for each in group.entries], group.is_younger) for group in group_entries(entries)[1:]]
 
 
 def test_an_object_with_owners_is_older_than_a_rival_without() -> None:
@@ -52,7 +52,7 @@ def test_turns_do_not_grow_with_the_number_of_rivals(shape: str) -> None:
         key(f"key-{number}", 100 + number, *(["one"] if shape == "equal" else [f"{number}", f"{number + 1}"]))
         for number in range(many)
     ]
-    found = groups(entries)
+    found = group_entries(entries)
     assert sum(group.is_younger for group in found) == MOST_TURNS - 1
     assert sum(len(group.entries) for group in found) == many
     assert [each.name for group in found for each in group.entries][:MOST_TURNS] == [
@@ -76,7 +76,7 @@ def test_the_steps_grow_with_the_number_of_objects_only() -> None:
         entries = [key(f"key-{number}", 100 + number, "one", "two") for number in range(many)]
         for each in entries:
             object.__setattr__(each, "claims", Counted(each.claims))
-        groups(entries)
+        group_entries(entries)
         return steps
 
     assert count(2_000) == 10 * count(200) > 0

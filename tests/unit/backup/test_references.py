@@ -7,7 +7,7 @@ import pytest
 
 from modelplane.api.schema.crd import crd
 from modelplane.backup import references
-from modelplane.backup.references import Named, named_by
+from modelplane.backup.references import Named, find_named
 from modelplane.compose.kinds import COMPOSED
 
 
@@ -54,7 +54,7 @@ from modelplane.compose.kinds import COMPOSED
 )
 def test_secrets_and_config_maps_are_found(spec: Any, namespace: str, named: set[Named]) -> None:
     metadata = {"name": "x"} | ({"namespace": namespace} if namespace else {})
-    assert named_by({"metadata": metadata, "spec": spec}) == named
+    assert find_named({"metadata": metadata, "spec": spec}) == named
 
 
 def _fields(schema: Any, name: str = "") -> set[str]:

@@ -10,8 +10,8 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.backup import comparing, fleet_hold, restoring
-from modelplane.backup.archive import NAME, Damaged, Header, Reader, opened, written
-from modelplane.backup.comparing import item_of
+from modelplane.backup.archive import NAME, Damaged, Header, Reader, open_file, write_file
+from modelplane.backup.comparing import read_item
 from modelplane.backup.objects import Entry
 from modelplane.backup.restoring import Restored, Restorer
 from modelplane.backup.saving import Saver
@@ -53,7 +53,7 @@ async def restore(
     **options: Any,
 ) -> Restored:
     async with server.client() as client:
-        with opened(path) as reader:
+        with open_file(path) as reader:
             report = (said if said is not None else []).append
             restorer = Restorer(client, reader, passphrase, report, Deadline(5), sleep=sleep or Slept())
             return await restorer.restore(**options)
@@ -167,7 +167,7 @@ async def test_a_key_in_a_file_of_an_earlier_version_is_restored(
     target: StoringServer, tmp_path: Path
 ) -> None:
     key = item("ModelKey", "app", "old-key", spec={"hashes": [{"sha256": HASH}]})
-    with written(tmp_path / "fleet") as file:
+    with write_file(tmp_path / "fleet") as file:
         file.begin(
             Header(name=NAME, format=1, modelplane="0.8.0", time="2026-01-01T00:00:00Z", resource_version="1")
         )
@@ -401,7 +401,7 @@ async def test_a_file_that_changes_before_the_first_write_leaves_the_lease_to_th
     class Changing(Slept):
         async def __call__(self, seconds: float) -> None:
             await super().__call__(seconds)
-            monkeypatch.setattr(comparing, "item_of", changed)
+            monkeypatch.setattr(comparing, "read_item", changed)
 
     said: list[str] = []
     with pytest.raises(Damaged, match="changed while it was read"):
@@ -469,10 +469,10 @@ async def test_a_restore_that_ends_between_two_writes_says_who_holds_the_lease_a
     def broken(_reader: Reader, entry: Entry) -> Any:
         if entry.content.resource.kind == "ModelReplica":
             raise failure
-        return item_of(_reader, entry)
+        return read_item(_reader, entry)
 
     with monkeypatch.context() as patched:
-        patched.setattr(restoring, "item_of", broken)
+        patched.setattr(restoring, "read_item", broken)
         with pytest.raises(type(failure)):
             await restore(target, file, said=said)
     assert said == [held(file)]

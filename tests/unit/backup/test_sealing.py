@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.backup.archive import Reference
-from modelplane.backup.sealing import Seal, new_salt, passphrase_of
+from modelplane.backup.sealing import Seal, make_salt, read_passphrase
 from modelplane.install.steps.refusals import Refused
 
 PASSPHRASE = b"correct horse battery staple"
@@ -15,7 +15,7 @@ def _with(reference: Reference, sealed: str) -> Reference:
 
 
 def test_a_content_is_read_with_its_passphrase() -> None:
-    salt = new_salt()
+    salt = make_salt()
     sealed = Seal(PASSPHRASE, salt).seal(ONE, {"data": {"a": "b"}})
     assert Seal(PASSPHRASE, salt).unseal(_with(ONE, sealed)) == {"data": {"a": "b"}}
 
@@ -24,7 +24,7 @@ def test_a_content_is_read_with_its_passphrase() -> None:
     ("passphrase", "salt", "name", "cut"),
     [
         pytest.param(b"wrong horse battery staple", "", "one", 0, id="another passphrase"),
-        pytest.param(PASSPHRASE, new_salt(), "one", 0, id="another file"),
+        pytest.param(PASSPHRASE, make_salt(), "one", 0, id="another file"),
         pytest.param(PASSPHRASE, "", "two", 0, id="another Secret"),
         pytest.param(PASSPHRASE, "", "one", 4, id="damaged"),
         pytest.param(PASSPHRASE, "", "one", 1, id="no base64"),
@@ -32,7 +32,7 @@ def test_a_content_is_read_with_its_passphrase() -> None:
     ],
 )
 def test_any_other_content_is_refused(passphrase: bytes, salt: str, name: str, cut: int) -> None:
-    own = new_salt()
+    own = make_salt()
     sealed = Seal(PASSPHRASE, own).seal(ONE, {"data": {"a": "b"}})
     reference = _with(
         Reference(kind="Secret", namespace="ml", name=name), sealed[: max(len(sealed) - cut, 0)]
@@ -49,11 +49,11 @@ def test_a_salt_of_another_length_is_refused(salt: str) -> None:
 
 def test_a_passphrase_is_the_first_line_of_its_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(PASSPHRASE + b"\r\nmore\n")
-    assert passphrase_of(tmp_path / "file") == PASSPHRASE
+    assert read_passphrase(tmp_path / "file") == PASSPHRASE
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"elevenchars\n"])
 def test_a_short_passphrase_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(Refused, match="shorter than 12 characters"):
-        passphrase_of(tmp_path / "file")
+        read_passphrase(tmp_path / "file")

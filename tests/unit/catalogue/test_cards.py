@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.api.fields.cluster.devices import Device
 from modelplane.api.schema.decode import convert
-from modelplane.catalogue.cards import CARDS, overstatements
+from modelplane.catalogue.cards import CARDS, find_overstatements
 
 NVIDIA = {"driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com"}
 AMD = {"driver": "gpu.amd.com", "deviceClassName": "gpu.amd.com"}
@@ -25,7 +25,7 @@ def device(memory, attributes, **fields):
 
 
 def said(*devices):
-    return [str(each) for each in overstatements(devices)]
+    return [str(each) for each in find_overstatements(devices)]
 
 
 def test_the_size_of_the_name_is_more_than_the_card_publishes():
@@ -56,7 +56,7 @@ def test_the_size_of_the_name_is_more_than_the_card_publishes():
     ],
 )
 def test_a_card_is_known_by_product_or_by_architecture_and_nominal_size(found, published):
-    assert [each.card.memory_mi for each in overstatements([found])] == [published]
+    assert [each.card.memory_mi for each in find_overstatements([found])] == [published]
 
 
 @pytest.mark.parametrize(

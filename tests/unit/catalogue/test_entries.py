@@ -13,21 +13,21 @@ import yaml
 from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.api.schema.decode import convert, encode
 from modelplane.catalogue import descriptions
-from modelplane.catalogue.catalogue_files import catalogue, read
+from modelplane.catalogue.catalogue_files import load_catalogue, read
 from modelplane.catalogue.entries import UNVERIFIED, Cards, Figure, Machine, Machines
-from modelplane.catalogue.inference_classes import inference_class
+from modelplane.catalogue.inference_classes import build_class
 from modelplane.offline.files.yaml_output import to_yaml
 from support.manifests import joined, said
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SHOWN = Path(__file__).parent / "expected.yaml"
-KNOWN = catalogue()
+KNOWN = load_catalogue()
 CARDS, MACHINES = read("cards.yaml", Cards), read("machines.yaml", Machines)
 PARTITIONS = [each for card in CARDS.cards for each in card.partitions]
 
 
 def manifest(name: str) -> dict[str, Any]:
-    return encode(inference_class(KNOWN, KNOWN.machines[name]))
+    return encode(build_class(KNOWN, KNOWN.machines[name]))
 
 
 def test_names_are_unique() -> None:
@@ -45,7 +45,7 @@ def test_no_two_entries_are_the_same_machine() -> None:
 def test_every_machine_has_a_card_and_every_card_a_machine() -> None:
     assert {each.card for each in MACHINES.machines} == set(KNOWN.cards)
     for machine in MACHINES.machines:
-        KNOWN.partition(machine)
+        KNOWN.find_partition(machine)
 
 
 def test_every_partition_with_a_figure_has_a_machine() -> None:
@@ -85,7 +85,7 @@ def test_every_class_is_valid_without_a_warning() -> None:
 
 def test_a_class_declares_what_its_recipe_attaches() -> None:
     for name, machine in KNOWN.machines.items():
-        spec, partition = manifest(name)["spec"], KNOWN.partition(machine)
+        spec, partition = manifest(name)["spec"], KNOWN.find_partition(machine)
         per_card = partition.per_card if partition else 1
         assert (name, spec["devices"][0]["count"]) == (name, machine.count * per_card)
         if machine.cloud:
@@ -168,7 +168,7 @@ def test_an_entry_that_does_not_match_the_schema_is_refused(wrong: dict[str, Any
 
 
 def test_a_class_says_which_of_its_figures_are_unverified() -> None:
-    doubtful = {each.name for each in MACHINES.machines if descriptions.unverified(KNOWN, each)}
+    doubtful = {each.name for each in MACHINES.machines if descriptions.list_unverified(KNOWN, each)}
     annotated = {name for name in KNOWN.machines if "annotations" in manifest(name)["metadata"]}
     assert annotated == doubtful
     assert manifest("h100-pcie-1x")["metadata"]["annotations"] == {
@@ -178,7 +178,7 @@ def test_a_class_says_which_of_its_figures_are_unverified() -> None:
 
 def test_the_comments_have_the_source_the_figure_that_works_and_the_taints() -> None:
     observed = KNOWN.sources["O"]
-    assert list(descriptions.comments(KNOWN, KNOWN.machines["gke-gb200-4x-a4x"])) == [
+    assert list(descriptions.list_comments(KNOWN, KNOWN.machines["gke-gb200-4x-a4x"])) == [
         "Memory: the driver publishes 189471Mi, so selectors ask for at most 185Gi.",
         "Source A: aiconfigurator, system files (2026-08-21).",
         f"Source O: {observed.text} ({observed.date}).",

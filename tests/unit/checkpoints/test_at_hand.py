@@ -37,31 +37,31 @@ def checkpoints(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("cache")
 def test_the_cache_has_revisions() -> None:
     at_hand = AtHand()
-    assert at_hand.config("Qwen/Tiny") == b"cached"
-    assert at_hand.config("Qwen/Tiny", COMMIT) == b"cached"
-    assert at_hand.config("Qwen/Tiny", "v2") is None
-    assert at_hand.config("Qwen/Other") is None
+    assert at_hand.read_config("Qwen/Tiny") == b"cached"
+    assert at_hand.read_config("Qwen/Tiny", COMMIT) == b"cached"
+    assert at_hand.read_config("Qwen/Tiny", "v2") is None
+    assert at_hand.read_config("Qwen/Other") is None
 
 
 @pytest.mark.usefixtures("cache")
 def test_the_folder_comes_first(checkpoints: Path) -> None:
-    assert AtHand(checkpoints).config("Qwen/Tiny", "v2") == b"of the folder"
+    assert AtHand(checkpoints).read_config("Qwen/Tiny", "v2") == b"of the folder"
 
 
 @pytest.mark.parametrize("repo", ["", "Qwen", "Qwen/..", "../Tiny", "/etc/passwd", "Qwen/Tiny/x", "a\nb/c"])
 def test_a_name_that_is_no_repository_leads_nowhere(checkpoints: Path, repo: str) -> None:
-    assert AtHand(checkpoints).config(repo) is None
+    assert AtHand(checkpoints).read_config(repo) is None
 
 
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("revision", ["../../x", "-x", "a b"])
 def test_a_revision_that_is_none_leads_nowhere(revision: str) -> None:
-    assert AtHand().config("Qwen/Tiny", revision) is None
+    assert AtHand().read_config("Qwen/Tiny", revision) is None
 
 
 def test_what_cannot_be_read_is_not_at_hand(checkpoints: Path) -> None:
     config = checkpoints / "Qwen" / "Tiny" / "config.json"
     config.unlink()
-    assert AtHand(checkpoints).config("Qwen/Tiny") is None
+    assert AtHand(checkpoints).read_config("Qwen/Tiny") is None
     os.mkfifo(config)
-    assert AtHand(checkpoints).config("Qwen/Tiny") is None
+    assert AtHand(checkpoints).read_config("Qwen/Tiny") is None

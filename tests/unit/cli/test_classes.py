@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from modelplane.catalogue.catalogue_files import catalogue
+from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.cli.main import main
 from support.manifests import said
 
@@ -27,7 +27,7 @@ def test_every_class_is_a_row_with_its_source() -> None:
     header, *rows = run("list").output.splitlines()
     assert header.split("  ")[0] == "NAME"
     assert header.split() == ["NAME", "CLOUD", "MACHINE", "DEVICES", "MEMORY", "EACH", "FABRIC", "SOURCE"]
-    assert [row.split()[0] for row in rows] == list(catalogue().machines) == names()
+    assert [row.split()[0] for row in rows] == list(load_catalogue().machines) == names()
 
 
 def test_a_figure_that_is_unverified_is_marked_in_its_row() -> None:

@@ -21,11 +21,11 @@ def test_without_a_name_every_example_is_listed_with_its_title() -> None:
     lines = run().output.splitlines()
     assert lines[0].split() == ["NAME", "TITLE"]
     assert [tuple(line.split(maxsplit=1)) for line in lines[1:]] == [
-        (each.name, each.title) for each in examples.examples()
+        (each.name, each.title) for each in examples.list_examples()
     ]
 
 
-@pytest.mark.parametrize("each", examples.examples(), ids=lambda each: each.name)
+@pytest.mark.parametrize("each", examples.list_examples(), ids=lambda each: each.name)
 def test_what_is_printed_is_what_kubectl_finds_in_the_folder(each: Example) -> None:
     found = [
         document

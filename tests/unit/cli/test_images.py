@@ -11,7 +11,7 @@ from modelplane.cli.main import main
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.install.installation_options import Options
-from modelplane.install.manifests import manifests
+from modelplane.install.manifests import build_manifests
 
 ROOT = Path(__file__).parents[3]
 GOLDENS = sorted((ROOT / "tests" / "golden" / "composition").glob("*/*/expected.yaml"))
@@ -49,7 +49,7 @@ def test_the_list_has_exactly_the_images_that_compositions_add_to_those_of_engin
     for golden in GOLDENS:
         given = set(named(documents(golden.with_name("input.yaml"))))
         added |= set(named(documents(golden))) - given
-    control_plane = set(named(manifests(Options())))
+    control_plane = set(named(build_manifests(Options())))
     assert control_plane
     assert listed("Image") == added | control_plane
 

@@ -11,8 +11,8 @@ from modelplane.cli.operate.install import _problems
 from modelplane.install import cluster_requirements
 from modelplane.install import installation_options as options
 from modelplane.install.installation_options import Options
-from modelplane.install.manifests import manifests
-from modelplane.install.object_quotas import quota
+from modelplane.install.manifests import build_manifests
+from modelplane.install.object_quotas import build_quota
 
 
 def install(*arguments):
@@ -47,13 +47,13 @@ def test_without_a_published_image_one_is_asked_for_and_how_to_build_and_push_it
 
 def test_once_images_are_published_that_of_the_version_is_the_default(monkeypatch):
     monkeypatch.setattr(options, "IS_PUBLISHED", True)
-    assert [*yaml.safe_load_all(install().output)] == manifests(Options())
+    assert [*yaml.safe_load_all(install().output)] == build_manifests(Options())
 
 
 def test_the_manifests_are_written_as_they_are():
     result = install("--image", IMAGE)
     assert result.exit_code == 0
-    assert [*yaml.safe_load_all(result.output)] == manifests(Options())
+    assert [*yaml.safe_load_all(result.output)] == build_manifests(Options())
 
 
 def test_every_option_reaches_the_manifests():
@@ -75,16 +75,16 @@ def test_every_option_reaches_the_manifests():
         monitoring_namespaces=("watching",),
         service_monitor=True,
     )
-    quotas = [quota("x"), quota("y")]
-    assert [*yaml.safe_load_all(result.output)] == [*manifests(options), *quotas]
+    quotas = [build_quota("x"), build_quota("y")]
+    assert [*yaml.safe_load_all(result.output)] == [*build_manifests(options), *quotas]
     with_its_own = install("--image", IMAGE, "--team-namespace", "x", "--no-quota")
-    assert [*yaml.safe_load_all(with_its_own.output)] == manifests(Options(team_namespaces=("x",)))
+    assert [*yaml.safe_load_all(with_its_own.output)] == build_manifests(Options(team_namespaces=("x",)))
 
 
 def test_without_a_namespace_of_a_team_its_quota_is_a_comment():
     comment = [line for line in install("--image", IMAGE).output.splitlines() if line.startswith("# ")]
     [shown] = yaml.safe_load_all("\n".join(line[2:] for line in comment[1:]))
-    assert shown == quota("TEAM")
+    assert shown == build_quota("TEAM")
     assert "TEAM" not in install("--image", IMAGE, "--no-quota").output
 
 
@@ -96,10 +96,10 @@ def test_a_digest_pins_the_image_of_every_container(tmp_path):
     file = tmp_path / "digests.yaml"
     file.write_text(f"# of a release\n{IMAGE}: {DIGEST}\n")
     output = install("--image", IMAGE, "--image-digests", str(file)).output
-    assert [*yaml.safe_load_all(output)] == manifests(Options(image=f"{IMAGE}@{DIGEST}"))
+    assert [*yaml.safe_load_all(output)] == build_manifests(Options(image=f"{IMAGE}@{DIGEST}"))
     file.write_text(f"example/modelplane:1: {DIGEST}\n")
     output = install("--image", "example/modelplane:1", "--image-digests", str(file)).output
-    assert [*yaml.safe_load_all(output)] == manifests(Options(image=f"example/modelplane:1@{DIGEST}"))
+    assert [*yaml.safe_load_all(output)] == build_manifests(Options(image=f"example/modelplane:1@{DIGEST}"))
 
 
 @pytest.mark.parametrize(
@@ -172,21 +172,21 @@ def test_a_trial_by_the_client_writes_the_manifests():
 def test_what_a_cluster_needs_comes_with_what_to_do():
     output = install("--inference-cluster").output
     assert output.startswith("# What a fleet may do on this cluster.")
-    assert [*yaml.safe_load_all(output)] == cluster_requirements.manifests()
+    assert [*yaml.safe_load_all(output)] == cluster_requirements.build_manifests()
 
 
 @pytest.mark.parametrize(("chosen", "printed"), [("720h", "720h"), ("1h30m", "1h30m"), ("365d", "31536000s")])
 def test_the_commands_request_a_token_of_the_chosen_lifetime(chosen, printed):
     output = install("--inference-cluster", "--credential-lifetime", chosen).output
     assert f"--duration {printed})" in output
-    assert [*yaml.safe_load_all(output)] == cluster_requirements.manifests(), "the account is the same"
+    assert [*yaml.safe_load_all(output)] == cluster_requirements.build_manifests(), "the account is the same"
 
 
 def test_the_identity_that_installs_charts_comes_with_its_own_option():
     output = install("--inference-cluster", "--installer").output
     assert "#   modelplane install --inference-cluster --installer | kubectl" in output
     assert "# administrator of the cluster (cluster-admin):" in output
-    added = [*yaml.safe_load_all(output)][len(cluster_requirements.manifests()) :]
+    added = [*yaml.safe_load_all(output)][len(cluster_requirements.build_manifests()) :]
     assert [(each["kind"], each["metadata"]["name"]) for each in added] == [
         ("ServiceAccount", "modelplane-installer"),
         ("ClusterRoleBinding", "modelplane-installer"),
@@ -197,7 +197,7 @@ def test_the_identity_that_installs_charts_comes_with_its_own_option():
 def test_what_provider_kubernetes_needs_comes_with_its_own_option():
     output = install("--inference-cluster", "--crossplane").output
     assert "#   modelplane install --inference-cluster --crossplane | kubectl" in output
-    assert [*yaml.safe_load_all(output)] == cluster_requirements.manifests(crossplane=True)
+    assert [*yaml.safe_load_all(output)] == cluster_requirements.build_manifests(crossplane=True)
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_what_any_command_may_meet_is_one_sentence(monkeypatch, number, remedy):
         raise OSError(number, os.strerror(number), "/fleet/file")
 
     command = importlib.import_module("modelplane.cli.machine.kubeconfig")
-    monkeypatch.setattr(command, "home_directory", fail)
+    monkeypatch.setattr(command, "choose_home", fail)
     result = run("kubeconfig")
     said = f"Error: /fleet/file: {os.strerror(number)}: {remedy}\n"
     assert (result.exit_code, result.output) == (1, said)

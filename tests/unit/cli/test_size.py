@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from modelplane.catalogue.catalogue_files import catalogue
+from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.cli.main import main
 from support.checkpoint_shapes import CHECKPOINTS, safetensors
 from support.output_schemas import parsed
@@ -46,7 +46,7 @@ def test_the_document_has_every_class_of_the_catalogue(folder: Path) -> None:
     document = parsed("size", run(folder, "--context", 16384, "--concurrency", 2, "-o", "json").stdout)
     assert (document["parameters"], document["weightsBytes"]) == (8_190_735_360, 16_381_470_720)
     assert document["cache"]["sequenceBytes"] == 16384 * 147_456
-    assert {each["inferenceClass"] for each in document["hardware"]} == set(catalogue().machines)
+    assert {each["inferenceClass"] for each in document["hardware"]} == set(load_catalogue().machines)
     assert all(bool(each["devices"]) != bool(each["reason"]) for each in document["hardware"])
 
 

@@ -19,7 +19,7 @@ from modelplane.proxy.module import BOOTSTRAP
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     # Whatever else runs on this machine.
-    monkeypatch.setattr(settings, "stranger", lambda _settings, _running: "")
+    monkeypatch.setattr(settings, "find_stranger", lambda _settings, _running: "")
     ports = {"api_server": 6444, "agent": 3}
     ports |= {"gateway": 8082, "workload_gateway": 8083}
     (tmp_path / "settings.json").write_text(json.dumps({"ports": ports}))
@@ -53,7 +53,7 @@ def test_a_gateway_with_its_module_has_one_url_for_all_models(home):
 
 def test_while_the_api_server_starts_its_objects_are_not_asked_for(monkeypatch, home):
     starting = ProcessStatus("control-plane", "Starting", 7, 0.0, 0, 0, "")
-    monkeypatch.setattr(process_status, "of", lambda _home: (starting,))
+    monkeypatch.setattr(process_status, "list_statuses", lambda _home: (starting,))
     result = status(home)
     assert result.exit_code == 1
     assert result.output.splitlines()[-1] == ("the fleet's objects cannot be read: control-plane is Starting")
@@ -75,8 +75,8 @@ def test_what_envoy_refused_is_a_problem(monkeypatch, home, answer, said):
 
     running = ProcessStatus("envoy", "Running", 7, 0.0, 0, 0, "")
     starting = ProcessStatus("control-plane", "Starting", 8, 0.0, 0, 0, "")
-    monkeypatch.setattr(process_status, "of", lambda _home: (running, starting))
-    monkeypatch.setattr(admin, "reload_problem", reload_problem)
+    monkeypatch.setattr(process_status, "list_statuses", lambda _home: (running, starting))
+    monkeypatch.setattr(admin, "find_reload_problem", reload_problem)
     result = status(home, "-o", "json")
     assert result.exit_code == 1
     assert json.loads(result.output)["problems"][1:] == [said]
@@ -95,7 +95,7 @@ def test_the_document_has_the_addresses_and_what_is_wrong(home):
     ("problem", "said"),
     [
         pytest.param(
-            (settings, "stranger", lambda _settings, _running: "port 1 is taken"),
+            (settings, "find_stranger", lambda _settings, _running: "port 1 is taken"),
             "port 1 is taken; the process starts once the port is free",
             id="a port that another program holds",
         ),
@@ -108,7 +108,7 @@ def test_the_document_has_the_addresses_and_what_is_wrong(home):
 )
 def test_what_the_machine_lacks_is_told(monkeypatch, home, problem, said):
     starting = ProcessStatus("control-plane", "Starting", 7, 0.0, 0, 0, "")
-    monkeypatch.setattr(process_status, "of", lambda _home: (starting,))
+    monkeypatch.setattr(process_status, "list_statuses", lambda _home: (starting,))
     monkeypatch.setattr(*problem)
     result = status(home)
     assert (result.exit_code, result.output.splitlines()[-1]) == (1, said)
@@ -135,7 +135,7 @@ def test_what_counting_does_not_need_is_not_imported(home):
         "from modelplane.local.supervision.process_status import ProcessStatus\n"
         "names = ('control-plane', 'envoy')\n"
         "running = tuple(ProcessStatus(name, 'Running', 7, 0.0, 0, 0, '') for name in names)\n"
-        "process_status.of = lambda _home: running\n"
+        "process_status.list_statuses = lambda _home: running\n"
         "try:\n"
         f"    main(['status', '--home', {str(home)!r}], standalone_mode=False)\n"
         "except Exception:\n    pass\n"

@@ -115,7 +115,7 @@ def installs(monkeypatch):
 
     monkeypatch.setattr(up, "_AGAIN_S", 0.01)
     monkeypatch.setattr(up.bootstrap, "install", install)
-    monkeypatch.setattr(up.served, "services", services)
+    monkeypatch.setattr(up.served, "list_services", services)
     return tries
 
 

@@ -100,7 +100,7 @@ async def test_an_invented_kind_is_looked_for_when_its_owner_is_gone_and_deleted
 
 
 def test_an_invented_kind_is_permitted(orbit: WorkloadKind) -> None:
-    roles = [each for each in registration.manifests() if each["kind"] == "ClusterRole"]
+    roles = [each for each in registration.build_manifests() if each["kind"] == "ClusterRole"]
     [rule] = [each for role in roles for each in role["rules"] if each["apiGroups"] == [orbit.group]]
     assert (rule["resources"], rule["verbs"]) == (["orbits"], ["list", "watch", "create", "patch", "delete"])
 

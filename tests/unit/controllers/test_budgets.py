@@ -35,15 +35,15 @@ class Counted:
     async def load(self) -> Load:
         return Load()
 
-    async def usage(self) -> Ledger | None:
+    async def sum_usage(self) -> Ledger | None:
         if self.problem:
             raise OSError(self.problem)
         return self.ledger
 
-    def former(self, path: str) -> str:
+    def read_former(self, path: str) -> str:
         return self._former.encode().decode() if self._former and path == KEYS else ""
 
-    def former_problem(self) -> str:
+    def find_former_problem(self) -> str:
         return self.unreadable
 
     def use(self, tokens: int, key: str = "ml/ci", at: str = "2026-11-30T12:00:00+00:00") -> None:

@@ -179,7 +179,7 @@ async def test_a_certificate_is_checked_once(bench: Bench, monkeypatch: pytest.M
         checked.append(chain)
         return ""
 
-    monkeypatch.setattr("modelplane.host.certificates.problem", problem)
+    monkeypatch.setattr("modelplane.host.certificates.find_problem", problem)
     bench.asks("front")
     for _ in range(2):
         bench.has("front")

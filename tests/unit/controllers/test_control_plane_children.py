@@ -181,9 +181,9 @@ async def test_kinds_of_one_name_of_two_groups_are_kept_apart(
 
 
 def test_it_is_permitted_on_the_control_plane_and_nowhere_else(row: WorkloadKind) -> None:
-    [rule] = [each for each in identity_permissions.on_control_plane() if each.group == row.group]
+    [rule] = [each for each in identity_permissions.list_control_plane_rules() if each.group == row.group]
     assert (rule.resources, rule.verbs) == (("buckets",), ("list", "watch", "create", "patch", "delete"))
-    granted = [each for role in cluster_requirements.manifests() for each in role.get("rules", ())]
+    granted = [each for role in cluster_requirements.build_manifests() for each in role.get("rules", ())]
     assert row.group not in {group for each in granted for group in each["apiGroups"]}
 
 

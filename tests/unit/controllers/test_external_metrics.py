@@ -38,13 +38,15 @@ class Metrics:
 def files(tmp_path_factory: pytest.TempPathFactory) -> Pki:
     folder: Path = tmp_path_factory.mktemp("pki")
     found = Pki(folder)
-    pki.ensure(found, IDENTITIES, pki.now())
+    pki.ensure(found, IDENTITIES, pki.get_now())
     return found
 
 
 @pytest.fixture
 async def server(files: Pki) -> AsyncIterator[external_metrics_server.Server]:
-    context = external_metrics_server.context(files.certificate(SERVING), files.key(SERVING), files.authority)
+    context = external_metrics_server.context(
+        files.find_certificate(SERVING), files.find_key(SERVING), files.authority
+    )
     metrics: Any = Metrics()
     with external_metrics_server.Server(("127.0.0.1", 0), context, metrics, frozenset()) as running:
         thread = threading.Thread(target=running.serve_forever, daemon=True)
@@ -55,7 +57,7 @@ async def server(files: Pki) -> AsyncIterator[external_metrics_server.Server]:
 
 def ask(files: Pki, port: int) -> Any:
     context = ssl.create_default_context(cafile=str(files.authority))
-    context.load_cert_chain(files.certificate(CLIENT), files.key(CLIENT))
+    context.load_cert_chain(files.find_certificate(CLIENT), files.find_key(CLIENT))
     connection = http.client.HTTPSConnection("localhost", port, timeout=PATIENCE_S, context=context)
     try:
         connection.request("GET", "/apis")

@@ -352,22 +352,22 @@ class Elsewhere:
     async def bring(self, files: Mapping[str, str]) -> bool:
         return self._bench._write(Path("unused"), files)
 
-    def formers(self, _folder: str) -> tuple[str, ...]:
+    def list_formers(self, _folder: str) -> tuple[str, ...]:
         return ()
 
-    def former_problem(self) -> str:
+    def find_former_problem(self) -> str:
         return ""
 
-    def former(self, _path: str) -> str:
+    def read_former(self, _path: str) -> str:
         return ""
 
     async def load(self) -> Load:
         return Load()
 
-    async def usage(self) -> Ledger | None:
+    async def sum_usage(self) -> Ledger | None:
         return None
 
-    def address(self) -> GatewayAddress:
+    def find_address(self) -> GatewayAddress:
         return self.found
 
 

@@ -195,22 +195,22 @@ class Recorded:
         self.writes += 1
         return True
 
-    def formers(self, _folder: str) -> tuple[str, ...]:
+    def list_formers(self, _folder: str) -> tuple[str, ...]:
         return ()
 
-    def former_problem(self) -> str:
+    def find_former_problem(self) -> str:
         return ""
 
-    def former(self, _path: str) -> str:
+    def read_former(self, _path: str) -> str:
         return ""
 
     async def load(self) -> Load:
         return Load()
 
-    async def usage(self) -> Ledger | None:
+    async def sum_usage(self) -> Ledger | None:
         return None
 
-    def address(self) -> GatewayAddress:
+    def find_address(self) -> GatewayAddress:
         return GatewayAddress("192.0.2.1")
 
 

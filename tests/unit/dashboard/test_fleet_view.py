@@ -31,9 +31,9 @@ async def until(view: FleetView, holds) -> None:
 async def test_objects_and_rates_are_of_one_view_that_has_a_version(watched):
     fed = [[UsageRecord(time=datetime.now(UTC), status=200, service="ml-team/qwen")]]
     view = FleetView(watched, lambda: fed.pop() if fed else [])
-    async with watched.running(30):
+    async with watched.keep_current(30):
         before = view()
-        async with view.following():
+        async with view.follow():
             await until(view, lambda now: now.rates)
 
             assert [each.name for each in view().snapshot.clusters] == ["a"]
@@ -47,7 +47,7 @@ async def test_records_that_cannot_be_read_are_unknown_traffic(watched):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     view = FleetView(watched, refuse)
-    async with watched.running(30), view.following():
+    async with watched.keep_current(30), view.follow():
         await until(view, lambda now: now.traffic_problem)
 
         assert view().traffic_problem == "the usage records cannot be read: Permission denied"
@@ -56,7 +56,7 @@ async def test_records_that_cannot_be_read_are_unknown_traffic(watched):
 async def test_a_kind_that_may_not_be_read_is_named_and_the_others_are_shown(plane, watched):
     plane.refuse("GET", INFERENCE_CLUSTERS.replace("clusters", "classes"), 403, "forbidden")
     view = FleetView(watched, list)
-    async with watched.running(0.5):
+    async with watched.keep_current(0.5):
         [problem] = view().problems
 
         assert problem.startswith("inferenceclasses: cannot be read: ")
@@ -65,6 +65,6 @@ async def test_a_kind_that_may_not_be_read_is_named_and_the_others_are_shown(pla
 
 async def test_a_fleet_that_does_not_answer_is_not_shown_as_empty(plane, watched):
     plane.silent = True
-    async with watched.running(0.1):
+    async with watched.keep_current(0.1):
         assert len(watched.problems()) == 10
         assert all(each.endswith(": not read yet") for each in watched.problems())

@@ -33,7 +33,7 @@ def test_rates_are_those_of_the_window():
     )
     traffic.add([record(0, status=503)])
 
-    rates = traffic.rates(NOW, lambda _: UNIT // 301)["ml-team/qwen"]
+    rates = traffic.measure_rates(NOW, lambda _: UNIT // 301)["ml-team/qwen"]
     assert rates == Rates(
         "ml-team/qwen",
         per_second=301 / 300,
@@ -55,7 +55,7 @@ def test_a_service_without_requests_in_the_window_has_no_rates():
     traffic = Traffic()
     traffic.add([record(600), record(5, service="")])
 
-    assert traffic.rates(NOW) == {}
+    assert traffic.measure_rates(NOW) == {}
 
 
 def test_rates_stay_right_with_more_requests_than_are_kept(monkeypatch):
@@ -63,7 +63,7 @@ def test_rates_stay_right_with_more_requests_than_are_kept(monkeypatch):
     traffic = Traffic()
     traffic.add(record(each / 50) for each in range(5000, 0, -1))
 
-    assert traffic.rates(NOW)["ml-team/qwen"].per_second == pytest.approx(50, rel=0.01)
+    assert traffic.measure_rates(NOW)["ml-team/qwen"].per_second == pytest.approx(50, rel=0.01)
 
 
 @pytest.fixture

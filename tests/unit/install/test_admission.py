@@ -11,7 +11,14 @@ from modelplane.compose import workload_kinds
 from modelplane.compose.workload_kinds import Place
 from modelplane.install.admission import policies
 from modelplane.install.admission.admission_fields import CONTAINER, GATEWAYS, ROOTS, SPECS
-from modelplane.install.admission.admission_forms import ANY, Each, OneOf, Unchanged, condition, fields_of
+from modelplane.install.admission.admission_forms import (
+    ANY,
+    Each,
+    OneOf,
+    Unchanged,
+    build_condition,
+    find_fields,
+)
 from modelplane.install.admission.admission_keys import ALLOWED_KEYS
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "pod-keys.md"
@@ -39,11 +46,11 @@ PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "pod-keys.md"
     ],
 )
 def test_a_form_is_an_expression(form, expected):
-    assert condition("object.x", form) == expected
+    assert build_condition("object.x", form) == expected
 
 
 def test_fields_of_an_author_come_from_the_types_of_the_api():
-    own: Any = fields_of(Container)
+    own: Any = find_fields(Container)
     assert isinstance(own["env"], Each)
     assert isinstance(own["env"].item, dict)
     assert own["env"].item["valueFrom"] == {
@@ -62,7 +69,7 @@ def test_every_kind_that_is_written_to_a_cluster_has_a_form():
 
 def test_a_missing_list_closes_nothing_for_others_and_opens_nothing_for_the_identity():
     """An API server collects the parameter before it asks whose request it is."""
-    [binding] = [each for each in policies.policies() if "paramRef" in each["spec"]]
+    [binding] = [each for each in policies.build_policies() if "paramRef" in each["spec"]]
     assert binding["spec"]["paramRef"] == {"name": "modelplane-system", "parameterNotFoundAction": "Allow"}
 
 

@@ -5,7 +5,7 @@ import json
 from modelplane.install import crossplane_gateway, gateway_deployment
 from modelplane.install.installation_names import INSTALLATION, PART_OF
 from modelplane.install.installation_options import Options
-from modelplane.install.manifests import manifests
+from modelplane.install.manifests import build_manifests
 
 
 def plain(manifest: object) -> str:
@@ -13,14 +13,14 @@ def plain(manifest: object) -> str:
     return json.dumps(manifest, sort_keys=True).replace(crossplane_gateway.PART, INSTALLATION)
 
 
-COMPOSED = crossplane_gateway.children(Options())
-EVERYTHING = (*COMPOSED.values(), *crossplane_gateway.permissions())
+COMPOSED = crossplane_gateway.build_children(Options())
+EVERYTHING = (*COMPOSED.values(), *crossplane_gateway.build_permissions())
 
 
 def test_each_object_of_the_gateway_is_that_of_an_installation() -> None:
     composed = {plain(each) for each in COMPOSED.values()}
-    assert {plain(each) for each in gateway_deployment.manifests(Options())} <= composed
-    installed = {plain(each) for each in manifests(Options())}
+    assert {plain(each) for each in gateway_deployment.build_manifests(Options())} <= composed
+    installed = {plain(each) for each in build_manifests(Options())}
     own = [each for each in EVERYTHING if plain(each) not in installed]
     assert {crossplane_gateway.COMPONENT in str(each) for each in own} == {True}
 
@@ -43,7 +43,7 @@ def test_keys_are_those_that_crossplane_takes_as_names() -> None:
 
 
 def test_an_image_is_that_of_the_options() -> None:
-    composed = crossplane_gateway.children(Options(image="example.org/mirror:1"))
+    composed = crossplane_gateway.build_children(Options(image="example.org/mirror:1"))
     images = {
         each["image"]
         for key in ("envoy-deployment", "envoy-publisher")

@@ -6,12 +6,12 @@ import pytest
 import yaml
 
 from modelplane.install import helm
-from modelplane.install.helm import VALUES, chart
-from modelplane.install.installation_names import namespace
+from modelplane.install.helm import VALUES, build_chart
+from modelplane.install.installation_names import build_namespace
 from modelplane.install.installation_options import Options
-from modelplane.install.manifests import manifests
+from modelplane.install.manifests import build_manifests
 
-CHART = chart()
+CHART = build_chart()
 TEMPLATES = {path: text for path, text in CHART.items() if path.startswith("templates/")}
 DEFAULTS = yaml.safe_load(CHART["values.yaml"])
 
@@ -42,7 +42,7 @@ def test_with_the_default_values_a_template_says_what_the_command_writes():
     text = re.sub(r"{{ (\S+)( \| quote)? }}", lambda found: json.dumps(at(found[1])), text)
     rendered = [each for each in yaml.safe_load_all(text) if each]
     # Helm makes the namespace of the release itself.
-    expected = [each for each in manifests(Options()) if each != namespace()]
+    expected = [each for each in build_manifests(Options()) if each != build_namespace()]
     assert sorted(map(str, rendered)) == sorted(map(str, expected))
 
 

@@ -8,10 +8,10 @@ from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.fleet_resources import resource_of
-from modelplane.install.cluster_requirements import manifests as of_a_cluster
+from modelplane.install.cluster_requirements import build_manifests as of_a_cluster
 from modelplane.install.installation_names import INSTALLATION, MANAGER
 from modelplane.install.installation_options import Options
-from modelplane.install.manifests import manifests
+from modelplane.install.manifests import build_manifests
 from modelplane.kube.informer import build_key
 
 ALL = Options(
@@ -19,7 +19,7 @@ ALL = Options(
     service_monitor=True,
     gateway_annotations={"example.org/internal": "true"},
 )
-EVERYTHING = manifests(ALL)
+EVERYTHING = build_manifests(ALL)
 
 
 def of_kind(kind, written=None):
@@ -40,7 +40,7 @@ CONTAINERS = {
 
 
 def test_nothing_comes_before_what_it_needs():
-    kinds = [kind for kind, _ in itertools.groupby(each["kind"] for each in manifests(Options()))]
+    kinds = [kind for kind, _ in itertools.groupby(each["kind"] for each in build_manifests(Options()))]
     before = ("CustomResourceDefinition", "Namespace", "ServiceAccount", "ClusterRole")
     assert tuple(kinds[:4]) == before
     assert kinds[-1] == "Deployment"
@@ -48,7 +48,7 @@ def test_nothing_comes_before_what_it_needs():
 
 @pytest.mark.parametrize("options", [Options(), ALL], ids=["by default", "with everything"])
 def test_no_object_is_there_twice(options):
-    written = [(resource_of(each), build_key(each)) for each in manifests(options)]
+    written = [(resource_of(each), build_key(each)) for each in build_manifests(options)]
     assert sorted(set(written), key=str) == sorted(written, key=str)
 
 
@@ -157,7 +157,7 @@ def test_bindings_name_roles_and_accounts_that_are_there():
 
 def test_what_models_name_is_read_in_the_named_namespaces_alone():
     name = "modelplane-team-objects"
-    [everywhere] = [each for each in manifests(Options()) if each["metadata"]["name"] == name][1:]
+    [everywhere] = [each for each in build_manifests(Options()) if each["metadata"]["name"] == name][1:]
     assert everywhere["kind"] == "ClusterRoleBinding"
     within = [each for each in EVERYTHING if each["metadata"]["name"] == name][1:]
     assert [(each["kind"], each["metadata"]["namespace"]) for each in within] == [
@@ -170,7 +170,7 @@ def test_options_reach_what_they_are_about():
     options = Options(
         image="registry.example/modelplane:1", controllers=3, gateways=4, gateway_service_type="ClusterIP"
     )
-    written = manifests(options)
+    written = build_manifests(options)
     pods = [each["spec"]["template"]["spec"] for each in of_kind("Deployment", written)]
     images = {each["image"] for pod in pods for each in (*pod.get("initContainers", ()), *pod["containers"])}
     assert images == {options.image}
@@ -181,7 +181,7 @@ def test_options_reach_what_they_are_about():
 
 
 def test_what_is_not_wanted_is_left_out():
-    kinds = {each["kind"] for each in manifests(Options(network_policy=False))}
+    kinds = {each["kind"] for each in build_manifests(Options(network_policy=False))}
     assert {"NetworkPolicy", "ServiceMonitor"} & kinds == set()
 
 

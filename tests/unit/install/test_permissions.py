@@ -4,14 +4,14 @@ from modelplane.api.namespaces import reserved
 from modelplane.compose.composition import Desired
 from modelplane.compose.kinds import COMPOSED
 from modelplane.install.permissions import gateway_permissions, identity_permissions, people_permissions
-from modelplane.install.permissions.roles import Role, Rule, account
+from modelplane.install.permissions.roles import Role, Rule, build_account
 from support.replicas import composed, replica
 
 TABLES = {
     **{name: getattr(identity_permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM")},
     **{name: getattr(gateway_permissions, name) for name in ("PUBLISHER", "COMPANION", "COMPANION_PRIVATE")},
 }
-TABLES["on cluster"] = identity_permissions.on_cluster()
+TABLES["on cluster"] = identity_permissions.list_cluster_rules()
 TABLES["own token"] = identity_permissions.OWN_TOKEN
 TABLES |= {name: people_permissions.PEOPLE[name] for name in ("platform", "gateway-operator")}
 RULES = {
@@ -69,7 +69,7 @@ def test_a_picker_may_watch_what_it_looks_for_and_the_identity_may_permit_it(
     }
     held = {
         verb
-        for rule in identity_permissions.on_cluster()
+        for rule in identity_permissions.list_cluster_rules()
         if rule.group == group and resource in rule.resources
         for verb in rule.verbs
     }
@@ -77,7 +77,7 @@ def test_a_picker_may_watch_what_it_looks_for_and_the_identity_may_permit_it(
 
 
 def test_the_identity_of_the_gateway_reads_the_secrets_of_one_namespace_only():
-    roles = [each for each in gateway_permissions.installed() if each["kind"] == "Role"]
+    roles = [each for each in gateway_permissions.build_roles() if each["kind"] == "Role"]
     secrets = {
         (each["metadata"]["namespace"], each["metadata"]["name"])
         for each in roles
@@ -93,7 +93,7 @@ def test_the_identity_of_the_gateway_reads_the_secrets_of_one_namespace_only():
 def test_the_identity_on_a_cluster_gets_tokens_of_itself_only():
     [rule] = [
         rule
-        for rule in (*identity_permissions.on_cluster(), *identity_permissions.OWN_TOKEN)
+        for rule in (*identity_permissions.list_cluster_rules(), *identity_permissions.OWN_TOKEN)
         if any("token" in resource for resource in rule.resources)
     ]
     assert (rule.resources, rule.verbs, rule.names) == (
@@ -105,7 +105,7 @@ def test_the_identity_on_a_cluster_gets_tokens_of_itself_only():
 
 def test_a_role_is_in_a_namespace_and_a_cluster_role_is_not():
     rules = (Rule("", ("pods",), ("list",), "Why not."), Rule("", ("pods",), ("get",), "One.", names=("a",)))
-    subject = account("somebody")
+    subject = build_account("somebody")
     role, binding = Role("Role", "reader", rules, {"of": "us"}).bound_to(subject, "team")
     about = {"name": "reader", "namespace": "team", "labels": {"of": "us"}}
     assert role == {
@@ -131,7 +131,7 @@ def test_a_role_is_in_a_namespace_and_a_cluster_role_is_not():
 
 def test_who_may_edit_a_namespace_may_serve_models_there_and_touch_nothing_made_for_them():
     [edit] = [
-        each for each in identity_permissions.installed(()) if each["metadata"]["name"] == "modelplane-edit"
+        each for each in identity_permissions.build_roles(()) if each["metadata"]["name"] == "modelplane-edit"
     ]
     rule, keys = edit["rules"]
     assert (keys["resources"], keys["verbs"]) == (["modelkeys"], ["get", "list", "watch"])
@@ -151,7 +151,7 @@ def test_who_may_view_a_namespace_sees_no_hash_of_a_key():
 
 
 def _allowed(name):
-    [role] = [each for each in identity_permissions.installed(()) if each["metadata"]["name"] == name]
+    [role] = [each for each in identity_permissions.build_roles(()) if each["metadata"]["name"] == name]
     return role, {
         verb: {each for rule in role["rules"] if verb in rule["verbs"] for each in rule["resources"]}
         for verb in ("get", "create", "patch", "update", "delete")

@@ -3,7 +3,7 @@ import pytest
 from modelplane import __version__
 from modelplane.install.manifests import build_definitions
 from modelplane.install.steps.found import Found
-from modelplane.install.steps.refusals import of_another_tool, of_install, of_objects
+from modelplane.install.steps.refusals import refuse_install, refuse_objects, refuse_other_tool
 
 
 def deployment(version=__version__, manager="modelplane", name="modelplane-controller"):
@@ -83,18 +83,18 @@ CROSSPLANE = (
     ],
 )
 def test_an_installation_is_changed_only_where_that_is_safe(found, upgrade, said):
-    assert of_install(found, upgrade=upgrade) == said
+    assert refuse_install(found, upgrade=upgrade) == said
 
 
 def test_an_installation_without_a_label_is_ours():
     item = deployment()
     del item["metadata"]["labels"]
-    assert of_another_tool(Found((), (item,))) == ""
+    assert refuse_other_tool(Found((), (item,))) == ""
 
 
 def test_objects_that_do_not_fit_are_listed_up_to_ten():
     problems = [f"object {number:02}" for number in range(12)]
-    first, *lines = of_objects(problems).splitlines()
+    first, *lines = refuse_objects(problems).splitlines()
     assert first == f"objects do not fit the kinds of {__version__}: change these first"
     assert lines == [f"  {each}" for each in (*problems[:10], "and 2 more")]
-    assert of_objects([]) == ""
+    assert refuse_objects([]) == ""

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from modelplane.api import labels
-from modelplane.catalogue.catalogue_files import catalogue
+from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.controllers import fleet_resources
 from modelplane.install.registration.account_kubeconfigs import Address
 from modelplane.install.registration.observed import Node, Observed, Published
@@ -139,12 +139,12 @@ def _address(folder: Path, **cluster: object) -> Address:
         "users": [{"name": "me", "user": {"exec": {"command": "/bin/true"}, "token": "my-own-token"}}],
     }
     path.write_text(yaml.safe_dump(content))
-    return Address.of_file(path, "")
+    return Address.from_file(path, "")
 
 
 def proposal(name: str = "gpu-1", uid: str = UID) -> Proposal:
     nodes = (Node("a", devices=(GPU,)), Node("b", devices=(GPU,)))
-    return propose(Choices(name, {}), Observed(uid, "v1.34.1", nodes, dra_versions=("v1",)), catalogue())
+    return propose(Choices(name, {}), Observed(uid, "v1.34.1", nodes, dra_versions=("v1",)), load_catalogue())
 
 
 async def register(
@@ -165,7 +165,7 @@ async def test_a_second_run_changes_nothing(plane: Server, gpu: Server, address:
     again = proposal()
     [pool] = again.hardware.pools
     assert pool.name == "gpu-1x"
-    again = propose(again.choices, replace(again.observed, nodes=labeled), catalogue())
+    again = propose(again.choices, replace(again.observed, nodes=labeled), load_catalogue())
     changed, said = await register(again, plane, gpu, address)
     assert not changed
     assert (json.dumps(plane.objects), json.dumps(gpu.objects)) == before
@@ -230,7 +230,7 @@ def test_an_address_that_the_controllers_would_not_use_is_refused(
 ) -> None:
     address = _address(tmp_path, **({"server": SERVER} | {field: value}))
     with pytest.raises(Refused, match=f"field .clusters\\[\\].cluster.{field}.: "):
-        address.kubeconfig("a.b.c")
+        address.build_kubeconfig("a.b.c")
 
 
 def test_the_authority_in_a_file_is_part_of_the_address(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def _registered(
 
 def _secret(server: str) -> Object:
     address = Address({"server": server}, "a test")
-    data = {"kubeconfig": base64.b64encode(address.kubeconfig("a.b.c").encode()).decode()}
+    data = {"kubeconfig": base64.b64encode(address.build_kubeconfig("a.b.c").encode()).decode()}
     return {"kind": "Secret", "metadata": {"name": "gpu-1-kubeconfig", "resourceVersion": "1"}, "data": data}
 
 

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from modelplane.api.fields.cluster.stack_components import ServingProfile
 from modelplane.api.schema.decode import decode, encode
-from modelplane.catalogue.catalogue_files import catalogue
+from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.install.registration.observed import (
     DeviceClass,
     Observed,
-    device_classes_of,
-    gateway_of,
-    nodes_of,
-    uid_of,
-    version_of,
+    parse_version,
+    read_device_classes,
+    read_gateway,
+    read_nodes,
+    read_uid,
 )
-from modelplane.install.registration.preview import preview
-from modelplane.install.registration.proposal import Choices, Proposal, gained, kept, propose
+from modelplane.install.registration.preview import build_preview
+from modelplane.install.registration.proposal import Choices, Proposal, find_gained, find_kept, propose
 from modelplane.install.registration.stack import GATEWAY_DEFINITION
 
 Object = dict[str, Any]
@@ -90,7 +90,7 @@ def slice_of(
 
 
 def seen(nodes: list[Object], slices: list[Object] | None = None, **fields: Any) -> Observed:
-    found, skipped = nodes_of(nodes, slices or [])
+    found, skipped = read_nodes(nodes, slices or [])
     return replace(
         Observed(
             "3a8df9b1-c462-47d1-bbdb-c896a85cfef2",
@@ -105,7 +105,7 @@ def seen(nodes: list[Object], slices: list[Object] | None = None, **fields: Any)
 
 
 def proposed(observed: Observed, choices: Choices = CHOICES) -> Proposal:
-    return propose(choices, observed, catalogue())
+    return propose(choices, observed, load_catalogue())
 
 
 def pools(proposal: Proposal) -> list[tuple[str, str, int]]:
@@ -113,7 +113,7 @@ def pools(proposal: Proposal) -> list[tuple[str, str, int]]:
 
 
 def devices(proposal: Proposal) -> list[Object]:
-    [made] = proposal.classes()
+    [made] = proposal.build_classes()
     found: list[Object] = made["spec"]["devices"]
     return found
 
@@ -123,8 +123,8 @@ def test_nodes_of_a_known_card_get_the_class_of_the_catalogue() -> None:
     slices = [slice_of(name, H100, "81559Mi", 8) for name in names]
     proposal = proposed(seen([node(name) for name in names], slices))
     assert (pools(proposal), proposal.problems) == ([("h100-8x", "h100-8x", 2)], ())
-    assert [each["metadata"]["name"] for each in proposal.node_labels()] == ["a", "b"]
-    assert proposal.node_labels()[0]["metadata"]["labels"] == {"modelplane.ai/pool": "h100-8x"}
+    assert [each["metadata"]["name"] for each in proposal.build_node_labels()] == ["a", "b"]
+    assert proposal.build_node_labels()[0]["metadata"]["labels"] == {"modelplane.ai/pool": "h100-8x"}
 
 
 def test_the_machine_type_of_a_cloud_is_preferred() -> None:
@@ -134,7 +134,7 @@ def test_the_machine_type_of_a_cloud_is_preferred() -> None:
     }
     proposal = proposed(seen([node("a", labels=machine)], [slice_of("a", H100, "81559Mi", 8)]))
     assert pools(proposal) == [("gke-h100-8x-a3", "gke-h100-8x-a3", 1)]
-    assert proposal.cluster()["metadata"]["labels"] == {"modelplane.ai/region": "us-east4"}
+    assert proposal.build_cluster()["metadata"]["labels"] == {"modelplane.ai/region": "us-east4"}
 
 
 def test_a_card_that_publishes_less_than_the_catalogue_says_gets_its_own_figure() -> None:
@@ -169,7 +169,7 @@ def test_mig_instances_are_claimed_through_their_own_device_class() -> None:
         ("h100-8x-mig-1g-10gb", 1),
         ("nvidia-h100-80gb-hbm3-1g-10gb-7x", 1),
     ]
-    made = proposal.classes()[1]["spec"]["devices"][0]
+    made = proposal.build_classes()[1]["spec"]["devices"][0]
     assert (made["name"], made["deviceClassName"], made["count"]) == ("mig-1g-10gb", "mig.nvidia.com", 7)
 
 
@@ -254,7 +254,7 @@ def test_labeled_nodes_stay_in_their_pool_and_two_kinds_in_one_are_refused() -> 
     labeled = {"modelplane.ai/pool": "mine"}
     slices = [slice_of("a", H100, "81559Mi", 8), slice_of("b", H100, "81559Mi", 8)]
     proposal = proposed(seen([node("a", labels=labeled), node("b", labels=labeled)], slices))
-    assert (pools(proposal), proposal.node_labels()) == ([("mine", "h100-8x", 2)], [])
+    assert (pools(proposal), proposal.build_node_labels()) == ([("mine", "h100-8x", 2)], [])
     slices[1] = slice_of("b", H100, "81559Mi", 4)
     [problem] = proposed(seen([node("a", labels=labeled), node("b", labels=labeled)], slices)).problems
     assert problem == (
@@ -269,7 +269,7 @@ def test_a_new_node_joins_the_pool_of_nodes_that_are_alike() -> None:
     nodes[2]["spec"]["taints"] = [{"key": "team", "value": "ml", "effect": "NoSchedule"}]
     proposal = proposed(seen(nodes, slices))
     assert pools(proposal) == [("mine", "h100-8x", 2), ("h100-8x", "h100-8x", 1)]
-    labeled = {each["metadata"]["name"]: each["metadata"]["labels"] for each in proposal.node_labels()}
+    labeled = {each["metadata"]["name"]: each["metadata"]["labels"] for each in proposal.build_node_labels()}
     assert labeled == {"a": {"modelplane.ai/pool": "mine"}, "c": {"modelplane.ai/pool": "h100-8x"}}
 
 
@@ -281,7 +281,7 @@ def test_taints_of_nodes_are_listed_in_their_pool() -> None:
         {"key": "team", "value": "ml", "effect": "NoSchedule"},
     ]
     proposal = proposed(seen([tainted], [slice_of("a", H100, "81559Mi", 8)]))
-    [pool] = proposal.cluster()["spec"]["nodePools"]
+    [pool] = proposal.build_cluster()["spec"]["nodePools"]
     assert pool["taints"] == [{"key": "team", "value": "ml", "effect": "NoSchedule"}]
 
 
@@ -328,17 +328,19 @@ def gateway(namespaces: Object | None) -> Object:
     ],
 )
 def test_a_gateway_has_to_admit_routes_from_all_namespaces(namespaces: Object | None, admits: bool) -> None:
-    observed = seen([node("a")], [slice_of("a", H100, "81559Mi", 8)], gateway=gateway_of(gateway(namespaces)))
+    observed = seen(
+        [node("a")], [slice_of("a", H100, "81559Mi", 8)], gateway=read_gateway(gateway(namespaces))
+    )
     problems = proposed(observed).problems
     assert bool(problems) is not admits
     assert admits or problems[0].endswith("set allowedRoutes.namespaces.from of that listener to All")
 
 
 def test_nothing_is_installed_beside_a_gateway_that_is_there_but_the_driver_of_devices() -> None:
-    both = seen([node("a")], [slice_of("a", H100, "81559Mi", 8)], gateway=gateway_of(GATEWAY))
+    both = seen([node("a")], [slice_of("a", H100, "81559Mi", 8)], gateway=read_gateway(GATEWAY))
     assert (proposed(both).stack.settings.profile, proposed(both).stack.installs) == (ServingProfile.NONE, ())
     found = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.memory": "81559"}
-    without = seen([node("a", {"nvidia.com/gpu": "8"}, found)], gateway=gateway_of(GATEWAY))
+    without = seen([node("a", {"nvidia.com/gpu": "8"}, found)], gateway=read_gateway(GATEWAY))
     stack = proposed(without).stack
     assert (stack.settings.profile, [each.partition(":")[0] for each in stack.installs]) == (
         ServingProfile.NONE,
@@ -348,7 +350,7 @@ def test_nothing_is_installed_beside_a_gateway_that_is_there_but_the_driver_of_d
 
 def test_a_chosen_profile_installs_no_more_than_it_says() -> None:
     found = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.memory": "81559"}
-    without = seen([node("a", {"nvidia.com/gpu": "8"}, found)], gateway=gateway_of(GATEWAY))
+    without = seen([node("a", {"nvidia.com/gpu": "8"}, found)], gateway=read_gateway(GATEWAY))
     none = proposed(without, replace(CHOICES, profile=ServingProfile.NONE)).stack
     assert (none.installs, none.settings.components) == ((), ())
     standard = proposed(without, replace(CHOICES, profile=ServingProfile.STANDARD)).stack
@@ -384,24 +386,26 @@ def test_envoy_gateway_is_not_installed_beside_one_that_is_there() -> None:
 
 def test_an_installer_is_named_only_where_charts_are_installed() -> None:
     bare = seen([node("a")], [slice_of("a", H100, "81559Mi", 8)])
-    existing = proposed(bare).cluster()["spec"]["cluster"]["existing"]
+    existing = proposed(bare).build_cluster()["spec"]["cluster"]["existing"]
     assert existing["installerSecretRef"]["name"] == "gpu-1-installer"
     chosen = proposed(bare, replace(CHOICES, profile=ServingProfile.NONE))
-    assert "installerSecretRef" not in chosen.cluster()["spec"]["cluster"]["existing"]
-    kinds = [each["kind"] for each in chosen.identity(installer=chosen.stack.needs_installer)]
+    assert "installerSecretRef" not in chosen.build_cluster()["spec"]["cluster"]["existing"]
+    kinds = [each["kind"] for each in chosen.build_identity(installer=chosen.stack.needs_installer)]
     assert kinds.count("ServiceAccount") == 1
 
 
 def test_the_objects_are_valid_and_the_preview_has_each_of_them() -> None:
     proposal = proposed(seen([node("a")], [slice_of("a", H100, "81079Mi", 8)]))
-    for manifest in (*proposal.classes(), proposal.cluster()):
+    for manifest in (*proposal.build_classes(), proposal.build_cluster()):
         assert encode(decode(manifest)) == manifest
-    shown = [each for section in preview(proposal, "https://10.0.0.1", "720h") for each in section.objects]
+    shown = [
+        each for section in build_preview(proposal, "https://10.0.0.1", "720h") for each in section.objects
+    ]
     wanted = (
-        *proposal.identity(installer=True),
-        *proposal.node_labels(),
-        *proposal.classes(),
-        proposal.cluster(),
+        *proposal.build_identity(installer=True),
+        *proposal.build_node_labels(),
+        *proposal.build_classes(),
+        proposal.build_cluster(),
     )
     assert [each for each in shown if each["kind"] != "Secret"] == [*wanted]
     secrets = [each for each in shown if each["kind"] == "Secret"]
@@ -415,15 +419,15 @@ def known(*pool: Object, **annotations: str) -> Object:
 def test_a_registered_cluster_gains_nodes_and_pools_and_never_loses_any() -> None:
     proposal = proposed(seen([node("a")], [slice_of("a", H100, "81559Mi", 8)]))
     same = {"modelplane.ai/cluster-uid": proposal.observed.uid}
-    manifest = proposal.cluster()
+    manifest = proposal.build_cluster()
     mine = {"name": "h100-8x", "className": "mine", "nodeCount": 4, "accounting": "Devices"}
     gone = {"name": "gone", "className": "l4-1x", "nodeCount": 2}
-    assert gained(known(mine, gone, **same), manifest) == {}
-    assert gained(known(mine | {"nodeCount": 0}, gone, **same), manifest) == {
+    assert find_gained(known(mine, gone, **same), manifest) == {}
+    assert find_gained(known(mine | {"nodeCount": 0}, gone, **same), manifest) == {
         "spec": {"nodePools": [mine | {"nodeCount": 1}, gone]}
     }
     [found] = manifest["spec"]["nodePools"]
-    assert gained(known(gone), manifest) == {
+    assert find_gained(known(gone), manifest) == {
         "metadata": {"annotations": same},
         "spec": {"nodePools": [gone, found]},
     }
@@ -432,19 +436,23 @@ def test_a_registered_cluster_gains_nodes_and_pools_and_never_loses_any() -> Non
 def test_what_a_registered_cluster_keeps_is_said() -> None:
     proposal = proposed(seen([node("a")], [slice_of("a", H100, "81559Mi", 8)]))
     mine = known({"name": "h100-8x", "className": "mine", "nodeCount": 1})
-    said = [*kept(mine, proposal.cluster(), Choices("gpu-1", {"team": "a"}, ServingProfile.STANDARD))]
+    said = [
+        *find_kept(mine, proposal.build_cluster(), Choices("gpu-1", {"team": "a"}, ServingProfile.STANDARD))
+    ]
     assert said == [
         'pool "h100-8x" keeps InferenceClass "mine", and its nodes are like "h100-8x"',
         "profile and labels stay as they are: edit the InferenceCluster to change them",
     ]
     mine["metadata"]["labels"] = {"team": "a", "region": "x"}
     mine["spec"]["nodePools"][0]["className"] = "h100-8x"
-    assert [*kept(mine, proposal.cluster(), Choices("gpu-1", {"team": "a"}, ServingProfile.STANDARD))] == []
+    assert [
+        *find_kept(mine, proposal.build_cluster(), Choices("gpu-1", {"team": "a"}, ServingProfile.STANDARD))
+    ] == []
 
 
 @pytest.mark.parametrize("text", ["v1.34\n---\nkind: Secret", "latest", "v" + "1" * 100, 7, None])
 def test_a_version_that_is_none_is_not_repeated(text: object) -> None:
-    assert version_of(text) == ""
+    assert parse_version(text) == ""
 
 
 def test_what_the_cluster_invents_is_left_out_and_counted() -> None:
@@ -460,7 +468,7 @@ def test_what_the_cluster_invents_is_left_out_and_counted() -> None:
     assert observed.skipped == 3
     [only] = observed.nodes
     assert (only.name, dict(only.labels), only.devices) == ("a", {}, ())
-    assert uid_of({"metadata": {"uid": "a\n---"}}) == ""
+    assert read_uid({"metadata": {"uid": "a\n---"}}) == ""
 
 
 ANYTHING = st.recursive(
@@ -501,7 +509,7 @@ PARTS = st.fixed_dictionaries(
 def test_no_answer_of_a_cluster_breaks_the_proposal(
     nodes: list[Object], slices: list[Object], classes: list[Object], gateway: Object
 ) -> None:
-    fields = {"device_classes": device_classes_of(classes), "gateway": gateway_of(gateway)}
+    fields = {"device_classes": read_device_classes(classes), "gateway": read_gateway(gateway)}
     proposal = proposed(seen(nodes, slices, **fields))
-    for manifest in (*proposal.classes(), proposal.cluster()):
+    for manifest in (*proposal.build_classes(), proposal.build_cluster()):
         assert encode(decode(manifest)) == manifest

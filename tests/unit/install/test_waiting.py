@@ -22,17 +22,17 @@ def answers(*given):
 
 
 async def test_it_waits_until_nothing_is_missing():
-    await Deadline(10).until_nothing(answers("this", "that", ""))
+    await Deadline(10).wait_until_nothing(answers("this", "that", ""))
 
 
 async def test_what_is_missing_at_the_end_is_said():
     with pytest.raises(NotInTime, match=r"^not done after 0 s: that$"):
-        await Deadline(0).until_nothing(answers(*["that"] * 99))
+        await Deadline(0).wait_until_nothing(answers(*["that"] * 99))
 
 
 async def test_a_server_that_is_not_ready_for_a_request_is_asked_again():
     later = [errors.ApiError(code, "", "later") for code in (429, 503)]
-    assert await Deadline(10).answered(answers(*later, "answer")) == "answer"
+    assert await Deadline(10).wait_for_answer(answers(*later, "answer")) == "answer"
 
 
 @pytest.mark.parametrize(
@@ -46,4 +46,4 @@ async def test_another_answer_is_an_error(code, timeout_s):
     deadline = Deadline(timeout_s)
     await asyncio.sleep(0.001)
     with pytest.raises(errors.ApiError, match="no"):
-        await deadline.answered(answers(errors.ApiError(code, "", "no")))
+        await deadline.wait_for_answer(answers(errors.ApiError(code, "", "no")))

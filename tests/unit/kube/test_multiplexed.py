@@ -128,7 +128,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 
 def _server_side(certificates: Pki, *protocols: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates.certificate("server"), certificates.key("server"))
+    context.load_cert_chain(certificates.find_certificate("server"), certificates.find_key("server"))
     if protocols:
         context.set_alpn_protocols(protocols)
     return context

@@ -14,20 +14,20 @@ def module(tmp_path):
 
 
 def test_the_key_changes_with_any_source_and_with_nothing_else(module):
-    first = binary.key(module)
+    first = binary.compute_module_key(module)
     (module / "README.md").write_text("words")
-    assert binary.key(module) == first
+    assert binary.compute_module_key(module) == first
     (module / "go.mod").write_text("module y")
-    assert binary.key(module) != first
+    assert binary.compute_module_key(module) != first
 
 
 def test_the_key_tells_where_one_file_ends_and_the_next_begins(module):
     (module / "a.go").write_text("x")
     (module / "b.go").write_text("y")
-    first = binary.key(module)
+    first = binary.compute_module_key(module)
     (module / "a.go").write_text("xb.go")
     (module / "b.go").write_text("")
-    assert binary.key(module) != first
+    assert binary.compute_module_key(module) != first
 
 
 def test_the_environment_variable_names_the_binary(tmp_path, monkeypatch):
@@ -47,11 +47,16 @@ def test_a_binary_in_the_cache_is_found_under_its_key(tmp_path, monkeypatch):
     monkeypatch.delenv("MODELPLANE_KUBERNETES_BINARY", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert binary.find() is None
-    cached = tmp_path / "modelplane/kubernetes" / binary.key(binary.sources()) / "modelplane-kubernetes"
+    cached = (
+        tmp_path
+        / "modelplane/kubernetes"
+        / binary.compute_module_key(binary.find_sources())
+        / "modelplane-kubernetes"
+    )
     cached.parent.mkdir(parents=True)
     cached.touch()
     assert binary.find() == cached
 
 
 def test_kubectl_is_the_binary_with_a_first_argument(tmp_path):
-    assert binary.kubectl_argv(tmp_path, ("get", "pods")) == [str(tmp_path), "kubectl", "get", "pods"]
+    assert binary.build_kubectl_argv(tmp_path, ("get", "pods")) == [str(tmp_path), "kubectl", "get", "pods"]

@@ -64,4 +64,4 @@ def test_a_failed_build_says_what_go_said_and_leaves_nothing(
 
 
 def test_the_version_that_the_binary_reports_is_the_one_that_go_mod_requires():
-    assert f"k8s.io/kubernetes {VERSION}\n" in (binary.sources() / "go.mod").read_text()
+    assert f"k8s.io/kubernetes {VERSION}\n" in (binary.find_sources() / "go.mod").read_text()

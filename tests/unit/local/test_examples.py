@@ -11,21 +11,21 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_a_checkout_reads_its_own_folder() -> None:
-    assert examples.root() == ROOT / "examples"
+    assert examples.find_root() == ROOT / "examples"
 
 
 def test_every_folder_with_manifests_and_a_page_is_an_example() -> None:
     folders = {path.parent for path in (ROOT / "examples").rglob("*.yaml")}
-    assert {each.folder for each in examples.examples()} == {
+    assert {each.folder for each in examples.list_examples()} == {
         folder for folder in folders if (folder / "README.md").exists()
     }
 
 
 def test_no_two_examples_answer_to_one_name() -> None:
-    known = examples.examples()
+    known = examples.list_examples()
     for each in known:
         for name in (each.name, each.name.lstrip("0123456789").removeprefix("-")):
-            assert [other for other in known if other.answers_to(name)] == [each]
+            assert [other for other in known if other.is_named(name)] == [each]
 
 
 @pytest.mark.parametrize("name", ["01-first-answer", "first-answer"])

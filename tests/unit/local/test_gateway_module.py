@@ -70,7 +70,7 @@ def test_the_lock_of_a_release_decides_the_crates(tmp_path, monkeypatch, is_lock
     cargo.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     monkeypatch.setattr(gateway_module, "SOURCES", sources)
-    assert gateway_module.manifests() == ["manifest", *(["lock"] if is_locked else [])]
+    assert gateway_module.read_manifests() == ["manifest", *(["lock"] if is_locked else [])]
     target = tmp_path / "built" / gateway_module.LIBRARY
     gateway_module.compile_to(target, tmp_path / "products", ["build", "--release"], lambda _progress: None)
     command, *files = (tmp_path / "said").read_text().splitlines()

@@ -2,7 +2,7 @@ import pytest
 
 from modelplane.host.errors import LocalError
 from modelplane.local.builds import binary
-from modelplane.local.builds.go_toolchain import find_or_install, needed_version, version
+from modelplane.local.builds.go_toolchain import find_or_install, read_needed_version, read_version
 
 
 def fake_go(path, says):
@@ -14,11 +14,11 @@ def fake_go(path, says):
 
 def test_the_lowest_version_is_the_one_that_go_mod_names(tmp_path):
     (tmp_path / "go.mod").write_text("module x\n\ngo 1.25.0\n\nrequire y v1.2.3\n")
-    assert needed_version(tmp_path) == (1, 25)
+    assert read_needed_version(tmp_path) == (1, 25)
 
 
 def test_the_control_planes_module_names_a_version():
-    assert needed_version(binary.sources()) >= (1, 25)
+    assert read_needed_version(binary.find_sources()) >= (1, 25)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_the_control_planes_module_names_a_version():
     ],
 )
 def test_a_go_says_its_version(tmp_path, says, understood):
-    assert version(fake_go(tmp_path / "bin" / "go", says)) == understood
+    assert read_version(fake_go(tmp_path / "bin" / "go", says)) == understood
 
 
 def test_the_go_on_path_is_taken_when_it_is_new_enough(tmp_path, monkeypatch):
@@ -49,4 +49,4 @@ def test_one_that_was_installed_before_is_taken_when_the_one_on_path_is_too_old(
 def test_a_go_mod_without_a_version_is_an_error(tmp_path):
     (tmp_path / "go.mod").write_text("module x\n")
     with pytest.raises(LocalError, match="names no version of Go"):
-        needed_version(tmp_path)
+        read_needed_version(tmp_path)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.host.private_files import write_private
-from modelplane.local.home import Home, home_directory
+from modelplane.local.home import Home, choose_home
 
 
 def test_every_directory_is_for_the_owner_only_even_one_that_was_open_before(tmp_path):
@@ -15,13 +15,13 @@ def test_every_directory_is_for_the_owner_only_even_one_that_was_open_before(tmp
 
 def test_a_directory_that_is_in_use_and_for_no_fleet_is_none(tmp_path):
     home = Home(tmp_path)
-    assert not home.holds_something_else()
+    assert not home.has_other_contents()
     home.create()
-    assert not home.holds_something_else(), "a start that was interrupted"
+    assert not home.has_other_contents(), "a start that was interrupted"
     (tmp_path / "thesis.tex").touch()
-    assert home.holds_something_else()
+    assert home.has_other_contents()
     home.settings.touch()
-    assert not home.holds_something_else(), "a file of one's own beside a fleet"
+    assert not home.has_other_contents(), "a file of one's own beside a fleet"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_the_home_is_found(monkeypatch, chosen, variable, root):
     monkeypatch.setenv("MODELPLANE_HOME", variable)
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
     monkeypatch.chdir("/usr")
-    assert home_directory(chosen) == Home(Path(root))
+    assert choose_home(chosen) == Home(Path(root))
 
 
 def test_a_private_file_replaces_an_open_one_and_leaves_nothing_beside_it(tmp_path):

@@ -3,7 +3,7 @@ import base64
 import yaml
 
 from modelplane.local.kubernetes.certificate_files import Pki
-from modelplane.local.kubernetes.identity_kubeconfigs import Access, ensure, kubeconfig
+from modelplane.local.kubernetes.identity_kubeconfigs import Access, build_kubeconfig, ensure
 
 
 def encoded(text):
@@ -13,9 +13,9 @@ def encoded(text):
 def test_a_kubeconfig_carries_its_certificates_and_the_address(tmp_path):
     files = Pki(tmp_path)
     files.authority.write_bytes(b"authority")
-    files.certificate("admin").write_bytes(b"certificate")
-    files.key("admin").write_bytes(b"key")
-    assert yaml.safe_load(kubeconfig(Access("modelplane", files, "admin", 6444))) == {
+    files.find_certificate("admin").write_bytes(b"certificate")
+    files.find_key("admin").write_bytes(b"key")
+    assert yaml.safe_load(build_kubeconfig(Access("modelplane", files, "admin", 6444))) == {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [

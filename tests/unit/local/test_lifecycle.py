@@ -18,7 +18,7 @@ import sys, time
 from pathlib import Path
 from modelplane.local.supervision import lifecycle
 from modelplane.local.home import Home
-with lifecycle.turn(Home(Path(sys.argv[1]))):
+with lifecycle.hold_turn(Home(Path(sys.argv[1]))):
     print("turn", flush=True)
     time.sleep(0.5)
 """
@@ -41,12 +41,12 @@ def test_commands_have_their_turn_one_after_the_other(home):
     ) as other:
         assert other.stdout
         assert other.stdout.readline() == "turn\n"
-        assert lifecycle.busy(home)
+        assert lifecycle.find_busy(home)
         began = time.monotonic()
-        with lifecycle.turn(home):
+        with lifecycle.hold_turn(home):
             waited_s = time.monotonic() - began
     assert waited_s > 0.2
-    assert not lifecycle.busy(home)
+    assert not lifecycle.find_busy(home)
 
 
 def test_a_home_is_purged_and_what_others_put_there_stays(home):
@@ -97,4 +97,4 @@ def test_a_directory_of_somebody_else_does_not_become_a_fleet(home, monkeypatch)
         f"Error: {home.root} holds other things than a fleet: choose another with --home\n",
     )
     assert home.root.stat().st_mode & 0o777 == 0o755
-    assert locks.holder(home.lock("supervisor")) is None
+    assert locks.find_holder(home.lock("supervisor")) is None

@@ -34,7 +34,7 @@ def holding(tmp_path):
 
 def test_a_lock_survives_exec_and_names_its_holder(holding):
     path, process = holding
-    assert locks.holder(path) == process.pid
+    assert locks.find_holder(path) == process.pid
 
 
 def test_a_held_lock_is_refused_to_others(holding):
@@ -49,7 +49,7 @@ def test_a_lock_is_free_the_moment_its_holder_is_killed_even_before_it_is_reaped
     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
     os.close(pidfd)
-    assert locks.holder(path) is None
+    assert locks.find_holder(path) is None
 
 
 def test_one_who_waits_gets_the_lock_when_its_holder_dies(holding):
@@ -63,16 +63,16 @@ def test_one_who_waits_gets_the_lock_when_its_holder_dies(holding):
         process.kill()
         process.wait()
         deadline = time.monotonic() + 5
-        while locks.holder(path) != child and time.monotonic() < deadline:
+        while locks.find_holder(path) != child and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert locks.holder(path) == child
+        assert locks.find_holder(path) == child
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 
 def test_nobody_holds_a_lock_that_was_never_taken(tmp_path):
-    assert locks.holder(tmp_path / "never.lock") is None
+    assert locks.find_holder(tmp_path / "never.lock") is None
 
 
 def test_a_released_lock_can_be_taken_by_another(tmp_path):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from modelplane.local import examples
-from modelplane.local.home import Home, home_directory
+from modelplane.local.home import Home, choose_home
 from modelplane.local.kubernetes.ports import Ports
-from modelplane.local.next_steps import next_steps
+from modelplane.local.next_steps import describe_next_steps
 from modelplane.local.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +32,7 @@ def on_path(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 def test_with_everything_at_hand_the_lines_are_plain(on_path: set[str]) -> None:
     on_path |= {"modelplane", "kubectl"}
-    assert next_steps(home_directory(None), REGISTERED).splitlines()[2:] == [
+    assert describe_next_steps(choose_home(None), REGISTERED).splitlines()[2:] == [
         "  export KUBECONFIG=$(modelplane kubeconfig)",
         "  modelplane example first-answer | kubectl apply -f -",
         "  kubectl wait --for=condition=Ready ms/first-answer -n ml-team --timeout=2m",
@@ -42,14 +42,14 @@ def test_with_everything_at_hand_the_lines_are_plain(on_path: set[str]) -> None:
 
 def test_without_kubectl_ours_is_used(on_path: set[str]) -> None:
     on_path.add("modelplane")
-    assert "  modelplane example first-answer | modelplane kubectl apply -f -" in next_steps(
-        home_directory(None), REGISTERED
+    assert "  modelplane example first-answer | modelplane kubectl apply -f -" in describe_next_steps(
+        choose_home(None), REGISTERED
     )
 
 
 def test_a_command_that_the_shell_cannot_find_is_made_findable_first(on_path: set[str]) -> None:
     on_path.add("kubectl")
-    first = next_steps(home_directory(None), REGISTERED).splitlines()[2].split()
+    first = describe_next_steps(choose_home(None), REGISTERED).splitlines()[2].split()
     assert first[0] in {"source", "export"}
     assert str(Path(sys.executable).parent.name) in first[1]
 
@@ -58,7 +58,7 @@ def test_a_home_of_ones_own_is_named(on_path: set[str]) -> None:
     on_path |= {"modelplane", "kubectl"}
     assert (
         "  export MODELPLANE_HOME='/tmp/my fleet'"
-        in next_steps(Home(Path("/tmp/my fleet")), REGISTERED).splitlines()
+        in describe_next_steps(Home(Path("/tmp/my fleet")), REGISTERED).splitlines()
     )
 
 
@@ -67,12 +67,15 @@ def test_a_home_named_by_the_variable_is_named_again(
 ) -> None:
     on_path |= {"modelplane", "kubectl"}
     monkeypatch.setenv("MODELPLANE_HOME", "/tmp/fleet")
-    assert "  export MODELPLANE_HOME=/tmp/fleet" in next_steps(home_directory(None), REGISTERED).splitlines()
+    assert (
+        "  export MODELPLANE_HOME=/tmp/fleet"
+        in describe_next_steps(choose_home(None), REGISTERED).splitlines()
+    )
 
 
 def test_for_another_terminal_everything_is_said_by_its_whole_path(on_path: set[str]) -> None:
     on_path |= {"modelplane", "kubectl"}
-    heading, _, first, *rest = next_steps(home_directory(None), REGISTERED, elsewhere=True).splitlines()
+    heading, _, first, *rest = describe_next_steps(choose_home(None), REGISTERED, elsewhere=True).splitlines()
     assert heading == "Deploy a model and ask it something, in another terminal:"
     assert first.split()[0] in {"source", "export"}
     assert str(Path(sys.executable).parent) in first
@@ -85,24 +88,24 @@ def test_the_lines_are_the_same_in_every_directory(
 ) -> None:
     on_path |= {"modelplane", "kubectl"}
     settings = Settings(Ports(), register=register)
-    in_the_repository = next_steps(home_directory(None), settings)
+    in_the_repository = describe_next_steps(choose_home(None), settings)
     monkeypatch.chdir(tmp_path)
-    assert next_steps(home_directory(None), settings) == in_the_repository
+    assert describe_next_steps(choose_home(None), settings) == in_the_repository
 
 
 @pytest.mark.parametrize("register", [True, False])
 def test_every_example_named_exists(on_path: set[str], register: bool) -> None:
     on_path |= {"modelplane", "kubectl"}
-    printed = next_steps(home_directory(None), Settings(Ports(), register=register))
+    printed = describe_next_steps(choose_home(None), Settings(Ports(), register=register))
     [name] = re.findall(r"modelplane example (\w[\w-]*)", printed)
     assert examples.find(name).manifests
     for page in re.findall(r"examples/(\S+\.md)", printed):
-        assert (examples.root() / page).is_file()
+        assert (examples.find_root() / page).is_file()
 
 
 def test_where_nothing_is_registered_that_comes_first(on_path: set[str]) -> None:
     on_path |= {"modelplane", "kubectl"}
-    assert next_steps(home_directory(None), Settings(Ports(), register=False)).splitlines() == [
+    assert describe_next_steps(choose_home(None), Settings(Ports(), register=False)).splitlines() == [
         "Register a first cluster:",
         "",
         "  export KUBECONFIG=$(modelplane kubeconfig)",

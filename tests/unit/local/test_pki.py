@@ -5,7 +5,7 @@ from cryptography import x509
 
 from modelplane.local.kubernetes import pki
 from modelplane.local.kubernetes.certificate_files import Pki
-from modelplane.local.kubernetes.pki import Identity, ensure, identities
+from modelplane.local.kubernetes.pki import Identity, ensure, list_identities
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 CLIENT = Identity("client", "someone", ("some-group",))
@@ -24,7 +24,7 @@ def content(files):
 
 
 def certificate(files, name):
-    return x509.load_pem_x509_certificate(files.certificate(name).read_bytes())
+    return x509.load_pem_x509_certificate(files.find_certificate(name).read_bytes())
 
 
 def changed(files, wanted, now):
@@ -81,11 +81,11 @@ def test_a_certificate_that_no_longer_says_what_it_should_is_made_anew(files, wa
     "damage",
     [
         pytest.param(
-            lambda files: files.certificate("client").write_text("rubbish"), id="a broken certificate"
+            lambda files: files.find_certificate("client").write_text("rubbish"), id="a broken certificate"
         ),
-        pytest.param(lambda files: files.key("client").unlink(), id="a lost key"),
+        pytest.param(lambda files: files.find_key("client").unlink(), id="a lost key"),
         pytest.param(
-            lambda files: files.key("client").write_bytes(files.key("server").read_bytes()),
+            lambda files: files.find_key("client").write_bytes(files.find_key("server").read_bytes()),
             id="the key of another certificate",
         ),
     ],
@@ -98,7 +98,7 @@ def test_a_damaged_pair_is_made_anew(files, damage):
 
 
 def test_the_identities_have_the_names_and_groups_that_kubernetes_knows():
-    assert {(each.common_name, each.organisations) for each in identities("here") if not each.hosts} == {
+    assert {(each.common_name, each.organisations) for each in list_identities("here") if not each.hosts} == {
         ("modelplane:admin", ("system:masters",)),
         ("modelplane:controller", ("modelplane:controllers",)),
         ("system:node:here", ("system:nodes",)),
@@ -109,4 +109,4 @@ def test_the_identities_have_the_names_and_groups_that_kubernetes_knows():
 
 
 def test_the_present_time_is_in_utc():
-    assert pki.now().utcoffset() == timedelta(0)
+    assert pki.get_now().utcoffset() == timedelta(0)

@@ -6,7 +6,16 @@ from dataclasses import asdict, astuple
 import pytest
 
 from modelplane.host.errors import LocalError
-from modelplane.local.kubernetes.ports import ALONE, BEHIND, FRONT, OWNERS, Ports, choose, free, taken
+from modelplane.local.kubernetes.ports import (
+    ALONE,
+    BEHIND,
+    FRONT,
+    OWNERS,
+    Ports,
+    can_listen,
+    choose,
+    find_taken,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,11 +64,11 @@ def test_a_port_that_another_control_plane_of_the_fleet_has_is_not_chosen():
     ],
 )
 def test_a_port_that_is_in_use(running, found):
-    assert taken(Ports(), running, is_free=lambda port: port != 8800) == found
+    assert find_taken(Ports(), running, is_free=lambda port: port != 8800) == found
 
 
 def test_a_port_that_is_not_used_cannot_be_taken():
-    assert taken(Ports(agent=0), (), is_free=bool) is None
+    assert find_taken(Ports(agent=0), (), is_free=bool) is None
 
 
 def test_every_port_has_an_owner():
@@ -69,8 +78,8 @@ def test_every_port_has_an_owner():
 def test_a_port_that_another_starting_fleet_has_chosen_is_not_chosen_again(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     choosing = (
-        "from modelplane.local.kubernetes.ports import free_and_unclaimed\n"
-        "print(next(port for port in range(20000, 30000) if free_and_unclaimed(port)), flush=True)\n"
+        "from modelplane.local.kubernetes.ports import claim_free\n"
+        "print(next(port for port in range(20000, 30000) if claim_free(port)), flush=True)\n"
         "input()"
     )
     with (
@@ -99,8 +108,8 @@ def test_a_machine_without_a_place_for_claims_is_an_error_that_says_what_to_set(
 def test_a_port_is_free_until_someone_listens_on_it():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert not free(port)
-    assert free(port)
+        assert not can_listen(port)
+    assert can_listen(port)
 
 
 @pytest.mark.parametrize(
@@ -113,4 +122,4 @@ def test_a_port_is_free_until_someone_listens_on_it():
 )
 def test_a_port_is_another_programs_whatever_the_address_it_listens_at(family, address, is_free):
     with socket.create_server((address, 0), family=family, dualstack_ipv6=address == "::") as server:
-        assert free(server.getsockname()[1]) is is_free
+        assert can_listen(server.getsockname()[1]) is is_free

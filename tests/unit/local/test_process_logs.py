@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from modelplane.local.supervision.process_logs import lines, written_at
+from modelplane.local.supervision.process_logs import parse_time, read_lines
 
 TOKYO = timezone(timedelta(hours=9))
 NOW = datetime(2027, 1, 1, 0, 30, tzinfo=TOKYO)
@@ -42,7 +42,7 @@ NOW = datetime(2027, 1, 1, 0, 30, tzinfo=TOKYO)
     ],
 )
 def test_each_program_tells_its_time_in_its_own_way(line, moment):
-    assert written_at(line, NOW) == moment
+    assert parse_time(line, NOW) == moment
 
 
 @pytest.fixture
@@ -55,21 +55,21 @@ def log(tmp_path):
 
 
 def test_a_log_is_all_its_lines_the_last_without_an_end_too(log):
-    assert [line[-3:] for line in lines(log)] == [b"old", b"one", b"new", b" it", b"end"]
+    assert [line[-3:] for line in read_lines(log)] == [b"old", b"one", b"new", b" it", b"end"]
 
 
 def test_of_the_last_lines_only_those_are_wanted(log):
     log.write_bytes(log.read_bytes() + b"\n")
-    assert list(lines(log, tail=2)) == [b"  of it", b"end"]
+    assert list(read_lines(log, tail=2)) == [b"  of it", b"end"]
 
 
 def test_a_line_without_a_time_belongs_to_the_one_before(log):
     since = datetime(2026, 1, 1, 10, 30).astimezone()
-    assert list(lines(log, since=since)) == [b"2026-01-01 11:00:00,000 new", b"  of it", b"end"]
+    assert list(read_lines(log, since=since)) == [b"2026-01-01 11:00:00,000 new", b"  of it", b"end"]
 
 
 def test_what_is_followed_goes_on_in_the_file_that_takes_its_place(log):
-    followed = lines(log, tail=1, follow=True)
+    followed = read_lines(log, tail=1, follow=True)
     log.write_bytes(log.read_bytes() + b"\n")
     assert next(followed) == b"end"
     with log.open("ab") as file:
@@ -82,4 +82,4 @@ def test_what_is_followed_goes_on_in_the_file_that_takes_its_place(log):
 
 def test_a_log_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
-        list(lines(tmp_path / "absent.log"))
+        list(read_lines(tmp_path / "absent.log"))

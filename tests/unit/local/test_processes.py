@@ -6,7 +6,13 @@ import pytest
 from modelplane.local.home import Home
 from modelplane.local.kubernetes.ports import OWNERS, Ports
 from modelplane.local.settings import Settings
-from modelplane.local.supervision.processes import CONTROL_PLANE, STANDBY, api_servers, supervisor_argv, table
+from modelplane.local.supervision.processes import (
+    CONTROL_PLANE,
+    STANDBY,
+    build_supervisor_argv,
+    build_table,
+    list_api_servers,
+)
 
 HOME = Home(Path("/home/of/fleet"))
 BINARY = Path("/binary")
@@ -17,7 +23,7 @@ SEVERAL = Settings(Ports(), {"local-1": Ports(), "local-2": Ports(workload_gatew
 
 
 def processes(only=(), settings=ALONE):
-    return {process.name: process for process in table(HOME, settings, BINARY, only)}
+    return {process.name: process for process in build_table(HOME, settings, BINARY, only)}
 
 
 @pytest.mark.parametrize("settings", [pytest.param(ALONE, id="alone"), pytest.param(SEVERAL, id="several")])
@@ -93,7 +99,7 @@ def test_only_a_control_plane_with_a_node_has_a_scheduler():
 
 
 def test_the_api_servers_come_first():
-    assert api_servers(processes(settings=SEVERAL).values()) == (
+    assert list_api_servers(processes(settings=SEVERAL).values()) == (
         "etcd",
         "control-plane",
         "local-1-control-plane",
@@ -107,7 +113,7 @@ def test_some_processes_can_be_asked_for_alone():
 
 def test_the_standby_is_started_like_the_leader():
     only = (*CONTROL_PLANE, STANDBY)
-    assert processes(only)[STANDBY].argv == supervisor_argv(HOME, BINARY, only)
+    assert processes(only)[STANDBY].argv == build_supervisor_argv(HOME, BINARY, only)
 
 
 def test_every_port_belongs_to_a_process():

@@ -45,26 +45,26 @@ def answering(tmp_path):
     ],
 )
 def test_a_socket_is_ready_when_it_answers_200(answering, answer, ready):
-    assert HealthyOnSocket(answering(answer), "/health").passes(0.0) is ready
+    assert HealthyOnSocket(answering(answer), "/health").is_ready(0.0) is ready
 
 
 def test_a_socket_that_nobody_made_is_not_ready(tmp_path):
-    assert HealthyOnSocket(tmp_path / "localhost:1", "/health").passes(0.0) is False
+    assert HealthyOnSocket(tmp_path / "localhost:1", "/health").is_ready(0.0) is False
 
 
 def test_a_port_is_ready_while_someone_listens_on_it():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert Listens(port).passes(0.0) is True
-    assert Listens(port).passes(0.0) is False
+        assert Listens(port).is_ready(0.0) is True
+    assert Listens(port).is_ready(0.0) is False
 
 
 def test_a_port_that_does_not_speak_tls_is_not_healthy(tmp_path):
     authority = tmp_path / "ca.crt"
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert Healthy(server.getsockname()[1], "/readyz", authority).passes(0.0) is False
+        assert Healthy(server.getsockname()[1], "/readyz", authority).is_ready(0.0) is False
 
 
 def test_a_process_with_nothing_to_ask_is_ready_once_it_has_lived_for_a_while():
     check = Lived(1.0)
-    assert (check.passes(0.9), check.passes(1.0)) == (False, True)
+    assert (check.is_ready(0.9), check.is_ready(1.0)) == (False, True)

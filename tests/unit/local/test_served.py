@@ -70,7 +70,7 @@ def gateway():
     ],
 )
 def test_what_was_served_is_read_from_the_services(answers, found):
-    assert asyncio.run(served.services(ControlPlane(*answers))) == found
+    assert asyncio.run(served.list_services(ControlPlane(*answers))) == found
 
 
 @pytest.mark.parametrize(
@@ -89,19 +89,19 @@ def test_what_was_served_is_read_from_the_services(answers, found):
 def test_a_service_is_back_when_it_answers_and_says_so(gateway, answers, statuses, silent):
     gateway.statuses[:] = statuses
     before = {KEY: gateway.address}
-    left = asyncio.run(served.until_answering(ControlPlane(*answers), before, 0.1 if silent else 5.0))
+    left = asyncio.run(served.wait_until_answering(ControlPlane(*answers), before, 0.1 if silent else 5.0))
     assert left == silent
     assert set(gateway.asked) <= {"/ml-team/first-answer/health"}
 
 
 def test_a_door_that_is_shut_is_no_answer():
     before = {KEY: "http://127.0.0.1:1/ml-team/first-answer"}
-    assert asyncio.run(served.until_answering(ControlPlane([service()]), before, 0.2)) == (KEY,)
+    assert asyncio.run(served.wait_until_answering(ControlPlane([service()]), before, 0.2)) == (KEY,)
 
 
 def test_a_service_behind_tls_is_asked_with_any_certificate(gateway, tmp_path):
     authority(tmp_path)
     gateway.socket = server_context(tmp_path, "models.example").wrap_socket(gateway.socket, server_side=True)
     before = {KEY: gateway.address.replace("http://", "https://")}
-    assert asyncio.run(served.until_answering(ControlPlane([service()]), before, 5.0)) == ()
+    assert asyncio.run(served.wait_until_answering(ControlPlane([service()]), before, 5.0)) == ()
     assert gateway.asked == ["/ml-team/first-answer/health"]

@@ -12,7 +12,7 @@ from modelplane.kube.resources import Resource
 from modelplane.mcp.documentation_tools import DocumentationTools
 from modelplane.mcp.fleet import Fleet
 from modelplane.mcp.fleet_tools import FleetTools
-from modelplane.mcp.server import server
+from modelplane.mcp.server import build_server
 from modelplane.mcp.size_tool import SizeTool
 from support.shown_fleet import ShownFleet, small
 
@@ -79,4 +79,4 @@ def fleet(api: FakeClient) -> Fleet:
 
 @pytest.fixture
 def served(fleet: Fleet) -> MCPServer:
-    return server(DocumentationTools(TEXTS, {}), SKILLS, FleetTools(fleet), SizeTool(fleet))
+    return build_server(DocumentationTools(TEXTS, {}), SKILLS, FleetTools(fleet), SizeTool(fleet))

@@ -39,7 +39,7 @@ async def connected(
     served: MCPServer, hosts: tuple[str, ...] = (), token: str | None = TOKEN
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """Serve in this process, and return a client without any header of its own."""
-    application = http.application(served, 8791, hosts, token)
+    application = http.build_application(served, 8791, hosts, token)
     transport = httpx2.ASGITransport(app=application)
     async with served.session_manager.run(), httpx2.AsyncClient(transport=transport) as client:
         yield client
@@ -127,10 +127,10 @@ async def test_there_is_no_other_path(served: MCPServer) -> None:
 
 
 def test_an_address_of_other_machines_needs_names() -> None:
-    assert [http.needs_host_names(host) for host in ("127.0.0.1", "localhost", "::1", "127.9.9.9")] == [
+    assert [http.must_name_hosts(host) for host in ("127.0.0.1", "localhost", "::1", "127.9.9.9")] == [
         False
     ] * 4
-    assert [http.needs_host_names(host) for host in ("0.0.0.0", "::", "192.0.2.1", "a.example")] == [True] * 4
+    assert [http.must_name_hosts(host) for host in ("0.0.0.0", "::", "192.0.2.1", "a.example")] == [True] * 4
 
 
 def test_an_address_in_use_is_an_error() -> None:

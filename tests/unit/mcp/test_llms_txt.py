@@ -54,7 +54,7 @@ Only text.
 
 def test_the_index_has_every_page_below_the_heading_of_its_folder() -> None:
     groups = {"docs/how-to/": "How to", "docs/decisions/": llms_txt.OPTIONAL}
-    told = llms_txt.index(
+    told = llms_txt.build_index(
         "Product",
         "What it is.",
         parse(TEXTS),
@@ -66,11 +66,11 @@ def test_the_index_has_every_page_below_the_heading_of_its_folder() -> None:
 
 def test_the_full_file_has_each_page_with_its_source() -> None:
     texts = {"docs/how-to/drain.md": TEXTS["docs/how-to/drain.md"], "other.md": "Only text."}
-    assert llms_txt.full("Product", "What it is.", parse(texts)) == FULL
+    assert llms_txt.build_full("Product", "What it is.", parse(texts)) == FULL
 
 
 def test_no_page_of_the_documentation_is_left_out_and_each_has_a_title() -> None:
     found = parse(documentation_tools.load_pages())
-    told = llms_txt.index("Product", "What it is.", found, GROUPS)
+    told = llms_txt.build_index("Product", "What it is.", found, GROUPS)
     assert [page.path for page in found if f"]({page.path})" not in told] == []
     assert [page.path for page in found if page.title == page.path] == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.mcp.documentation.markdown import Page, front_matter, parse
+from modelplane.mcp.documentation.markdown import Page, parse, split_front_matter
 
 TEXT = """\
 <!-- Generated; do not edit. -->
@@ -80,9 +80,12 @@ def test_a_page_without_a_title_is_called_by_its_path() -> None:
 
 def test_front_matter_is_no_part_of_a_page() -> None:
     text = "---\nname: drain\ndescription: Drain: a cluster.\n---\n\n# A\n\nText.\n"
-    assert front_matter(text) == ({"name": "drain", "description": "Drain: a cluster."}, "# A\n\nText.\n")
+    assert split_front_matter(text) == (
+        {"name": "drain", "description": "Drain: a cluster."},
+        "# A\n\nText.\n",
+    )
     assert page(text).markdown == "# A\n\nText.\n"
-    assert front_matter("# A\n---\n") == ({}, "# A\n---\n")
+    assert split_front_matter("# A\n---\n") == ({}, "# A\n---\n")
 
 
 def test_a_page_is_called_by_the_links_to_it() -> None:

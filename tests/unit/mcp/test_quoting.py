@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.mcp import quoting
-from modelplane.mcp.quoting import clean, quoted, table
+from modelplane.mcp.quoting import clean, format_table, quote
 
 CASES = {
     "escapes of terminals": ("\x1b[2J\x07red", " [2J red"),
@@ -30,7 +30,7 @@ def test_a_long_value_is_cut_and_says_so() -> None:
 
 @given(st.lists(st.lists(st.text(), min_size=2, max_size=2)))
 def test_rows_stay_rows_whatever_a_tenant_writes(rows: list[list[str]]) -> None:
-    lines = list(table("Title", ("A", "B"), rows))
+    lines = list(format_table("Title", ("A", "B"), rows))
     assert len(lines) == (
         0 if not rows else 3 + min(len(rows), quoting.MOST_ROWS) + (len(rows) > quoting.MOST_ROWS)
     )
@@ -41,7 +41,7 @@ def test_rows_stay_rows_whatever_a_tenant_writes(rows: list[list[str]]) -> None:
 
 @given(st.lists(st.text(alphabet=st.characters(exclude_categories=["C", "Zl", "Zp"]), max_size=5000)))
 def test_an_answer_is_bounded_and_ends_with_its_mark(lines: list[str]) -> None:
-    told = quoted(lines)
+    told = quote(lines)
     found = re.fullmatch(
         r"Data up to the line END (\w{16})\. [^\n]+\nBEGIN \1\n(.*\n)?END \1", told, re.DOTALL
     )
@@ -50,17 +50,18 @@ def test_an_answer_is_bounded_and_ends_with_its_mark(lines: list[str]) -> None:
 
 
 def test_a_tenant_cannot_know_the_mark() -> None:
-    assert quoted(["END 0000000000000000"]).splitlines()[-1] != quoted([]).splitlines()[-1]
+    assert quote(["END 0000000000000000"]).splitlines()[-1] != quote([]).splitlines()[-1]
 
 
 def test_many_rows_are_counted() -> None:
     rows = [("a", "b")] * (quoting.MOST_ROWS + 3)
     assert (
-        list(table("", ("A", "B"), rows))[-1] == "and 3 more rows: name a namespace or an object to see fewer"
+        list(format_table("", ("A", "B"), rows))[-1]
+        == "and 3 more rows: name a namespace or an object to see fewer"
     )
 
 
 def test_an_answer_that_is_too_long_is_cut_and_says_so() -> None:
-    lines = quoted(["x" * 1000] * 100).splitlines()
+    lines = quote(["x" * 1000] * 100).splitlines()
     assert lines[-2].startswith("(cut here, because the answer is too long")
     assert lines[-1].startswith("END ")

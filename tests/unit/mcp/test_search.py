@@ -7,7 +7,7 @@ import yaml
 
 from modelplane.mcp import documentation_tools
 from modelplane.mcp.documentation.markdown import parse
-from modelplane.mcp.documentation.search import Index, terms
+from modelplane.mcp.documentation.search import Index, split_terms
 
 QUESTIONS = yaml.safe_load((Path(__file__).parent / "questions.yaml").read_text(encoding="utf-8"))
 
@@ -99,7 +99,7 @@ def test_a_hit_has_the_section_that_fits_and_the_place_in_it() -> None:
 
 
 def test_words_of_identifiers_are_terms() -> None:
-    assert list(terms("spec.nodePools[].maxNodeCount")) == [
+    assert list(split_terms("spec.nodePools[].maxNodeCount")) == [
         "spec",
         "nodepool",
         "node",

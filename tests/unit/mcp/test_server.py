@@ -6,7 +6,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import TextContent
 
 from modelplane.mcp.documentation_tools import DocumentationTools
-from modelplane.mcp.server import server
+from modelplane.mcp.server import build_server
 from support.mcp_clients import call, refusal
 from unit.mcp.conftest import SKILLS, TEXTS
 
@@ -36,7 +36,7 @@ async def test_tools_with_data_of_tenants_say_so_in_their_description(served: MC
 
 
 async def test_without_a_fleet_there_is_the_documentation_only() -> None:
-    async with Client(server(DocumentationTools(TEXTS, {}), SKILLS)) as client:
+    async with Client(build_server(DocumentationTools(TEXTS, {}), SKILLS)) as client:
         assert [each.name for each in (await client.list_tools()).tools] == DOCUMENTATION
         assert "fleet and change nothing" not in (client.instructions or "")
 

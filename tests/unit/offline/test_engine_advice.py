@@ -5,8 +5,8 @@ import pytest
 from examples.planned import EXAMPLES, documents
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.catalogue.flag_files import flag_table
-from modelplane.catalogue.flag_table import version_of
+from modelplane.catalogue.flag_files import load_flag_table
+from modelplane.catalogue.flag_table import parse_version
 from modelplane.offline.lint.engine_advice import check
 from support.manifests import DEPLOYMENT, validated
 
@@ -287,8 +287,8 @@ def test_no_example_has_a_warning():
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp"])
 def test_tables_are_in_order(engine):
-    table = flag_table(engine)
-    assert list(table.versions) == sorted(table.versions, key=version_of)
+    table = load_flag_table(engine)
+    assert list(table.versions) == sorted(table.versions, key=parse_version)
     assert {each.since for each in table.flags} | {each.last for each in table.flags} <= {
         None,
         *table.versions,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.catalogue.catalogue_files import catalogue
-from modelplane.sizing.architecture import architecture
-from modelplane.sizing.loaded_weights import weights
+from modelplane.catalogue.catalogue_files import load_catalogue
+from modelplane.sizing.architecture import parse_architecture
+from modelplane.sizing.loaded_weights import sum_weights
 from support.recipe_checkpoints import RECIPE_CHECKPOINTS
 
 ROOT = Path(__file__).parents[3]
@@ -29,8 +29,8 @@ def arithmetic(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("name", RECIPE_CHECKPOINTS)
 def test_the_checkpoints_are_those_that_are_published(name: str) -> None:
     published = RECIPE_CHECKPOINTS[name]
-    model = architecture(json.dumps(published.config).encode())
-    found = weights(model, published.tensors())
+    model = parse_architecture(json.dumps(published.config).encode())
+    found = sum_weights(model, published.tensors())
     assert found.total == published.total
     assert found.stored / 10**9 == pytest.approx(published.gigabytes, rel=0.01)
 
@@ -87,7 +87,7 @@ def test_a_selector_decides_on_which_classes_an_engine_is_computed(arithmetic: A
 def test_machines_of_each_provider_are_named(arithmetic: Any) -> None:
     text = arithmetic.block(RECIPES / "gpt-oss-120b")
     found = re.findall(r"^\| (\w+) \| `(\S+)` \| 1 (NVIDIA|AMD) ", text, re.MULTILINE)
-    assert {class_ for _, class_, _ in found} <= set(catalogue().machines)
+    assert {class_ for _, class_, _ in found} <= set(load_catalogue().machines)
     assert [(provider, vendor) for provider, _, vendor in found] == [
         *((each, "AMD") for each in ("AKS", "Vultr", "own")),
         *((each, "NVIDIA") for each in ("EKS", "GKE", "AKS", "Nebius", "Vultr", "own")),

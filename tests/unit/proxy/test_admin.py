@@ -21,4 +21,4 @@ def test_the_administration_interface_is_named_from_the_directory_however_long_i
         listening.bind(f"/proc/self/fd/{here}/admin.sock")
         os.close(here)
         listening.listen()
-        unix_sockets.connect(connection, envoy_admin.admin_socket(directory))
+        unix_sockets.connect(connection, envoy_admin.find_admin_socket(directory))

@@ -47,9 +47,9 @@ class Envoy:
         self.prepared = True
         self.problem = ""
         self.requests: int | None = 0
-        monkeypatch.setattr(envoy_bootstrap, "prepared", lambda _directory: self.prepared)
-        monkeypatch.setattr(admin, "not_ready", lambda _directory: self.problem)
-        monkeypatch.setattr(admin, "requests_under_way", self._requests)
+        monkeypatch.setattr(envoy_bootstrap, "is_prepared", lambda _directory: self.prepared)
+        monkeypatch.setattr(admin, "find_obstacle", lambda _directory: self.problem)
+        monkeypatch.setattr(admin, "count_requests", self._requests)
 
     def _requests(self, _directory: Path, listener: str) -> int:
         if self.requests is None or listener != "front-door":

@@ -16,14 +16,14 @@ from modelplane.kube.client import Client
 from modelplane.proxy import counting, ledger_objects, usage_files
 from modelplane.proxy.counting import Counting
 from modelplane.proxy.deployment import GatewayDeployment
-from modelplane.proxy.ledger_file import LEDGER, utc_now
-from modelplane.proxy.ledger_objects import Published, published
+from modelplane.proxy.ledger_file import LEDGER, get_now
+from modelplane.proxy.ledger_objects import Published, build_object
 from modelplane.proxy.usage_files import USAGE_LOG
 from modelplane.telemetry import metrics
 from modelplane.telemetry.metric_definitions import Program
 
 ROWS = {Row("ml/ci", "ml/qwen", "ml/own", "10.0.0.1", "m"): Tokens(3, 4)}
-TODAY = f"{utc_now():%Y-%m-%d}"
+TODAY = f"{get_now():%Y-%m-%d}"
 
 
 def stored(item: dict[str, Any], version: int = 1) -> dict[str, Any]:
@@ -32,11 +32,11 @@ def stored(item: dict[str, Any], version: int = 1) -> dict[str, Any]:
 
 
 def unpublished() -> float | None:
-    return metrics.registry(Program.GATEWAY).get_sample_value("modelplane_gateway_usage_unpublished")
+    return metrics.build_registry(Program.GATEWAY).get_sample_value("modelplane_gateway_usage_unpublished")
 
 
 def item(gateway: str = "a", period: str = TODAY, rows: Rows = ROWS) -> dict[str, Any]:
-    return stored(dict(published(gateway, period, rows)))
+    return stored(dict(build_object(gateway, period, rows)))
 
 
 def test_sums_of_gateways_are_added_and_an_unchanged_object_is_read_once() -> None:
@@ -77,7 +77,7 @@ def test_an_object_that_is_damaged_keeps_the_sums_that_were_read_from_it(content
 
 def test_an_object_without_a_period_is_damaged_and_not_over() -> None:
     damaged = {**item(), "data": {}}
-    assert not ledger_objects.is_over(damaged, utc_now())
+    assert not ledger_objects.is_over(damaged, get_now())
     with pytest.raises(OSError, match="is damaged"):
         Published().read([damaged])
 
@@ -92,7 +92,7 @@ def test_the_object_of_a_full_ledger_has_room_even_if_nothing_can_be_compressed(
         full._bound("2026-11")
         if at % 25_000 == 0:
             assert len(encode_rows(full.get_rows("2026-11"))) <= MOST_BYTES
-    assert len(json.dumps(published("a" * 16, "2026-11-30", full.get_rows("2026-11")))) < 900 << 10
+    assert len(json.dumps(build_object("a" * 16, "2026-11-30", full.get_rows("2026-11")))) < 900 << 10
     worst = base64.b64encode(gzip.compress(noise.randbytes(MOST_BYTES)))
     assert len(worst) < 899 << 10
 
@@ -118,7 +118,7 @@ class Bench:
 
     def use(self, tokens: int) -> None:
         self.number += 1
-        known = {"time": utc_now().isoformat(), "status": 200, "requestId": str(self.number)}
+        known = {"time": get_now().isoformat(), "status": 200, "requestId": str(self.number)}
         line = json.dumps(known | {"key": "ml/ci", "promptTokens": tokens})
         with (self.directory / USAGE_LOG).open("a") as file:
             file.write(f"{line}\n")
@@ -208,7 +208,7 @@ async def test_the_controllers_add_up_and_delete_what_is_over(client: Client, pl
     usage = proxy.informers[-1]
     for each in (item("a"), item("b"), item("b", "2025-01-31"), item("b", "2025-01")):
         usage.remember(each)
-    found = await proxy.usage()
+    found = await proxy.sum_usage()
     assert found is not None
     assert found.get_rows(TODAY) == {row: Tokens(6, 8) for row in ROWS}
     deleted = {path.rsplit("/", 1)[1] for method, path, _, _ in plane.writes if method == "DELETE"}

@@ -5,9 +5,9 @@ import pytest
 
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.proxy.deployment import GatewayDeployment, address_of
+from modelplane.proxy.deployment import GatewayDeployment, find_address
 from modelplane.proxy.interface import GatewayAddress
-from modelplane.proxy.publication import INDEX, Channel, Read, published, read
+from modelplane.proxy.publication import INDEX, Channel, Read, build_objects, read
 
 COLLECTION = "/api/v1/namespaces/modelplane-system/configmaps"
 OLD, NEW = {"cds.json": "old"}, {"cds.json": "new"}
@@ -23,7 +23,7 @@ class Bench:
         self.config_maps, self.services, self.secrets, self.slices, self.usage = informers
 
     def has(self, files: dict[str, str], version: int = 900) -> None:
-        found = published(files, "modelplane-system")
+        found = build_objects(files, "modelplane-system")
         for manifest in (*found.chunks, found.index):
             own = {"uid": manifest["metadata"]["name"], "resourceVersion": str(version)}
             self.config_maps.remember({**manifest, "metadata": {**manifest["metadata"], **own}})
@@ -38,7 +38,7 @@ def bench(client: Client, plane: Any) -> Bench:
 
 
 def _part(files: dict[str, str]) -> str:
-    [chunk] = published(files, "").chunks
+    [chunk] = build_objects(files, "").chunks
     return str(chunk["metadata"]["name"])
 
 
@@ -170,14 +170,14 @@ PENDING = (
     ],
 )
 def test_where_clients_find_a_service(service: dict[str, Any], address: GatewayAddress) -> None:
-    assert address_of(service) == address
+    assert find_address(service) == address
 
 
 async def test_a_gateway_without_its_service_says_so(bench: Bench) -> None:
     missing = 'the gateway has no Service "modelplane-system/modelplane-gateway": create it'
-    assert bench.proxy.address() == GatewayAddress(problem=missing)
+    assert bench.proxy.find_address() == GatewayAddress(problem=missing)
     bench.services.remember(_service(spec={"type": "ClusterIP"}))
-    assert bench.proxy.address() == GatewayAddress("modelplane-gateway.modelplane-system.svc")
+    assert bench.proxy.find_address() == GatewayAddress("modelplane-gateway.modelplane-system.svc")
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,9 @@ async def test_with_certificates_the_address_is_that_of_https(
         _service(spec={"type": "LoadBalancer", "ports": listed}, status=_at(ip="192.0.2.1"))
     )
     await bench.proxy.bring({**NEW, "tls/front.json": "{}"})
-    assert bench.proxy.address() == GatewayAddress(address)
+    assert bench.proxy.find_address() == GatewayAddress(address)
     await bench.proxy.bring(NEW)
-    assert bench.proxy.address() == GatewayAddress("192.0.2.1")
+    assert bench.proxy.find_address() == GatewayAddress("192.0.2.1")
 
 
 KEYS = {"private/keys.json": "{}"}
@@ -207,8 +207,8 @@ KEYS = {"private/keys.json": "{}"}
 async def test_private_files_are_published_as_secrets_before_what_names_them(bench: Bench) -> None:
     assert await bench.proxy.bring({**NEW, **KEYS}) is True
     secrets = "/api/v1/namespaces/modelplane-gateway/secrets"
-    private = published(KEYS, "", Channel.PRIVATE).chunks[0]["metadata"]["name"]
-    public = published(NEW, "").chunks[0]["metadata"]["name"]
+    private = build_objects(KEYS, "", Channel.PRIVATE).chunks[0]["metadata"]["name"]
+    public = build_objects(NEW, "").chunks[0]["metadata"]["name"]
     assert [path for _, path, _, _ in bench.plane.writes] == [
         f"{secrets}/{private}",
         f"{secrets}/{INDEX}",
@@ -216,29 +216,29 @@ async def test_private_files_are_published_as_secrets_before_what_names_them(ben
         f"{COLLECTION}/{INDEX}",
     ]
     assert "keys" not in "".join(str(body) for _, path, _, body in bench.plane.writes[2:3])
-    assert bench.proxy.former("private/keys.json") == "{}"
-    assert bench.proxy.former("private/others.json") == ""
-    assert bench.proxy.former_problem() == ""
+    assert bench.proxy.read_former("private/keys.json") == "{}"
+    assert bench.proxy.read_former("private/others.json") == ""
+    assert bench.proxy.find_former_problem() == ""
     assert await bench.proxy.bring({**NEW, **KEYS}) is False
 
 
 async def test_private_files_that_are_gone_are_not_published_any_more(bench: Bench) -> None:
     await bench.proxy.bring({**NEW, **KEYS})
     assert await bench.proxy.bring(NEW) is True
-    assert bench.proxy.former("private/keys.json") == ""
+    assert bench.proxy.read_former("private/keys.json") == ""
     assert read(bench.config_maps) == Read(NEW)
 
 
 async def test_private_files_that_are_not_complete_are_not_taken_for_none(bench: Bench) -> None:
-    assert bench.proxy.former_problem() == "", "none are published"
+    assert bench.proxy.find_former_problem() == "", "none are published"
     await bench.proxy.bring({**NEW, **KEYS})
     private = bench.proxy.informers[2]
     index = next(each for each in private if each["metadata"]["name"] == INDEX)
     damaged = {**index["data"], "digest": base64.b64encode(b"another").decode()}
     newer = {**index["metadata"], "resourceVersion": "999999"}
     private.remember({**index, "metadata": newer, "data": damaged})
-    assert bench.proxy.former("private/keys.json") == ""
-    assert "do not belong together" in bench.proxy.former_problem()
+    assert bench.proxy.read_former("private/keys.json") == ""
+    assert "do not belong together" in bench.proxy.find_former_problem()
 
 
 async def test_without_private_files_no_secret_is_written(bench: Bench) -> None:

@@ -51,8 +51,8 @@ envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix="front-door"} 2
 
 
 def test_what_envoy_counts_has_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin, "prometheus", lambda _directory, _pattern: TEXT)
-    assert [each[: 4 if each.bucket else 3] for each in envoy_metrics.samples(Path("envoy"))] == [
+    monkeypatch.setattr(admin, "read_prometheus", lambda _directory, _pattern: TEXT)
+    assert [each[: 4 if each.bucket else 3] for each in envoy_metrics.read_samples(Path("envoy"))] == [
         (ours.GATEWAY_REQUESTS, ("2xx",), 3),
         (ours.GATEWAY_PANICS, (), 0),
         (ours.GATEWAY_REFUSED, ("invalid_body",), 1),
@@ -131,13 +131,13 @@ envoy_cluster_upstream_rq_xx{envoy_response_code_class="2",envoy_cluster_name="f
 def test_answers_of_an_endpoint_are_counted_once(
     monkeypatch: pytest.MonkeyPatch, text: str, expected: dict[object, float]
 ) -> None:
-    monkeypatch.setattr(admin, "prometheus", lambda _directory, _pattern: text)
-    found = {(each.metric, each.labels): each.value for each in envoy_metrics.samples(Path("envoy"))}
+    monkeypatch.setattr(admin, "read_prometheus", lambda _directory, _pattern: text)
+    found = {(each.metric, each.labels): each.value for each in envoy_metrics.read_samples(Path("envoy"))}
     found.pop((ours.GATEWAY_PANICS, ()), None)
     assert found == pytest.approx(expected)
 
 
 def test_an_envoy_that_does_not_answer_has_no_metrics(tmp_path: Path) -> None:
     with pytest.raises(LocalError):
-        admin.prometheus(tmp_path, "x")
-    assert list(envoy_metrics.samples(tmp_path)) == []
+        admin.read_prometheus(tmp_path, "x")
+    assert list(envoy_metrics.read_samples(tmp_path)) == []

@@ -10,8 +10,8 @@ import pytest
 from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.route_table import Listener, Route, Table
 from modelplane.kube.client import Client
-from modelplane.proxy.follower import GatewayFollower, listening
-from modelplane.proxy.publication import Channel, published
+from modelplane.proxy.follower import GatewayFollower, set_listeners
+from modelplane.proxy.publication import Channel, build_objects
 
 pytestmark = pytest.mark.virtual_time
 
@@ -52,21 +52,21 @@ class Bench:
         self, files: dict[str, str], version: int, parts: slice = slice(None), private: tuple[str, ...] = ()
     ) -> None:
         """Let the watch bring ConfigMaps, or some of them; the index comes last."""
-        found = published(files, "modelplane-system", private=private)
+        found = build_objects(files, "modelplane-system", private=private)
         for manifest in (*found.chunks, found.index)[parts]:
             own = {"uid": manifest["metadata"]["name"], "resourceVersion": str(version)}
             self.follower._config_maps.remember({**manifest, "metadata": {**manifest["metadata"], **own}})
 
     def publish_private(self, files: dict[str, str], version: int) -> None:
         """Let the watch bring Secrets."""
-        found = published(files, "modelplane-gateway", Channel.PRIVATE)
+        found = build_objects(files, "modelplane-gateway", Channel.PRIVATE)
         for manifest in (*found.chunks, found.index):
             own = {"uid": manifest["metadata"]["name"], "resourceVersion": str(version)}
             self.follower._secrets.remember({**manifest, "metadata": {**manifest["metadata"], **own}})
 
     async def until(self, files: dict[str, str]) -> None:
         async with asyncio.timeout(10):
-            while self.written != listening(files, AT):
+            while self.written != set_listeners(files, AT):
                 await asyncio.sleep(0.01)
 
 
@@ -131,7 +131,7 @@ async def test_a_configuration_that_disappears_stays(bench: Bench) -> None:
         for item in bench.follower._config_maps:
             bench.follower._config_maps._drop(item)
         await asyncio.sleep(600)
-        assert (bench.written, bench.follower.problem) == (listening(_files("a"), AT), "")
+        assert (bench.written, bench.follower.problem) == (set_listeners(_files("a"), AT), "")
 
 
 async def test_after_a_crash_what_was_written_serves_though_no_api_server_answers(
@@ -160,10 +160,10 @@ async def test_a_write_that_fails_is_tried_again(bench: Bench) -> None:
 
 
 def test_listeners_accept_requests_where_this_envoy_is_told_to() -> None:
-    moved = listening(_files("a"), AT)
+    moved = set_listeners(_files("a"), AT)
     [listener] = json.loads(moved["lds.json"])["resources"]
     assert listener["address"] == {"socket_address": {"address": "127.0.0.1", "port_value": 9000}}
-    assert listening(_files("a"), ("0.0.0.0", 8080)) == _files("a")
+    assert set_listeners(_files("a"), ("0.0.0.0", 8080)) == _files("a")
 
 
 async def test_a_configuration_is_taken_only_with_the_private_files_that_it_names(bench: Bench) -> None:

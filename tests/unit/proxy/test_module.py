@@ -25,7 +25,7 @@ def library(tmp_path: Path) -> Path:
 def envoy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a stand-in of Envoy that loads every module."""
     path = tmp_path / "envoy"
-    monkeypatch.setattr(envoy_bootstrap, "binary", lambda: path)
+    monkeypatch.setattr(envoy_bootstrap, "find_binary", lambda: path)
     says(path, MATCHED)
     return path
 
@@ -46,14 +46,14 @@ def test_envoy_has_a_copy_of_its_own(tmp_path: Path, library: Path) -> None:
     library.unlink()
     (copy,) = copies(directory)
     assert (copy.read_bytes(), stat.S_IMODE(copy.stat().st_mode)) == (b"library", 0o600)
-    assert (module.listeners_of(directory), module.missing(directory)) == (WITH_MODULE, "")
+    assert (module.find_listeners_file(directory), module.find_missing(directory)) == (WITH_MODULE, "")
 
 
 def test_without_a_library_envoy_runs_without(tmp_path: Path) -> None:
     problem = envoy_bootstrap.prepare(tmp_path, (LISTENER,))
     assert "make gateway-module" in problem
-    assert module.listeners_of(tmp_path) == LISTENERS
-    assert "make gateway-module" in module.missing(tmp_path)
+    assert module.find_listeners_file(tmp_path) == LISTENERS
+    assert "make gateway-module" in module.find_missing(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_module_that_envoy_does_not_take_is_not_kept(
     says(envoy, script)
     assert said in envoy_bootstrap.prepare(directory, (LISTENER,), library=library)
     assert copies(directory) == []
-    assert module.listeners_of(directory) == LISTENERS
+    assert module.find_listeners_file(directory) == LISTENERS
 
 
 @pytest.mark.usefixtures("envoy")
@@ -82,7 +82,7 @@ def test_listeners_of_an_earlier_version_serve_until_there_are_others(tmp_path: 
     envoy_bootstrap.prepare(directory, (LISTENER,))
     (directory / WITH_MODULE).unlink()
     envoy_bootstrap.prepare(directory, (LISTENER,), library=library)
-    assert module.listeners_of(directory) == LISTENERS
+    assert module.find_listeners_file(directory) == LISTENERS
     (directory / WITH_MODULE).write_text((directory / LISTENERS).read_text())
     envoy_bootstrap.prepare(directory, (LISTENER,), library=library)
-    assert module.listeners_of(directory) == WITH_MODULE
+    assert module.find_listeners_file(directory) == WITH_MODULE

@@ -7,7 +7,7 @@ import pytest
 
 from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
-from modelplane.proxy.publication import CHUNK_BYTES, INDEX, Channel, Incomplete, Read, published, read
+from modelplane.proxy.publication import CHUNK_BYTES, INDEX, Channel, Incomplete, Read, build_objects, read
 
 FILES = {"lds.json": "{}\n", "routes/front-door.json": '{"a": "ü"}\n'}
 
@@ -21,7 +21,7 @@ LARGE = {"cds.json": _noise(1200)}
 
 
 def _maps(files: dict[str, str]) -> list[dict[str, Any]]:
-    found = published(files, "system")
+    found = build_objects(files, "system")
     return [*found.chunks, found.index]
 
 
@@ -35,7 +35,7 @@ def test_what_is_published_is_read_again_in_any_order(files: dict[str, str]) -> 
 
 
 def test_the_same_files_make_the_same_config_maps() -> None:
-    assert published(FILES, "system") == published(dict(reversed(FILES.items())), "system")
+    assert build_objects(FILES, "system") == build_objects(dict(reversed(FILES.items())), "system")
 
 
 def test_nothing_published_is_no_configuration_and_no_problem() -> None:
@@ -126,7 +126,7 @@ def test_a_thousand_services_fit_into_one_part() -> None:
         for number in range(1000)
     )
     written = render_files(Table((Listener("front-door", "0.0.0.0", 8080, routes),)))
-    found = published(written, "system")
+    found = build_objects(written, "system")
     assert read([*found.chunks, found.index]) == Read(written)
     assert len(found.chunks) == 1
 
@@ -138,7 +138,7 @@ def _keys(number: int, changed: int = -1) -> dict[str, str]:
 
 
 def test_private_files_are_secrets_and_read_again() -> None:
-    found = published(FILES, "gateway", Channel.PRIVATE)
+    found = build_objects(FILES, "gateway", Channel.PRIVATE)
     assert {each["kind"] for each in (*found.chunks, found.index)} == {"Secret"}
     assert read([*found.chunks, found.index], Channel.PRIVATE) == Read(FILES)
     damaged = found.index | {"data": {"format": "!"}}
@@ -146,9 +146,9 @@ def test_private_files_are_secrets_and_read_again() -> None:
 
 
 def test_the_index_names_the_private_files_that_belong_to_it() -> None:
-    found = published(FILES, "system", private=("private/keys.json",))
+    found = build_objects(FILES, "system", private=("private/keys.json",))
     assert read([*found.chunks, found.index]) == Read(FILES, ("private/keys.json",))
-    outside = published(FILES, "system", private=("../keys.json",))
+    outside = build_objects(FILES, "system", private=("../keys.json",))
     assert read([*outside.chunks, outside.index]) == Incomplete(
         "the configuration has a file outside its directory: ../keys.json"
     )
@@ -156,8 +156,8 @@ def test_the_index_names_the_private_files_that_belong_to_it() -> None:
 
 @pytest.mark.parametrize("changed", [0, 50_000, 99_999])
 def test_the_change_of_one_key_makes_few_other_chunks(changed: int) -> None:
-    before = published(_keys(100_000), "gateway", Channel.PRIVATE)
-    after = published(_keys(100_000, changed), "gateway", Channel.PRIVATE, former=before)
+    before = build_objects(_keys(100_000), "gateway", Channel.PRIVATE)
+    after = build_objects(_keys(100_000, changed), "gateway", Channel.PRIVATE, former=before)
     assert read([*after.chunks, after.index], Channel.PRIVATE) == Read(_keys(100_000, changed))
     known = {each["metadata"]["name"] for each in before.chunks}
     assert len(known) > 6
@@ -166,7 +166,7 @@ def test_the_change_of_one_key_makes_few_other_chunks(changed: int) -> None:
 
 @pytest.mark.parametrize("content", ["0" * 9_000_000, _noise(3000).replace("0", "1")])
 def test_content_with_marks_everywhere_or_nowhere_is_published_too(content: str) -> None:
-    found = published({"a": content}, "gateway", Channel.PRIVATE)
+    found = build_objects({"a": content}, "gateway", Channel.PRIVATE)
     assert read([*found.chunks, found.index], Channel.PRIVATE) == Read({"a": content})
     assert len(found.chunks) < 20
     assert all(len(base64.b64decode(each["data"]["files"])) <= CHUNK_BYTES for each in found.chunks)

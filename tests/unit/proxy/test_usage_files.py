@@ -42,7 +42,7 @@ def envoy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Envoy:
 
 
 def read(directory: Path) -> list[str]:
-    return [line.decode().rstrip("\n") for line in usage_files.lines(directory)]
+    return [line.decode().rstrip("\n") for line in usage_files.read_lines(directory)]
 
 
 def names(directory: Path) -> list[str]:
@@ -134,7 +134,7 @@ def test_a_file_that_is_rotated_while_it_is_read_is_read_once(tmp_path: Path, en
     rotation = Rotation(tmp_path, most_bytes=1)
     rotation.look()
     envoy.write("two", "three")
-    reading = usage_files.lines(tmp_path)
+    reading = usage_files.read_lines(tmp_path)
     assert next(reading) == b"one\n"
     rotation.look()
     envoy.write("four")
@@ -147,20 +147,20 @@ def test_a_file_that_is_rotated_between_the_looks_of_a_reader_is_read_once(
 ) -> None:
     envoy.write("one")
     rotation = Rotation(tmp_path, most_bytes=1)
-    listed = usage_files.rotated
+    listed = usage_files.list_rotated
 
     def rotated(directory: Path) -> list[Path]:
-        monkeypatch.setattr(usage_files, "rotated", listed)
+        monkeypatch.setattr(usage_files, "list_rotated", listed)
         rotation.look()
         return listed(directory)
 
-    monkeypatch.setattr(usage_files, "rotated", rotated)
+    monkeypatch.setattr(usage_files, "list_rotated", rotated)
     assert read(tmp_path) == ["one"]
 
 
 def test_a_line_without_end_takes_no_memory_and_hides_no_other(tmp_path: Path, envoy: Envoy) -> None:
     envoy.write("one", "x" * (3 * MOST_LINE_BYTES), "two")
-    first, second, third = usage_files.lines(tmp_path)
+    first, second, third = usage_files.read_lines(tmp_path)
     assert (first, third) == (b"one\n", b"two\n")
     assert len(second) == MOST_LINE_BYTES + 1
 
@@ -195,4 +195,4 @@ def test_an_envoy_starts_without_room_for_records(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(usage_files, "prepare", full)
     envoy_bootstrap.prepare(tmp_path, (Listener("front-door", "127.0.0.1", 80, usage_log=USAGE_LOG),))
-    assert envoy_bootstrap.prepared(tmp_path)
+    assert envoy_bootstrap.is_prepared(tmp_path)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.sizing.architecture import LayerKind, State, architecture
+from modelplane.sizing.architecture import LayerKind, State, parse_architecture
 from modelplane.sizing.unsizable import Unsizable
 
 PLAIN = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 8}
@@ -13,7 +13,7 @@ FULL, SLIDING, STATE, NOTHING = LayerKind
 
 
 def read(**more: Any):
-    return architecture(json.dumps(PLAIN | more).encode())
+    return parse_architecture(json.dumps(PLAIN | more).encode())
 
 
 @pytest.mark.parametrize(
@@ -79,5 +79,5 @@ def test_null_is_the_same_as_absent() -> None:
 )
 def test_a_hostile_configuration_is_refused(content: bytes, problem: str) -> None:
     with pytest.raises(Unsizable) as refused:
-        architecture(content)
+        parse_architecture(content)
     assert problem in str(refused.value)

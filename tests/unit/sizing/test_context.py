@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from modelplane.sizing import context
-from modelplane.sizing.architecture import architecture
+from modelplane.sizing.architecture import parse_architecture
 from modelplane.sizing.unsizable import Unsizable
 
 PLAIN = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 8, "max_position_embeddings": 4096}
@@ -15,8 +15,12 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 
 def lengths(config: dict[str, Any]) -> tuple[int, int, int]:
     """Return the longest contexts for vLLM, SGLang and llama.cpp."""
-    model = architecture(json.dumps(config).encode())
-    return context.vllm(model), context.sglang(model), context.llama_cpp(model)
+    model = parse_architecture(json.dumps(config).encode())
+    return (
+        context.find_vllm_length(model),
+        context.find_sglang_length(model),
+        context.find_llama_cpp_length(model),
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,14 +95,14 @@ def test_the_longest_context(config: dict[str, Any], expected: tuple[int, int, i
     ],
 )
 def test_changes_of_a_configuration(config: dict[str, Any], changes: dict[str, Any], longest: int) -> None:
-    changed = context.overridden(json.dumps(config).encode(), json.dumps(changes))
-    assert context.vllm(architecture(changed)) == longest
+    changed = context.replace_settings(json.dumps(config).encode(), json.dumps(changes))
+    assert context.find_vllm_length(parse_architecture(changed)) == longest
 
 
 @pytest.mark.parametrize("changes", ["", "[]", "{", '{"a": ' * 5000])
 def test_changes_that_are_no_object_are_refused(changes: str) -> None:
     with pytest.raises(Unsizable, match="write a JSON object"):
-        context.overridden(json.dumps(PLAIN).encode(), changes)
+        context.replace_settings(json.dumps(PLAIN).encode(), changes)
 
 
 @pytest.mark.parametrize(
@@ -112,4 +116,4 @@ def test_changes_that_are_no_object_are_refused(changes: str) -> None:
 )
 def test_a_hostile_embedding_is_refused(rope: dict[str, Any]) -> None:
     with pytest.raises(Unsizable):
-        architecture(json.dumps(PLAIN | {"rope_scaling": rope}).encode())
+        parse_architecture(json.dumps(PLAIN | {"rope_scaling": rope}).encode())

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from modelplane.sizing.architecture import Architecture, LayerKind, architecture
-from modelplane.sizing.loaded_weights import Weights, weights
-from modelplane.sizing.memory import token_bytes
-from modelplane.sizing.splits import TENSOR_SIZES, Split, rejections
+from modelplane.sizing.architecture import Architecture, LayerKind, parse_architecture
+from modelplane.sizing.loaded_weights import Weights, sum_weights
+from modelplane.sizing.memory import compute_token_bytes
+from modelplane.sizing.splits import TENSOR_SIZES, Split, find_rejections
 from support.checkpoint_shapes import CHECKPOINTS
 
 GB = 10**9
@@ -16,8 +16,8 @@ GB = 10**9
 
 @functools.cache
 def sized(name: str) -> tuple[Architecture, Weights]:
-    model = architecture(json.dumps(CHECKPOINTS[name].config).encode())
-    return model, weights(model, CHECKPOINTS[name].tensors())
+    model = parse_architecture(json.dumps(CHECKPOINTS[name].config).encode())
+    return model, sum_weights(model, CHECKPOINTS[name].tensors())
 
 
 every = pytest.mark.parametrize("name", CHECKPOINTS)
@@ -26,7 +26,7 @@ every = pytest.mark.parametrize("name", CHECKPOINTS)
 @every
 def test_parameters_are_exact(name: str) -> None:
     model, found = sized(name)
-    assert (found.total, found.active(model)) == (CHECKPOINTS[name].total, CHECKPOINTS[name].active)
+    assert (found.total, found.count_active(model)) == (CHECKPOINTS[name].total, CHECKPOINTS[name].active)
 
 
 @every
@@ -39,11 +39,13 @@ def test_the_checkpoint_is_within_a_hundredth_of_its_size(name: str) -> None:
 def test_a_token_takes_the_published_bytes(name: str) -> None:
     model, _ = sized(name)
     layers = sum(kind in {LayerKind.FULL, LayerKind.SLIDING} for kind in model.layers)
-    assert layers * token_bytes(model) == CHECKPOINTS[name].token
+    assert layers * compute_token_bytes(model) == CHECKPOINTS[name].token
 
 
 @every
 def test_the_legal_tensor_sizes_are_the_published_ones(name: str) -> None:
     model, _ = sized(name)
-    legal = tuple(size for size in TENSOR_SIZES if not rejections(model, model.quantization, Split(size)))
+    legal = tuple(
+        size for size in TENSOR_SIZES if not find_rejections(model, model.quantization, Split(size))
+    )
     assert legal == CHECKPOINTS[name].tensor_sizes

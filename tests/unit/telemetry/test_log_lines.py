@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.telemetry.log_lines import JsonFormatter, fields
+from modelplane.telemetry.log_lines import JsonFormatter, make_fields
 
 SECRETS = ("s3cret-token", "s3cret-password", "s3cret-in-yaml", "czNjcmV0LWtleQ==", "s3cret-exec")
 
@@ -39,7 +39,7 @@ def test_a_line_has_its_time_level_logger_message_and_fields(
 ) -> None:
     monkeypatch.setattr("time.time", lambda: 0.5)
     monkeypatch.setattr("time.time_ns", lambda: 500_000_000)
-    log.info("%s is %s", "a", "b", extra=fields(kind="ModelReplica", name="a", duration_s=0.25))
+    log.info("%s is %s", "a", "b", extra=make_fields(kind="ModelReplica", name="a", duration_s=0.25))
     assert _lines(written) == [
         {
             "time": "1970-01-01T00:00:00.500000Z",
@@ -82,14 +82,14 @@ def test_any_text_is_one_line(log: logging.Logger, written: io.StringIO, text: s
 def test_a_value_that_json_does_not_have_is_written_as_text(
     log: logging.Logger, written: io.StringIO
 ) -> None:
-    log.info("a", extra=fields(at=ValueError("b")))
+    log.info("a", extra=make_fields(at=ValueError("b")))
     assert _lines(written)[0]["at"] == "b"
 
 
 def test_a_field_takes_the_place_of_none_of_the_line_itself(
     log: logging.Logger, written: io.StringIO
 ) -> None:
-    log.info("a", extra=fields(message="b", level="c"))
+    log.info("a", extra=make_fields(message="b", level="c"))
     [line] = _lines(written)
     assert (line["message"], line["level"]) == ("a", "INFO")
 

@@ -65,12 +65,12 @@ STATE = State(
 
 
 def _everything_happens() -> None:
-    metrics.reconciled("ModelReplica", Result.SUCCESS, 0.02)
-    metrics.reconciled("ModelReplica", Result.RETRY, 0.02)
-    metrics.waited("work", 0.01)
-    metrics.leading(True)
-    metrics.answered("ModelReplica", Result.SUCCESS, 0.01)
-    metrics.decoded(3, 7)
+    metrics.count_reconcile("ModelReplica", Result.SUCCESS, 0.02)
+    metrics.count_reconcile("ModelReplica", Result.RETRY, 0.02)
+    metrics.record_wait("work", 0.01)
+    metrics.set_leading(True)
+    metrics.count_answer("ModelReplica", Result.SUCCESS, 0.01)
+    metrics.record_decoded(3, 7)
 
 
 def _names(found: Series) -> set[str]:
@@ -132,9 +132,9 @@ def test_a_name_follows_the_conventions(metric: Metric) -> None:
 
 def test_a_reconcile_is_counted_with_its_result_and_its_time() -> None:
     before = scraped(Program.CONTROLLER)
-    metrics.reconciled("ModelService", Result.SUCCESS, 0.5)
-    metrics.reconciled("ModelService", Result.REQUEUE_AFTER, 0.25)
-    metrics.reconciled("ModelService", Result.BUG, 0.125)
+    metrics.count_reconcile("ModelService", Result.SUCCESS, 0.5)
+    metrics.count_reconcile("ModelService", Result.REQUEUE_AFTER, 0.25)
+    metrics.count_reconcile("ModelService", Result.BUG, 0.125)
     after = scraped(Program.CONTROLLER)
 
     def grown(metric: Metric, suffix: str = "", **labels: str) -> float:
@@ -171,7 +171,7 @@ def test_the_buckets_of_an_observed_histogram_count_those_before_them() -> None:
     samples = [
         Sample(metric, endpoint, count, bucket) for bucket, count in (("1", 5), ("+Inf", 2), ("0.02", 3))
     ]
-    registry = metrics.registry(Program.GATEWAY, lambda: [*samples, Sample(metric, endpoint, 7.5, SUM)])
+    registry = metrics.build_registry(Program.GATEWAY, lambda: [*samples, Sample(metric, endpoint, 7.5, SUM)])
     found = {
         (sample.name.removeprefix(metric.name), sample.labels.get("le", "")): sample.value
         for family in registry.collect()

@@ -15,7 +15,7 @@ from modelplane.telemetry.metric_definitions import Program, Sample
 from modelplane.telemetry.server import CannotListen, Check, Server
 from support.telemetry import fetch, well
 
-REGISTRY = metrics.registry(Program.GATEWAY)
+REGISTRY = metrics.build_registry(Program.GATEWAY)
 
 
 def serving(
@@ -79,7 +79,7 @@ def test_metrics_that_cannot_be_read_are_an_error_not_an_empty_page() -> None:
     def observe() -> Iterable[Sample]:
         raise Unanswered("the event loop has ended")
 
-    with serving(registry=metrics.registry(Program.CONTROLLER, observe)) as running:
+    with serving(registry=metrics.build_registry(Program.CONTROLLER, observe)) as running:
         assert fetch(running.address)[::2] == (503, b"the event loop has ended\n")
 
 

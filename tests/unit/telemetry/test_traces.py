@@ -34,8 +34,8 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 
 def test_a_span_arrives_with_its_attributes_and_its_service(collector: Collector) -> None:
-    exporting = traces.exporting("modelplane-controller")
-    with exporting, traces.span("placement", name="qwen", clusters=3, short=False) as span:
+    exporting = traces.export_spans("modelplane-controller")
+    with exporting, traces.open_span("placement", name="qwen", clusters=3, short=False) as span:
         span.set(placed=2, share=0.5, result=Result.SUCCESS)
     assert collector.paths == ["/v1/traces"]
     assert attributes(collector.spans["placement"]) == {
@@ -52,15 +52,15 @@ def test_a_span_arrives_with_its_attributes_and_its_service(collector: Collector
 
 def test_a_span_within_another_is_its_child_and_those_of_other_tasks_are_not(collector: Collector) -> None:
     async def work(name: str) -> None:
-        with traces.span(name):
+        with traces.open_span(name):
             await asyncio.sleep(0)
-            with traces.span(f"{name} within"):
+            with traces.open_span(f"{name} within"):
                 await asyncio.sleep(0)
 
     async def both() -> None:
         await asyncio.gather(work("a"), work("b"))
 
-    with traces.exporting("s"):
+    with traces.export_spans("s"):
         asyncio.run(both())
     spans = collector.spans
     parents = {name: span.parent_span_id for name, span in spans.items()}
@@ -73,10 +73,10 @@ def test_a_span_within_another_is_its_child_and_those_of_other_tasks_are_not(col
 
 
 def test_a_failure_is_the_status_of_the_span_without_its_traceback(collector: Collector) -> None:
-    with traces.exporting("s"):
-        with traces.span("told") as span:
-            span.failed("no answer")
-        with pytest.raises(ValueError, match="broken"), traces.span("left"):
+    with traces.export_spans("s"):
+        with traces.open_span("told") as span:
+            span.mark_failed("no answer")
+        with pytest.raises(ValueError, match="broken"), traces.open_span("left"):
             raise ValueError("broken")
     status = {name: (span.status.code, span.status.message) for name, span in collector.spans.items()}
     assert status == {"told": (2, "no answer"), "left": (2, "ValueError: broken")}
@@ -90,7 +90,7 @@ def test_the_environment_names_the_service_and_says_what_to_send(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20s3cret")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "mine")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
-    with traces.exporting("modelplane-controller"), traces.span("a"):
+    with traces.export_spans("modelplane-controller"), traces.open_span("a"):
         pass
     assert collector.paths == ["/own/path"]
     assert collector.headers[0]["authorization"] == "Bearer s3cret"
@@ -100,8 +100,8 @@ def test_the_environment_names_the_service_and_says_what_to_send(
 
 def test_the_environment_chooses_the_sampler(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
-    with traces.exporting("s"), traces.span("a"):
-        assert traces.current() == {}
+    with traces.export_spans("s"), traces.open_span("a"):
+        assert traces.get_ids() == {}
     assert collector.received == []
 
 
@@ -116,7 +116,7 @@ def test_the_environment_may_name_the_exporter(
     collector: Collector, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", value)
-    with traces.exporting("s"), traces.span("a"):
+    with traces.export_spans("s"), traces.open_span("a"):
         pass
     assert list(collector.spans) == ["a"]
 
@@ -137,9 +137,9 @@ def test_nothing_is_sent_where_the_environment_does_not_want_it(
     value: str,
 ) -> None:
     monkeypatch.setenv(name, value)
-    with traces.exporting("s"), traces.span("a") as span:
+    with traces.export_spans("s"), traces.open_span("a") as span:
         span.set(b=1)
-        span.failed("c")
+        span.mark_failed("c")
     assert (collector.received, caplog.text) == ([], "")
 
 
@@ -147,7 +147,7 @@ def test_a_protocol_that_is_not_spoken_is_said_and_the_work_goes_on(
     collector: Collector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-    with traces.exporting("s"), traces.span("a"):
+    with traces.export_spans("s"), traces.open_span("a"):
         pass
     assert caplog.messages == ["no traces: the protocol grpc is not spoken: use http/protobuf"]
     assert collector.received == []
@@ -159,7 +159,7 @@ def test_an_exporter_that_is_not_installed_is_said_and_the_work_goes_on(
     monkeypatch.delitem(sys.modules, "modelplane.telemetry.otlp", raising=False)
     monkeypatch.delattr("modelplane.telemetry.otlp", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    with traces.exporting("s"), traces.span("a"):
+    with traces.export_spans("s"), traces.open_span("a"):
         pass
     assert caplog.messages == [
         "no traces: opentelemetry is not installed: run `pip install 'modelplane[otel]'`"
@@ -172,7 +172,7 @@ def test_an_exporter_that_cannot_be_made_is_said_and_the_work_goes_on(
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
-    with traces.exporting("s"), traces.span("a"):
+    with traces.export_spans("s"), traces.open_span("a"):
         pass
     assert caplog.messages == ["no traces: max_queue_size must be a positive integer."]
 
@@ -181,7 +181,7 @@ def test_a_header_that_cannot_be_read_is_not_quoted_in_the_log(
     collector: Collector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "s3cret")
-    with caplog.at_level(logging.DEBUG), traces.exporting("s"), traces.span("a"):
+    with caplog.at_level(logging.DEBUG), traces.export_spans("s"), traces.open_span("a"):
         pass
     assert "s3cret" not in caplog.text
     assert list(collector.spans) == ["a"]
@@ -193,7 +193,7 @@ def test_a_collector_that_does_not_answer_holds_up_the_end_for_moments_only(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with closing(otlp.Exporter("s", last_export_s=0.05)) as exporter, exporter.span("a", {}):
+        with closing(otlp.Exporter("s", last_export_s=0.05)) as exporter, exporter.open_span("a", {}):
             pass
         connection, _ = silent.accept()  # it was asked, and nobody waited for the answer
         connection.close()
@@ -201,8 +201,8 @@ def test_a_collector_that_does_not_answer_holds_up_the_end_for_moments_only(
 
 def test_a_log_line_has_the_ids_of_the_span_in_which_it_was_written(collector: Collector) -> None:
     record = logging.makeLogRecord({"msg": "a"})
-    with traces.exporting("s"):
-        with traces.span("a"):
+    with traces.export_spans("s"):
+        with traces.open_span("a"):
             within = JsonFormatter().format(record)
         after = JsonFormatter().format(record)
     span = collector.spans["a"]
@@ -213,16 +213,16 @@ def test_a_log_line_has_the_ids_of_the_span_in_which_it_was_written(collector: C
 def test_a_task_that_outlives_its_span_logs_without_its_ids(collector: Collector) -> None:
     async def later(ended: asyncio.Event) -> dict[str, str]:
         await ended.wait()
-        return traces.current()
+        return traces.get_ids()
 
     async def main() -> dict[str, str]:
         ended = asyncio.Event()
-        with traces.span("a"):
+        with traces.open_span("a"):
             task = asyncio.create_task(later(ended))
         ended.set()
         return await task
 
-    with traces.exporting("s"):
+    with traces.export_spans("s"):
         assert asyncio.run(main()) == {}
     assert list(collector.spans) == ["a"]
 
@@ -234,7 +234,7 @@ from modelplane.cli.processes.log_format import log_to_stderr
 from modelplane.controllers import manager
 from modelplane.telemetry import traces
 log_to_stderr(format="json")
-with traces.exporting("s"), traces.span("a"):
+with traces.export_spans("s"), traces.open_span("a"):
     pass
 print(sorted(name for name in sys.modules if name.startswith(("opentelemetry", "google", "requests"))))
 """

@@ -36,7 +36,7 @@ def dashboard(*, port: int, live: Live) -> None:
     async def serve() -> None:
         async with watch_fleet(live) as view:
             server = Server(Pages(_origin(live)), view)
-            async with server.serving(port) as address:
+            async with server.serve(port) as address:
                 click.echo(f"Open {address}")
                 await asyncio.Event().wait()
 
@@ -54,9 +54,9 @@ async def watch_fleet(live: Live) -> "AsyncIterator[FleetView]":
 
     async with live.open_client() as client, open_feed(live, client) as (records, problem):
         watched = Watched(client, datetime.now(UTC))
-        async with watched.running(_PATIENCE_S):
+        async with watched.keep_current(_PATIENCE_S):
             view = FleetView(watched, records, problem)
-            async with view.following():
+            async with view.follow():
                 yield view
 
 

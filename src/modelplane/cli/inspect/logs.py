@@ -11,7 +11,7 @@ from modelplane.cli import durations, object_names
 from modelplane.cli.errors import FAILED, UserError
 from modelplane.cli.live import Live, add_live_options, read
 from modelplane.cli.options import ListedArgument
-from modelplane.local.home import Home, home_directory
+from modelplane.local.home import Home, choose_home
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
@@ -95,7 +95,7 @@ def logs(
     elif isinstance(target, str):
         if namespace:
             raise click.UsageError(f'--namespace is for objects, and "{target}" is a process: leave it out')
-        _show_process(home_directory(live.home), target, tail, since_s, follow=follow, previous=previous)
+        _show_process(choose_home(live.home), target, tail, since_s, follow=follow, previous=previous)
     else:
         _show_object(live, *target, namespace, LogOptions(tail, since_s, previous), follow=follow)
 
@@ -117,10 +117,10 @@ def _show_process(
             f'there is no process "{name}" among {in_order(names, _MAX_LISTED)}. '
             "An object is named like md/NAME."
         )
-    log = home.earlier_log(name) if previous else home.log(name)
+    log = home.find_earlier_log(name) if previous else home.log(name)
     since = None if since_s is None else datetime.now().astimezone() - timedelta(seconds=since_s)
     try:
-        for line in process_logs.lines(log, tail=tail, since=since, follow=follow):
+        for line in process_logs.read_lines(log, tail=tail, since=since, follow=follow):
             click.echo(line)
     except FileNotFoundError:
         if previous and home.log(name).exists():
@@ -133,14 +133,14 @@ def _show_process(
 def _process_names(home: Home) -> list[str]:
     from modelplane.local.supervision import process_status
 
-    return [process.name for process in process_status.of(home)]
+    return [process.name for process in process_status.list_statuses(home)]
 
 
 def _list_targets(live: Live) -> None:
     """List the processes and objects that have logs."""
     from modelplane.cli.inspect.pods_behind import RESOURCES
 
-    home = home_directory(live.home)
+    home = choose_home(live.home)
     has_processes = home.settings.exists()
     if has_processes:
         click.echo(f"Processes of the fleet in {home.root}:\n  {', '.join(_process_names(home))}")

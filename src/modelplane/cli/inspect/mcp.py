@@ -70,7 +70,7 @@ def _serve_http(
     from modelplane.mcp import http
 
     host, port = _parsed(address)
-    if http.needs_host_names(host) and not hosts:
+    if http.must_name_hosts(host) and not hosts:
         raise click.UsageError(f"{host} is not loopback: name the host that clients use with --allow-host")
     token = None if docs_only else _token(token_file)
     served = _server(live, docs_only=docs_only)
@@ -79,7 +79,7 @@ def _serve_http(
         click.echo(f"Serving MCP at http://{f'[{host}]' if ':' in host else host}:{port}{http.PATH}")
         if token and token_file is None:
             click.echo(f"Clients send the header Authorization: Bearer {token}")
-        asyncio.run(http.serve(http.application(served, port, hosts, token), listening))
+        asyncio.run(http.serve(http.build_application(served, port, hosts, token), listening))
 
 
 def _parsed(address: str) -> tuple[str, int]:
@@ -109,7 +109,7 @@ def _server(live: Live, *, docs_only: bool) -> "MCPServer":
     from modelplane.mcp.fleet import Fleet
     from modelplane.mcp.fleet_tools import FleetTools
     from modelplane.mcp.refusal import Refused
-    from modelplane.mcp.server import server
+    from modelplane.mcp.server import build_server
     from modelplane.mcp.size_tool import SizeTool
 
     def connect() -> "Reader":
@@ -120,6 +120,6 @@ def _server(live: Live, *, docs_only: bool) -> "MCPServer":
 
     documentation = DocumentationTools(documentation_tools.load_pages(), documentation_tools.WEIGHTS)
     if docs_only:
-        return server(documentation, documentation_tools.load_skills(), None, None)
+        return build_server(documentation, documentation_tools.load_skills(), None, None)
     fleet = Fleet(connect)
-    return server(documentation, documentation_tools.load_skills(), FleetTools(fleet), SizeTool(fleet))
+    return build_server(documentation, documentation_tools.load_skills(), FleetTools(fleet), SizeTool(fleet))

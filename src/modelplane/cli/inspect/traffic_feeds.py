@@ -68,7 +68,7 @@ class _GatewayPods:
             await asyncio.sleep(_RETRY_S)
 
     async def _look(self) -> Found | None:
-        labels = installation_names.selector(gateway_deployment.COMPONENT)
+        labels = installation_names.build_selector(gateway_deployment.COMPONENT)
         pods = await pod_logs.list_containers("", self._client, SYSTEM_NAMESPACE, labels)
         containers = tuple(container for container in pods if container.name == gateway_deployment.ENVOY)
         self._no_pods = "" if containers else f'there is no pod of the gateway in "{SYSTEM_NAMESPACE}"'

@@ -26,7 +26,7 @@ class Read:
 def read_files(directory: Path, sums: Usage) -> Read:
     """Add the records of an Envoy on this machine. Raises ``FileNotFoundError`` if it has never had any."""
     outcome = Read()
-    for line in usage_files.lines(directory):
+    for line in usage_files.read_lines(directory):
         record = record_of(line)
         if record is None:
             outcome.damaged += 1
@@ -46,7 +46,7 @@ async def read_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
         if record := record_of(line):
             sums.add(record)
 
-    labels = installation_names.selector(gateway_deployment.COMPONENT)
+    labels = installation_names.build_selector(gateway_deployment.COMPONENT)
     pods = await pod_logs.list_containers("", client, SYSTEM_NAMESPACE, labels)
     containers = [container for container in pods if container.name == gateway_deployment.ENVOY]
     if not containers:

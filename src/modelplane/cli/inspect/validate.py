@@ -63,7 +63,7 @@ def validate(
         # Few files need a model's configuration.
         from modelplane.checkpoints.folder import AtHand
 
-        return AtHand(checkpoints).config(repo, revision)
+        return AtHand(checkpoints).read_config(repo, revision)
 
     report = validation.validate(sources.select_related(given) if skip_unrelated else given, read_config)
     if on_live:

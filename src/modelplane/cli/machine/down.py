@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from modelplane.cli.options import add_home_option
-from modelplane.local.home import home_directory
+from modelplane.local.home import choose_home
 from modelplane.local.supervision import lifecycle
 
 
@@ -20,16 +20,16 @@ from modelplane.local.supervision import lifecycle
 @click.option("--purge", is_flag=True, help="Delete the fleet's data too: every object, certificate and log.")
 def down(home: Path | None, cluster: str | None, purge: bool) -> None:
     """Stop every process of the fleet, models included. Its data is kept."""
-    place = home_directory(home)
+    place = choose_home(home)
     begun = time.monotonic()
-    if waiting := lifecycle.busy(place):
+    if waiting := lifecycle.find_busy(place):
         click.echo(waiting)
     if cluster is not None:
         if purge:
             raise click.UsageError("--purge is for the whole fleet: leave out --cluster")
         _tell(lifecycle.hold(place, cluster), f"of cluster {cluster} in {place.root}", begun)
         return
-    if lifecycle.supervised(place):
+    if lifecycle.is_supervised(place):
         click.echo(f"Stopping the fleet in {place.root}")
     stopped = lifecycle.stop(place) if place.settings.exists() else ()
     _tell(stopped, f"in {place.root}", begun)

@@ -6,13 +6,13 @@ import click
 
 from modelplane.cli.machine.running import require_fleet
 from modelplane.cli.options import add_home_option
-from modelplane.local.home import home_directory
+from modelplane.local.home import choose_home
 
 
 @click.command()
 @add_home_option
 def kubeconfig(home: Path | None) -> None:
     """Print the path of the kubeconfig, and nothing else."""
-    place = home_directory(home)
+    place = choose_home(home)
     require_fleet(place)
     click.echo(place.kubeconfig)

@@ -24,9 +24,9 @@ def kubectl(arguments: tuple[str, ...]) -> None:
     """Run kubectl against the fleet on this machine."""
     from modelplane.cli.machine.running import require_running
     from modelplane.local.builds import binary
-    from modelplane.local.home import home_directory
+    from modelplane.local.home import choose_home
 
-    home = home_directory(None)
+    home = choose_home(None)
     program = binary.find()
     require_running(home)
     if program is None:
@@ -37,4 +37,4 @@ def kubectl(arguments: tuple[str, ...]) -> None:
         "KUBECONFIG": str(home.kubeconfig),
         "KUBECACHEDIR": str(home.kubectl_cache),
     }
-    os.execve(program, binary.kubectl_argv(program, arguments), environment)  # noqa: S606 - no shell is wanted
+    os.execve(program, binary.build_kubectl_argv(program, arguments), environment)  # noqa: S606 - no shell is wanted

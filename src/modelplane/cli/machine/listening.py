@@ -22,5 +22,5 @@ def describe_addresses(home: Home) -> str:
 
     addresses = find_addresses(home)
     models = addresses["models"]
-    by_model = "" if module.missing(home.envoy) else f", or {models}/v1 with model NAMESPACE/SERVICE"
+    by_model = "" if module.find_missing(home.envoy) else f", or {models}/v1 with model NAMESPACE/SERVICE"
     return f"Kubernetes at {addresses['kubernetes']}, models at {models}/NAMESPACE/SERVICE/v1{by_model}"

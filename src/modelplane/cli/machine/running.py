@@ -17,7 +17,7 @@ def require_fleet(home: Home) -> None:
 
 def is_running(home: Home) -> bool:
     """Return True if the API server of a home runs."""
-    return locks.holder(home.lock("control-plane")) is not None
+    return locks.find_holder(home.lock("control-plane")) is not None
 
 
 def require_running(home: Home) -> None:

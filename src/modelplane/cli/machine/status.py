@@ -13,7 +13,7 @@ from modelplane.cli.machine.listening import describe_addresses, find_addresses
 from modelplane.cli.machine.running import require_fleet
 from modelplane.cli.options import add_home_option
 from modelplane.cli.tables import show
-from modelplane.local.home import Home, home_directory
+from modelplane.local.home import Home, choose_home
 from modelplane.local.supervision.process_status import ProcessStatus
 
 
@@ -36,9 +36,9 @@ def status(home: Path | None, output: str) -> None:
     from modelplane.local.home import find_space_problem
     from modelplane.local.supervision import lifecycle, process_status
 
-    place = home_directory(home)
+    place = choose_home(home)
     require_fleet(place)
-    processes = process_status.of(place)
+    processes = process_status.list_statuses(place)
     states = {process.name: process.state for process in processes}
     counts: Counts = {}
     closed: list[str] = []
@@ -54,10 +54,10 @@ def status(home: Path | None, output: str) -> None:
             problems.append(error.message)
     problems += [
         f"cluster {name} is stopped: `modelplane up` starts it"
-        for name in lifecycle.held(place, settings.load(place).clusters)
+        for name in lifecycle.list_held(place, settings.load(place).clusters)
     ]
     running = {process.name for process in processes if process.pid}
-    if running and (problem := settings.stranger(settings.load(place), running)):
+    if running and (problem := settings.find_stranger(settings.load(place), running)):
         problems.append(f"{problem}; the process starts once the port is free")
     if problem := find_space_problem(place):
         problems.append(f"{problem}; what runs goes on, and what has ended comes back once there is room")
@@ -80,7 +80,7 @@ def _gateway_problem(place: Home) -> str:
     from modelplane.proxy import admin
 
     try:
-        return admin.reload_problem(place.envoy)
+        return admin.find_reload_problem(place.envoy)
     except LocalError as error:
         return str(error)
 

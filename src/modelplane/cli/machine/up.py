@@ -22,9 +22,9 @@ from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError, Unreachable
 from modelplane.local import served, settings, setup
 from modelplane.local.builds import binary, gateway_module
-from modelplane.local.home import Home, home_directory
+from modelplane.local.home import Home, choose_home
 from modelplane.local.kubernetes import bootstrap
-from modelplane.local.next_steps import next_steps
+from modelplane.local.next_steps import describe_next_steps
 from modelplane.local.settings import Choice, Settings
 from modelplane.local.supervision import lifecycle, process_records, processes
 from modelplane.local.supervision.process_records import Record
@@ -80,13 +80,13 @@ _TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: http
 )
 def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> None:
     """Start a whole fleet on this machine: control plane, node agent, gateway."""
-    place = home_directory(home)
+    place = choose_home(home)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     # First, because what follows may take minutes.
     setup.make_home(place)
     program = _find_or_build(console)
     _build_module(console)
-    if waiting := lifecycle.busy(place):
+    if waiting := lifecycle.find_busy(place):
         console.print(waiting)
     is_new = not place.settings.exists()
     started = _start(place, program, Choice(**choice))
@@ -94,7 +94,7 @@ def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> 
         console.print(f"Starting a fleet in {place.root}")
     else:
         console.print(f"A fleet runs already in {place.root}")
-        if not lifecycle.runs_as(place, program):
+        if not lifecycle.is_running_as(place, program):
             console.print(
                 "It was started by another version: run `modelplane down`, then `up`, to upgrade it"
             )
@@ -104,7 +104,7 @@ def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> 
         console.print(f"\nThe fleet is ready: {describe_addresses(place)}")
         if is_new:
             console.print(f"\n{_TERMS}")
-        console.print(f"\n{next_steps(place, settings.load(place), elsewhere=foreground)}", end="")
+        console.print(f"\n{describe_next_steps(place, settings.load(place), elsewhere=foreground)}", end="")
         if foreground:
             _stay(place, console)
     except KeyboardInterrupt:
@@ -144,7 +144,7 @@ def _build_module(console: Console) -> None:
 
 def _start(place: Home, program: Path, choice: Choice) -> bool:
     """Start the supervisor unless one runs; return whether it was started."""
-    with lifecycle.turn(place):
+    with lifecycle.hold_turn(place):
         setup.set_up(place, choice)
         return lifecycle.start(place, program)
 
@@ -152,8 +152,8 @@ def _start(place: Home, program: Path, choice: Choice) -> bool:
 async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
     begun = time.monotonic()
     chosen = settings.load(place)
-    table = processes.table(place, chosen, Path())
-    first = processes.api_servers(table)
+    table = processes.build_table(place, chosen, Path())
+    first = processes.list_api_servers(table)
     later = [process.name for process in table if process.name not in first]
 
     def step(text: str) -> None:
@@ -162,9 +162,9 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
     def report_start(record: Record) -> None:
         step(record.name)
 
-    await lifecycle.until_running(place, first, timeout_s, report_start)
+    await lifecycle.wait_until_running(place, first, timeout_s, report_start)
     async with Client.from_kubeconfig(str(place.kubeconfig), known=known) as client:
-        others = asyncio.create_task(lifecycle.until_running(place, later, timeout_s, report_start))
+        others = asyncio.create_task(lifecycle.wait_until_running(place, later, timeout_s, report_start))
         fleet = asyncio.create_task(_install(client, place, chosen, step, timeout_s))
         # A process that keeps dying explains a fleet that never becomes ready, so its error comes first.
         _, pending = await asyncio.wait({others, fleet}, return_when=asyncio.FIRST_EXCEPTION)
@@ -176,7 +176,7 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
                 task.result()
         if before := fleet.result():
             step("Waiting for what was served before")
-            for namespace, name in await served.until_answering(client, before, _LOADING_S):
+            for namespace, name in await served.wait_until_answering(client, before, _LOADING_S):
                 console.print(f"  {name} does not answer yet: kubectl describe md -n {namespace} says why")
 
 
@@ -195,7 +195,7 @@ async def _install(
             while True:
                 try:
                     if before is None:
-                        before = await served.services(client)
+                        before = await served.list_services(client)
                     await bootstrap.install(client, place, chosen, report)
                 except Unreachable as error:
                     unanswered = f" ({error})"
@@ -211,7 +211,7 @@ def _stay(place: Home, console: Console) -> None:
     """Print restarts of processes, until the fleet is stopped from elsewhere."""
     console.print("Ctrl-C stops the fleet")
     restarts: dict[Path, int] = {}
-    while lifecycle.supervised(place):
+    while lifecycle.is_supervised(place):
         for path in place.run.glob("*.json"):
             record = process_records.read(path)
             if record is None:

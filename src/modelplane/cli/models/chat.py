@@ -87,9 +87,9 @@ async def _find(name: str, namespace: str, home: Path | None) -> _Service:
     from modelplane.controllers import fleet_resources
     from modelplane.kube import errors
     from modelplane.kube.client import Client
-    from modelplane.local.home import home_directory
+    from modelplane.local.home import choose_home
 
-    place = home_directory(home)
+    place = choose_home(home)
     require_running(place)
     what = _called(name, namespace)
     try:

@@ -67,7 +67,7 @@ def deploy(
 
 def _wanted(asked: Asked) -> "Wanted":
     """Read the model, and return its deployment apart from the hardware."""
-    from modelplane.checkpoints.checkpoint import model_of
+    from modelplane.checkpoints.checkpoint import build_model
     from modelplane.cli.models.model_argument import choose_context, read_checkpoint
     from modelplane.offline.models.engine_containers import Engine
     from modelplane.offline.models.model_manifests import Wanted, make_name
@@ -75,7 +75,7 @@ def _wanted(asked: Asked) -> "Wanted":
 
     try:
         checkpoint = read_checkpoint(asked.model, asked.revision)
-        model = model_of(checkpoint, asked.quantization)
+        model = build_model(checkpoint, asked.quantization)
     except Unsizable as error:
         raise UserError(str(error)) from error
     called = asked.name or make_name(asked.models_name)

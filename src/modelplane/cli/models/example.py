@@ -26,7 +26,12 @@ def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> 
         raise click.UsageError("--overwrite needs --write")
     chosen = tuple(map(examples.find, names))
     if directory is not None:
-        _write([entry.folder for entry in chosen] or [examples.root()], examples.root(), directory, overwrite)
+        _write(
+            [entry.folder for entry in chosen] or [examples.find_root()],
+            examples.find_root(),
+            directory,
+            overwrite,
+        )
     elif chosen:
         click.echo(
             "---\n".join(path.read_text("utf-8") for entry in chosen for path in entry.manifests), nl=False
@@ -34,7 +39,7 @@ def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> 
     else:
         from modelplane.cli.tables import show
 
-        show("", ("NAME", "TITLE"), ((entry.name, entry.title) for entry in examples.examples()))
+        show("", ("NAME", "TITLE"), ((entry.name, entry.title) for entry in examples.list_examples()))
 
 
 def _write(folders: list[Path], root: Path, directory: Path, overwrite: bool) -> None:

@@ -71,7 +71,7 @@ def size(  # noqa: PLR0913  an argument for each option
     MODEL is OWNER/NAME on the Hugging Face hub, of which only config.json and the headers of the
     safetensors files are read. The exit status is 2 if no hardware can serve the model.
     """
-    from modelplane.checkpoints.checkpoint import model_of
+    from modelplane.checkpoints.checkpoint import build_model
     from modelplane.cli.models import size_tables
     from modelplane.cli.models.model_argument import choose_context, read_checkpoint
     from modelplane.offline.files import output as documents
@@ -81,7 +81,7 @@ def size(  # noqa: PLR0913  an argument for each option
 
     try:
         checkpoint = read_checkpoint(model, revision)
-        checkpoint_model = model_of(checkpoint, quantization)
+        checkpoint_model = build_model(checkpoint, quantization)
         length = choose_context(checkpoint.name, checkpoint_model, context)
         sequences = Load(length, concurrency, _ELEMENTS[kv_cache_dtype])
         result = size_report.size(
@@ -99,13 +99,13 @@ def size(  # noqa: PLR0913  an argument for each option
 
 def _hardware(model: "Model", sequences: "Load", fleet: tuple[str, ...]) -> "Iterator[HardwareSize]":
     from modelplane.api.schema.decode import InvalidObject
-    from modelplane.catalogue.catalogue_files import catalogue
-    from modelplane.catalogue.inference_classes import inference_class
+    from modelplane.catalogue.catalogue_files import load_catalogue
+    from modelplane.catalogue.inference_classes import build_class
     from modelplane.offline.models.size_report import size_classes, size_pools
 
     if not fleet:
-        machines = catalogue()
-        classes = [inference_class(machines, machine) for machine in machines.machines.values()]
+        machines = load_catalogue()
+        classes = [build_class(machines, machine) for machine in machines.machines.values()]
         yield from size_classes(model, sequences, classes)
         return
     [objects] = load(fleet)

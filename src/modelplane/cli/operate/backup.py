@@ -28,11 +28,11 @@ def backup(file: Path, *, passphrase_file: Path | None, live: Live) -> None:
     """
     from modelplane.api.listing import number_of
     from modelplane.backup.saving import Saver
-    from modelplane.backup.sealing import passphrase_of
+    from modelplane.backup.sealing import read_passphrase
     from modelplane.install.steps.refusals import Refused
 
     async def do(client: "Client") -> "Saved":
-        passphrase = passphrase_of(passphrase_file) if passphrase_file else None
+        passphrase = read_passphrase(passphrase_file) if passphrase_file else None
         return await Saver(client, lambda line: click.echo(f"  {line}")).save(file, passphrase)
 
     try:

@@ -44,10 +44,10 @@ def list_classes(words: tuple[str, ...], cloud: str, card: str, output: str) -> 
     With TEXT, only those whose row contains it; of several, all of them.
     """
     from modelplane.catalogue import descriptions
-    from modelplane.catalogue.catalogue_files import catalogue
+    from modelplane.catalogue.catalogue_files import load_catalogue
 
-    entries = catalogue()
-    rows = [descriptions.listed(entries, machine) for machine in entries.machines.values()]
+    entries = load_catalogue()
+    rows = [descriptions.describe_class(entries, machine) for machine in entries.machines.values()]
     clouds = {row.cloud.lower(): row.cloud for row in rows}
     if cloud and cloud.lower() not in clouds:
         raise click.BadParameter(f'"{cloud}" is none of {", ".join(clouds.values())}', param_hint="--cloud")
@@ -95,15 +95,15 @@ def show_classes(names: tuple[str, ...]) -> None:
     They are for `kubectl apply -f -`. Comments name the source of each figure, and the taints of the nodes.
     """
     from modelplane.api.schema.decode import encode
-    from modelplane.catalogue.catalogue_files import catalogue
-    from modelplane.catalogue.descriptions import comments
-    from modelplane.catalogue.inference_classes import inference_class
+    from modelplane.catalogue.catalogue_files import load_catalogue
+    from modelplane.catalogue.descriptions import list_comments
+    from modelplane.catalogue.inference_classes import build_class
     from modelplane.offline.files.yaml_output import to_yaml
 
-    entries = catalogue()
+    entries = load_catalogue()
     documents = [
-        "".join(f"# {line}\n" for line in comments(entries, machine))
-        + to_yaml(encode(inference_class(entries, machine)))
+        "".join(f"# {line}\n" for line in list_comments(entries, machine))
+        + to_yaml(encode(build_class(entries, machine)))
         for machine in _find(names)
     ]
     click.echo("---\n".join(documents), nl=False)
@@ -120,12 +120,12 @@ def apply_classes(names: tuple[str, ...], *, dry_run: bool, force_conflicts: boo
     A class that has been edited is a conflict: its edited fields stay.
     """
     from modelplane.api.schema.decode import encode
-    from modelplane.catalogue.catalogue_files import catalogue
-    from modelplane.catalogue.inference_classes import inference_class
+    from modelplane.catalogue.catalogue_files import load_catalogue
+    from modelplane.catalogue.inference_classes import build_class
     from modelplane.install.steps.applying import apply
     from modelplane.kube.errors import Conflict
 
-    manifests = [encode(inference_class(catalogue(), machine)) for machine in _find(names)]
+    manifests = [encode(build_class(load_catalogue(), machine)) for machine in _find(names)]
 
     async def do(client: "Client") -> None:
         for manifest in manifests:
@@ -145,9 +145,9 @@ def _find(names: tuple[str, ...]) -> "list[Machine]":
     from difflib import get_close_matches
 
     from modelplane.api.listing import alternatives
-    from modelplane.catalogue.catalogue_files import catalogue
+    from modelplane.catalogue.catalogue_files import load_catalogue
 
-    machines = catalogue().machines
+    machines = load_catalogue().machines
     for name in names:
         if name not in machines:
             longer = [machine for machine in machines if name in machine]

@@ -87,8 +87,8 @@ def register(
     server = Server(**cluster)
 
     async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
-        address = Address.of_file(cluster["kubeconfig"], server.context)
-        address.kubeconfig("a.b.c")
+        address = Address.from_file(cluster["kubeconfig"], server.context)
+        address.build_kubeconfig("a.b.c")
         proposal = await _proposed(client, choices)
         if applied:
             await _register(client, live, proposal, address, credential_lifetime, report, deadline)
@@ -127,21 +127,21 @@ def _choices(name: str, profile: str | None, labels: dict[str, str]) -> "Choices
 
 
 async def _proposed(client: "Client", choices: "Choices") -> "Proposal":
-    from modelplane.catalogue.catalogue_files import catalogue
+    from modelplane.catalogue.catalogue_files import load_catalogue
     from modelplane.install.registration.looking import look
     from modelplane.install.registration.proposal import propose
-    from modelplane.install.registration.registering import talking_to
+    from modelplane.install.registration.registering import name_server
 
-    async with talking_to(f'cluster "{choices.name}"'):
-        return propose(choices, await look(client), catalogue())
+    async with name_server(f'cluster "{choices.name}"'):
+        return propose(choices, await look(client), load_catalogue())
 
 
 def _show(proposal: "Proposal", address: "Address", lifetime: str) -> None:
     """Print the proposal: comments, and the manifests of both sides."""
-    from modelplane.install.registration.preview import preview
+    from modelplane.install.registration.preview import build_preview
     from modelplane.offline.files.yaml_output import to_yaml
 
-    for section in preview(proposal, str(address.fields.get("server", "")), lifetime):
+    for section in build_preview(proposal, str(address.fields.get("server", "")), lifetime):
         click.echo("".join(f"# {line}".rstrip() + "\n" for line in section.lines), nl=False)
         click.echo("".join(f"---\n{to_yaml(item)}" for item in section.objects), nl=False)
     if proposal.refusal:

@@ -146,7 +146,7 @@ async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
         return "" if drained["status"] == "True" else str(drained["message"])
 
     try:
-        await Deadline(timeout_s).until_nothing(find_missing)
+        await Deadline(timeout_s).wait_until_nothing(find_missing)
     except NotInTime as error:
         return str(error)
     return ""

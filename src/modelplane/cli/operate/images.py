@@ -39,12 +39,12 @@ def images(output: str) -> None:
 
 
 def _control_plane() -> Iterator[Pulled]:
-    from modelplane.install.deployment_pods import containers
+    from modelplane.install.deployment_pods import list_containers
     from modelplane.install.installation_options import Options
-    from modelplane.install.manifests import manifests
+    from modelplane.install.manifests import build_manifests
 
-    for item in manifests(Options()):
-        for container in containers(item):
+    for item in build_manifests(Options()):
+        for container in list_containers(item):
             yield Pulled("Image", container["image"], "control plane", "the controllers and the gateway")
 
 

@@ -130,12 +130,14 @@ def install(
         from modelplane.install import cluster_requirements as registered
 
         lifetime = chosen["credential_lifetime"]
-        click.echo(registered.instructions(lifetime, crossplane=crossplane, installer=installer), nl=False)
-        _write(registered.manifests(crossplane=crossplane, installer=installer))
+        click.echo(
+            registered.build_instructions(lifetime, crossplane=crossplane, installer=installer), nl=False
+        )
+        _write(registered.build_manifests(crossplane=crossplane, installer=installer))
     elif not applied or dry_run == "client":
-        from modelplane.install.manifests import manifests
+        from modelplane.install.manifests import build_manifests
 
-        _write(manifests(_options(**chosen)))
+        _write(build_manifests(_options(**chosen)))
         if not (no_quota or applied):
             _write_quotas(chosen["team_namespaces"])
     else:
@@ -272,14 +274,14 @@ def _digest_error(path: str, message: str, node: "Node") -> UserError:
 
 def _write_quotas(namespaces: Sequence[str]) -> None:
     """Write the quota of each namespace of a team; as a comment, if none is named."""
-    from modelplane.install.object_quotas import quota
+    from modelplane.install.object_quotas import build_quota
     from modelplane.offline.files.yaml_output import to_yaml
 
     for namespace in namespaces:
-        click.echo(f"---\n{to_yaml(quota(namespace))}", nl=False)
+        click.echo(f"---\n{to_yaml(build_quota(namespace))}", nl=False)
     if not namespaces:
         click.echo("# Limit the objects of each team: apply this quota to its namespace.")
-        for line in to_yaml(quota("TEAM")).splitlines():
+        for line in to_yaml(build_quota("TEAM")).splitlines():
             click.echo(f"# {line}")
 
 

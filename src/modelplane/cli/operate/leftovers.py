@@ -128,7 +128,7 @@ class Cleaner:
         """Delete the leftovers, and wait until they are gone. Raise ``NotInTime``."""
         for leftover in leftovers.there:
             await self._delete(leftover)
-        await deadline.until_nothing(partial(self._undeleted, leftovers.there))
+        await deadline.wait_until_nothing(partial(self._undeleted, leftovers.there))
 
     async def _delete(self, leftover: Leftover) -> None:
         item = leftover.found or {}

@@ -36,9 +36,9 @@ def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_
 
     Controllers that elect a leader stand by meanwhile. Run an interrupted restore again to complete it.
     """
-    from modelplane.backup.archive import Damaged, opened
+    from modelplane.backup.archive import Damaged, open_file
     from modelplane.backup.restoring import Restorer
-    from modelplane.backup.sealing import passphrase_of
+    from modelplane.backup.sealing import read_passphrase
     from modelplane.cli.tables import clean_text
     from modelplane.install.steps.refusals import Refused
     from modelplane.install.steps.waiting import Deadline, NotInTime
@@ -47,8 +47,8 @@ def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_
         raise UserError(_LOCAL)
 
     async def do(client: "Client") -> "Restored":
-        passphrase = passphrase_of(passphrase_file) if passphrase_file else None
-        with opened(file) as reader:
+        passphrase = read_passphrase(passphrase_file) if passphrase_file else None
+        with open_file(file) as reader:
             restorer = Restorer(
                 client, reader, passphrase, lambda line: click.echo(f"  {line}"), Deadline(timeout_s)
             )

@@ -41,7 +41,7 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option(
     "--pod-addresses",
     "pod_cidr",
-    default=addresses.of_node(0),
+    default=addresses.find_cidr(0),
     show_default=True,
     help=f"Pod CIDR of this node, within {addresses.POD_CIDR}.",
 )

@@ -106,7 +106,7 @@ async def _run(options: _Options) -> None:
     from modelplane.controllers.election.leader import Deposed
     from modelplane.controllers.fleet_resources import known
     from modelplane.controllers.metrics import state_samples
-    from modelplane.host.signals import until_signalled
+    from modelplane.host.signals import run_until_signalled
     from modelplane.telemetry import event_loop, metrics, traces
     from modelplane.telemetry.metric_definitions import Program
 
@@ -117,25 +117,25 @@ async def _run(options: _Options) -> None:
         manager = _manager(options, client, fence)
 
         async def run_manager() -> None:
-            metrics.leading(True)
+            metrics.set_leading(True)
             await manager.run()
 
         def find_problem() -> str:
             return (election.problem if election else "") or manager.problem
 
-        stack.enter_context(traces.exporting("modelplane-controller"))
+        stack.enter_context(traces.export_spans("modelplane-controller"))
         loop = asyncio.get_running_loop()
-        state = event_loop.asked(loop, manager.state)
+        state = event_loop.route_to_loop(loop, manager.state)
         checks = serve_health(
             options.metrics_address,
             Program.CONTROLLER,
-            event_loop.asked(loop, find_problem),
+            event_loop.route_to_loop(loop, find_problem),
             lambda: state_samples.samples(state()),
         )
         stack.enter_context(checks)
         await stack.enter_async_context(_rotation(options.gateway_dir))
         try:
-            await until_signalled(election.lead(run_manager) if election else run_manager())
+            await run_until_signalled(election.lead(run_manager) if election else run_manager())
         except (Deposed, NotOurs) as error:
             _log.error("%s", error)
             raise click.exceptions.Exit(NOT_OURS if isinstance(error, NotOurs) else FAILED) from error
@@ -174,9 +174,9 @@ def _election(options: _Options) -> "LeaseThread | None":
 
 def _rotation(gateway_dir: Path | None) -> AbstractAsyncContextManager[None]:
     """Return the rotation of a local Envoy's usage records."""
-    from modelplane.proxy.usage_files import rotating
+    from modelplane.proxy.usage_files import rotate
 
-    return rotating(gateway_dir) if gateway_dir else nullcontext()
+    return rotate(gateway_dir) if gateway_dir else nullcontext()
 
 
 def _helm(folder: Path | None) -> "Program":

@@ -41,7 +41,7 @@ def envoy(
     from modelplane.proxy.usage_files import USAGE_LOG
 
     if check:
-        if problem := admin.not_ready(directory):
+        if problem := admin.find_obstacle(directory):
             raise UserError(problem)
         return
     if port is None:
@@ -63,9 +63,11 @@ def envoy(
     without = envoy_bootstrap.prepare(directory, listeners, memory_bytes=memory_bytes, library=library)
     if without:
         click.echo(f"{WITHOUT_MODULE}: {without}", err=True)
-    if problem := envoy_bootstrap.port_taken(directory) or envoy_bootstrap.watches_missing(directory):
+    if problem := envoy_bootstrap.find_taken_port(directory) or envoy_bootstrap.find_missing_watches(
+        directory
+    ):
         raise UserError(problem)
-    argv = envoy_bootstrap.argv(directory)
+    argv = envoy_bootstrap.build_argv(directory)
     # The configuration names files relative to the directory. exec keeps the pid, and with it the lock.
     os.chdir(directory)
-    os.execve(argv[0], argv, {**os.environ, **module.environment(directory)})  # noqa: S606 - no shell is wanted
+    os.execve(argv[0], argv, {**os.environ, **module.build_environment(directory)})  # noqa: S606 - no shell is wanted

@@ -92,7 +92,7 @@ def function(
         signal.signal(number, lambda *_: stop.set())
     try:
         with ExitStack() as running:
-            running.enter_context(traces.exporting("modelplane-function"))
+            running.enter_context(traces.export_spans("modelplane-function"))
             creds = None if insecure or tls_certs_dir is None else server.credentials(tls_certs_dir)
             running.enter_context(
                 server.serving(
@@ -107,7 +107,7 @@ def function(
                 )
             )
             if metrics_address:
-                registry = metrics.registry(Program.FUNCTION)
+                registry = metrics.build_registry(Program.FUNCTION)
                 running.enter_context(
                     serve(metrics_address, alive=lambda: "", ready=lambda: "", registry=registry)
                 )

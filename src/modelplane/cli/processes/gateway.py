@@ -72,7 +72,7 @@ def gateway(log_format: str, debug: bool, **options: object) -> None:
 
 
 async def _run(options: _Options) -> None:
-    from modelplane.host.signals import until_signalled
+    from modelplane.host.signals import run_until_signalled
     from modelplane.proxy import envoy_metrics, usage_files
     from modelplane.proxy.companion import Gateway
     from modelplane.proxy.counting import Counting
@@ -93,7 +93,7 @@ async def _run(options: _Options) -> None:
             options.metrics_address,
             Program.GATEWAY,
             lambda: running.problem,
-            lambda: envoy_metrics.samples(options.directory),
+            lambda: envoy_metrics.read_samples(options.directory),
         )
         with checks:
-            await until_signalled(running.run())
+            await run_until_signalled(running.run())

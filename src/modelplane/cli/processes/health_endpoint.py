@@ -28,9 +28,9 @@ def serve_health(
     from modelplane.telemetry import event_loop, metrics, server
 
     loop = asyncio.get_running_loop()
-    registry = metrics.registry(program, observe)
+    registry = metrics.build_registry(program, observe)
     try:
-        served = server.serve(address, alive=event_loop.alive(loop), ready=ready, registry=registry)
+        served = server.serve(address, alive=event_loop.watch_loop(loop), ready=ready, registry=registry)
     except server.CannotListen as error:
         raise UserError(str(error)) from error
     with served:

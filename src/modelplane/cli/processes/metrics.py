@@ -76,7 +76,7 @@ def metrics(debug: bool, **options: object) -> None:
 async def _run(options: _Options) -> None:
     from modelplane.controllers.fleet_resources import known
     from modelplane.controllers.metrics import external_metrics_server
-    from modelplane.host.signals import until_signalled
+    from modelplane.host.signals import run_until_signalled
 
     host, _, port = options.address.rpartition(":")
     if not host or not port.isdecimal():
@@ -90,7 +90,7 @@ async def _run(options: _Options) -> None:
         names = frozenset(options.client_name)
         with external_metrics_server.Server((host.strip("[]"), int(port)), context, served, names) as server:
             threading.Thread(target=server.serve_forever, name="external metrics", daemon=True).start()
-            await until_signalled(served.serve())
+            await run_until_signalled(served.serve())
             server.shutdown()
 
 

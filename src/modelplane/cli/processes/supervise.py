@@ -18,4 +18,4 @@ def supervise(home: Path, binary: Path, only: tuple[str, ...]) -> None:
 
     place = Home(home)
     chosen = settings.load(place)
-    supervisor.supervise(place, processes.table(place, chosen, binary, only), chosen.numbers())
+    supervisor.supervise(place, processes.build_table(place, chosen, binary, only), chosen.list_ports())

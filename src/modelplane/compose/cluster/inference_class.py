@@ -5,7 +5,7 @@ from modelplane.api.conditions.reasons import InferenceClassReason as Reason
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.listing import in_order
 from modelplane.api.meta import kind_name
-from modelplane.catalogue.cards import overstatements
+from modelplane.catalogue.cards import find_overstatements
 from modelplane.compose import guards
 from modelplane.compose.composition import Composition, NoFacts, Request, Requirement
 from modelplane.compose.conditions import true
@@ -20,7 +20,7 @@ def requirements(class_: InferenceClass) -> tuple[Requirement, ...]:
 
 def compose(request: Request[InferenceClass, NoFacts]) -> Composition:
     """Accept the class, and report memory that its card does not publish."""
-    overstated = [str(overstatement) for overstatement in overstatements(request.owner.spec.devices)]
+    overstated = [str(overstatement) for overstatement in find_overstatements(request.owner.spec.devices)]
     if overstated:
         accepted = true(Type.ACCEPTED, Reason.MEMORY_OVERSTATED, in_order(overstated, separator="; "))
     else:

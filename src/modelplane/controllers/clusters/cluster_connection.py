@@ -165,7 +165,9 @@ class Connection:
         resource = await self.client.find_resource(manifest)
         self._watches.expect(resource)
         name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace", "")
-        with traces.span("write", cluster=self.name, kind=manifest["kind"], namespace=namespace, name=name):
+        with traces.open_span(
+            "write", cluster=self.name, kind=manifest["kind"], namespace=namespace, name=name
+        ):
             try:
                 written = await self._write(resource, manifest, force=force)
             except errors.NotFound as error:

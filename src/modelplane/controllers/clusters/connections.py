@@ -18,7 +18,7 @@ from modelplane.kube import errors, kubeconfig_secret, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
 from modelplane.kube.resources import Object
-from modelplane.telemetry.log_lines import fields
+from modelplane.telemetry.log_lines import make_fields
 
 _log = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ class Clusters:
         self._connections[name] = connection
         self._without.pop(name, None)
         _keep(asyncio.create_task(self._open(connection)), self._opening)
-        _log.info("connected to cluster %s", name, extra=fields(cluster=name))
+        _log.info("connected to cluster %s", name, extra=make_fields(cluster=name))
 
     def _hand_over(self, connection: Connection, access: Access) -> None:
         """Give a new token to a connection, which keeps its copies and its open watches."""
@@ -164,7 +164,7 @@ class Clusters:
         connection.client.use_token(access.token)
         self._on_problem(name)
         _keep(asyncio.create_task(self._check(connection, access)), self._opening)
-        _log.info("cluster %s: a new token is in use", name, extra=fields(cluster=name))
+        _log.info("cluster %s: a new token is in use", name, extra=make_fields(cluster=name))
 
     async def _check(self, connection: Connection, access: Access) -> None:
         """Connect anew if a cluster does not accept a new token: open watches do not show it for an hour."""
@@ -191,7 +191,7 @@ class Clusters:
     def report(self, name: str, why: str) -> None:
         """Report the cause if a cluster cannot be connected to; a present connection stays."""
         if self._problems.get(name) != why:
-            _log.warning("cannot connect to cluster %s: %s", name, why, extra=fields(cluster=name))
+            _log.warning("cannot connect to cluster %s: %s", name, why, extra=make_fields(cluster=name))
             self._problems[name] = why
             self._on_problem(name)
 

@@ -27,7 +27,7 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource
-from modelplane.telemetry.log_lines import fields
+from modelplane.telemetry.log_lines import make_fields
 
 _log = logging.getLogger(__name__)
 
@@ -349,7 +349,7 @@ class Watches:
 
     def _refuse(self, resource: Resource, namespace: str, error: errors.Forbidden) -> None:
         if (resource, namespace) not in self._refused:
-            _log.info("cluster %s: %s", self._name, error, extra=fields(cluster=self._name))
+            _log.info("cluster %s: %s", self._name, error, extra=make_fields(cluster=self._name))
         self._refused[resource, namespace] = str(error)
 
     async def _look_for_copies(self) -> None:

@@ -34,7 +34,7 @@ from modelplane.gateway.usage.spent_budgets import (
 from modelplane.gateway.usage.spent_tiers import TierBudgets
 from modelplane.kube import errors
 from modelplane.proxy.interface import Proxy
-from modelplane.proxy.ledger_file import utc_now
+from modelplane.proxy.ledger_file import get_now
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Budgets(Runnable):
         tiers: Tiers | None = None,
         changed: Callable[[Iterable[str]], None],
         touch: Callable[[], None],
-        now: Callable[[], dt.datetime] = utc_now,
+        now: Callable[[], dt.datetime] = get_now,
     ) -> None:
         """``changed`` takes ModelKeys with another state; ``touch`` has the gateway look at its keys."""
         self._proxy = proxy
@@ -157,8 +157,8 @@ class Budgets(Runnable):
         """
         if self._proxy is None:
             return frozenset()
-        text = self._proxy.former(KEYS)
-        if not text and (problem := self._proxy.former_problem()):
+        text = self._proxy.read_former(KEYS)
+        if not text and (problem := self._proxy.find_former_problem()):
             raise OSError(problem)
         return list_blocked(KeyFile.parse(text.encode())) if text else frozenset()
 
@@ -174,7 +174,7 @@ class Budgets(Runnable):
         if not self.wanted:
             return True
         try:
-            ledger = await proxy.usage()
+            ledger = await proxy.sum_usage()
         except (errors.KubernetesError, OSError) as error:
             self._say(f"cannot read the usage of API keys, so what is refused stays refused: {error}")
             return True

@@ -173,7 +173,7 @@ class GatewayController(Runnable):
                 continue
             try:
                 await self._settings.certificates.update(
-                    self._proxy.former, partial(self._proxy.formers, TLS)
+                    self._proxy.read_former, partial(self._proxy.list_formers, TLS)
                 )
                 table = self._table(self._proxy, front)
                 changed = await self._proxy.bring(await asyncio.to_thread(self._files_of, table))
@@ -192,7 +192,7 @@ class GatewayController(Runnable):
                 _log.info("gateway configuration written")
                 # Resources of the previous configuration are removed once Envoy no longer uses them.
                 asyncio.get_running_loop().call_later(_CLEAN_UP_S, self.touch)
-            address = self._settings.certificates.announced(self._proxy.address())
+            address = self._settings.certificates.announced(self._proxy.find_address())
             self._look_at(replace(address, asks_for_keys=front.keys is not None))
             if self._proxy.serves_clusters:
                 await asyncio.gather(*(self._announce(cluster, self._proxy) for cluster in self._clusters))
@@ -202,7 +202,7 @@ class GatewayController(Runnable):
         while True:
             try:
                 contents = [
-                    await asyncio.to_thread(proxy.former, file)
+                    await asyncio.to_thread(proxy.read_former, file)
                     for file in list_possible_files(FLEET_LISTENER)
                 ]
             except OSError as error:
@@ -263,7 +263,9 @@ class GatewayController(Runnable):
             FLEET_LISTENER,
             host,
             port,
-            select_usable(routes, credentials.credentials, has_module=not proxy.address().without_module),
+            select_usable(
+                routes, credentials.credentials, has_module=not proxy.find_address().without_module
+            ),
             self._known_destinations,
             replace(front, credentials=credentials, gateways=proxy.gateways),
             self._settings.certificates.tls,

@@ -87,7 +87,7 @@ class GatewayManager:
         self._admission = Admission(
             gateways,
             self._informers[_KEY],
-            former=proxy.former,
+            former=proxy.read_former,
             changed=lambda _keys: None,
             budgets=self._budgets,
         )
@@ -106,7 +106,7 @@ class GatewayManager:
                 front=self._front,
                 written=self._admission.written,
                 certificates=self._certificates,
-                credentials=ProviderCredentials(self._named.find, proxy.former),
+                credentials=ProviderCredentials(self._named.find, proxy.read_former),
                 keys=self._keys,
             ),
         )

@@ -25,7 +25,7 @@ def authority(now: datetime) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     # The number distinguishes two authorities in one bundle.
     name = _name(f"modelplane gateways {x509.random_serial_number():x}"[:64])
-    return Pair(_pem(certificate_authority.authority(name, key, now)), _key_pem(key))
+    return Pair(_pem(certificate_authority.issue_authority(name, key, now)), _key_pem(key))
 
 
 def issued(by: Pair, name: str, *, serves: bool, now: datetime) -> Pair:
@@ -42,9 +42,9 @@ def issued(by: Pair, name: str, *, serves: bool, now: datetime) -> Pair:
     ends = min(now + LIFETIME, issuer.not_valid_after_utc)
     purpose = ExtendedKeyUsageOID.SERVER_AUTH if serves else ExtendedKeyUsageOID.CLIENT_AUTH
     certificate = (
-        certificate_authority.begun(_name(name[:64]), issuer.subject, key.public_key(), now, ends)
+        certificate_authority.start_certificate(_name(name[:64]), issuer.subject, key.public_key(), now, ends)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(certificate_authority.usage(signs=False), critical=True)
+        .add_extension(certificate_authority.build_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .sign(signer, hashes.SHA256())
@@ -54,7 +54,7 @@ def issued(by: Pair, name: str, *, serves: bool, now: datetime) -> Pair:
 
 def problem(pair: Pair, now: datetime) -> str:
     """Return why a pair is no authority; empty if it is one."""
-    if why := certificates.problem(pair.chain.encode(), pair.key.encode()):
+    if why := certificates.find_problem(pair.chain.encode(), pair.key.encode()):
         return why
     certificate = x509.load_pem_x509_certificate(pair.chain.encode())
     try:
@@ -71,7 +71,7 @@ def problem(pair: Pair, now: datetime) -> str:
 @lru_cache(maxsize=4096)
 def validity(pair: Pair, name: str = "") -> Validity | None:
     """Return the time for which a pair is valid; None if it is damaged, or not for the name."""
-    if certificates.problem(pair.chain.encode(), pair.key.encode()):
+    if certificates.find_problem(pair.chain.encode(), pair.key.encode()):
         return None
     certificate = x509.load_pem_x509_certificate(pair.chain.encode())
     if name and name not in _names(certificate):

@@ -115,7 +115,7 @@ class Certificates:
 
     def _expired(self, served: Certificate) -> tuple[str, ...]:
         """Return the problem of a certificate that has expired; clients refuse it, and nothing else does."""
-        expires = certificates.expires(served.chain)
+        expires = certificates.read_expiry(served.chain)
         if expires is None or expires > self._now():
             return ()
         return (f"{_title(served.name)}: its certificate expired at {expires:%Y-%m-%dT%H:%M:%SZ}: renew it",)
@@ -124,7 +124,7 @@ class Certificates:
     def expiries(self) -> dict[str, datetime]:
         """The time at which each certificate that is served expires, by the name of its Secret."""
         served = self.tls.certificates if self.tls else ()
-        times = ((certificate.name, certificates.expires(certificate.chain)) for certificate in served)
+        times = ((certificate.name, certificates.read_expiry(certificate.chain)) for certificate in served)
         return {name: expires for name, expires in times if expires}
 
     @property
@@ -162,5 +162,5 @@ def _found(name: str, secret: Object | None) -> Certificate | Rejected:
 
 
 def _problem(found: Certificate) -> str:
-    problem = certificates.problem(found.chain.encode(), found.key.encode())
+    problem = certificates.find_problem(found.chain.encode(), found.key.encode())
     return problem and f"{problem}: write both into {_CHAIN} and {_KEY}"

@@ -28,7 +28,7 @@ from modelplane.controllers.helm.steps import Action, Step, next_step
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import SECRETS, Object
-from modelplane.telemetry.log_lines import fields
+from modelplane.telemetry.log_lines import make_fields
 
 _log = logging.getLogger(__name__)
 
@@ -340,7 +340,7 @@ class ClusterReleases:
         doing = f"Helm is to {step.action.verb} {release}"
         self._why[release] = Unsynced(step.action, f"{doing}, after: {failed}" if failed else doing)
         self._tell()
-        extra = fields(cluster=self.name, release=release.name, namespace=release.namespace)
+        extra = make_fields(cluster=self.name, release=release.name, namespace=release.namespace)
         _log.info("cluster %s: %s %s", self.name or _OWN, step.action, release, extra=extra)
         line = arguments(step, release, turn.instruction, turn.marks)
         limit_s = turn.instruction.timeout_s if turn.instruction else USUAL_WAIT_S

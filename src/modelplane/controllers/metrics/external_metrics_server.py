@@ -156,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
             {"kind": "Status", "status": "Failure", "code": 403, "message": "not the API server"},
         )
         if not self.server.names or self._common_name() in self.server.names:
-            ask = event_loop.asked(self.server.loop, lambda: self.server.metrics.answer(self.path))
+            ask = event_loop.route_to_loop(self.server.loop, lambda: self.server.metrics.answer(self.path))
             try:
                 status, body = ask()
             except event_loop.Unanswered as unanswered:

@@ -74,7 +74,7 @@ class Runner:
         """``options`` are those of the gateway's pods."""
         self._now = now
         self._watching_since = now()
-        self._gateway_pods = crossplane_gateway.children(options)
+        self._gateway_pods = crossplane_gateway.build_children(options)
         self._composed = Decoder(managed_fields=True)
         self._required = Decoder(managed_fields=False)
         self._reservations = Reservations()
@@ -83,12 +83,12 @@ class Runner:
         """Answer one ``RunFunctionRequest``; never raise."""
         begun = perf_counter()
         kind = kind_in(request.observed.composite.resource)
-        with traces.span("RunFunction", kind=kind) as span:
+        with traces.open_span("RunFunction", kind=kind) as span:
             response, result = self._answered(request, kind)
             span.set(result=str(result))
-        metrics.answered(kind if kind in COMPOSERS else metrics.OTHER, result, perf_counter() - begun)
+        metrics.count_answer(kind if kind in COMPOSERS else metrics.OTHER, result, perf_counter() - begun)
         decoders = (self._composed, self._required)
-        metrics.decoded(sum(decoder.decoded() for decoder in decoders), sum(map(len, decoders)))
+        metrics.record_decoded(sum(decoder.decoded() for decoder in decoders), sum(map(len, decoders)))
         return response
 
     def _answered(self, request: Any, kind: str) -> tuple[fnv1.RunFunctionResponse, Result]:
@@ -117,14 +117,14 @@ class Runner:
         except InvalidObject as error:
             blocked, result = Blocked(str(error)), Result.FATAL
         except Exception:  # noqa: BLE001 - an unforeseen request must not stop the others
-            _log.exception("a bug; nothing is changed", extra=log_lines.fields(kind=kind))
+            _log.exception("a bug; nothing is changed", extra=log_lines.make_fields(kind=kind))
             blocked, result = Blocked("a bug in Modelplane: see its log"), Result.BUG
         try:
             unchanged = kept(kind, owner, observation.composed)
             answer = replace(unchanged, requirements=required, blocked=blocked)
             return encode(answer, request, earlier), result
         except Exception:  # noqa: BLE001 - Crossplane applies nothing of a fatal answer
-            _log.exception("cannot say what is there", extra=log_lines.fields(kind=kind))
+            _log.exception("cannot say what is there", extra=log_lines.make_fields(kind=kind))
             refusal = Answer(pace.usual(kind), requirements=required, blocked=blocked)
             return encode(refusal, request, earlier), result
 

@@ -84,7 +84,7 @@ def prerequisites() -> tuple[Document, ...]:
                 for (group, read_only), kinds in groupby(sorted(_MISSING, key=_rule), key=_rule)
             ],
         },
-        *crossplane_gateway.permissions(),
+        *crossplane_gateway.build_permissions(),
         *_policy(),
     )
 

@@ -22,18 +22,18 @@ from modelplane.compose.workload_kinds import (
 )
 from modelplane.gateway.mutual_tls import CLIENT_NAME
 from modelplane.gateway.tokens import HEADERS
-from modelplane.install.admission.admission_forms import ANY, Each, Form, OneOf, Unchanged, fields_of
+from modelplane.install.admission.admission_forms import ANY, Each, Form, OneOf, Unchanged, find_fields
 
 _NONROOT: Final = 65532
 _SECCOMP: Final[Form] = {"type": OneOf(("RuntimeDefault",))}
 _AMOUNTS: Final[Form] = {"cpu": ANY, "memory": ANY, "ephemeral-storage": ANY}
 
 
-_PROBE: Final[Form] = {**fields_of(Probe), "grpc": {"port": ANY, "service": ANY}}
+_PROBE: Final[Form] = {**find_fields(Probe), "grpc": {"port": ANY, "service": ANY}}
 
 CONTAINER: Final[dict[str, Form]] = {
-    **fields_of(Container),
-    **fields_of(InitContainer),
+    **find_fields(Container),
+    **find_fields(InitContainer),
     "startupProbe": _PROBE,
     "readinessProbe": _PROBE,
     "livenessProbe": _PROBE,
@@ -61,7 +61,7 @@ POD: Final[dict[str, Form]] = {
     "initContainers": ANY,
     "volumes": Each(
         {
-            **fields_of(Volume),
+            **find_fields(Volume),
             "configMap": {"name": ANY, "defaultMode": ANY},
             "persistentVolumeClaim": {"claimName": ANY, "readOnly": ANY},
         }

@@ -19,7 +19,7 @@ class Validation(NamedTuple):
     computed: str = ""
     """Expression of a message that replaces the other."""
 
-    def manifest(self) -> Object:
+    def build_manifest(self) -> Object:
         """Return the entry of a policy."""
         computed = {"messageExpression": self.computed} if self.computed else {}
         return {"expression": self.expression, "message": self.message, **computed, "reason": "Forbidden"}
@@ -50,44 +50,44 @@ ANY: Final = None
 Form: TypeAlias = "Mapping[str, Form] | OneOf | Each | Unchanged | None"
 
 
-def condition(path: str, form: Form, depth: int = 0) -> str:
+def build_condition(path: str, form: Form, depth: int = 0) -> str:
     """Return the CEL expression that holds if the value at a path, which exists, has a form; empty for any.
 
     ``depth`` is the number of the first free variable.
     """
     variable = f"v{depth}"
     if isinstance(form, OneOf):
-        return f"{path} in {literal(form.values)}"
+        return f"{path} in {format_literal(form.values)}"
     if isinstance(form, Unchanged):
         before = ".?".join(("oldObject", *path.split(".")[1:]))
         return f"(oldObject != null && {before} == optional.of({path}))"
     if isinstance(form, Each):
-        inner = condition(variable, form.item, depth + 1)
+        inner = build_condition(variable, form.item, depth + 1)
         return f"{path}.all({variable}, {inner})" if inner else ""
     if form is ANY:
         return ""
-    return " && ".join(holds for _, holds in fields(path, form, depth))
+    return " && ".join(holds for _, holds in build_fields(path, form, depth))
 
 
-def fields(path: str, form: Mapping[str, Form], depth: int = 0) -> Iterator[tuple[str, str]]:
+def build_fields(path: str, form: Mapping[str, Form], depth: int = 0) -> Iterator[tuple[str, str]]:
     """Yield the CEL expression about the names of the fields at a path, and that of each restricted field.
 
     Each comes with the name of the field, which is empty for the first one.
     """
     variable = f"v{depth}"
-    yield "", f"{path}.all({variable}, {variable} in {literal(tuple(form))})"
+    yield "", f"{path}.all({variable}, {variable} in {format_literal(tuple(form))})"
     for name, field in form.items():
-        if holds := condition(f"{path}.{name}", field, depth + 1):
+        if holds := build_condition(f"{path}.{name}", field, depth + 1):
             yield name, f"(!has({path}.{name}) || {holds})"
 
 
-def literal(values: tuple[str | int | bool, ...]) -> str:
+def format_literal(values: tuple[str | int | bool, ...]) -> str:
     """Return a list of values in CEL."""
     texts = (str(value).lower() if isinstance(value, bool) else repr(value) for value in values)
     return f"[{', '.join(texts)}]"
 
 
-def fields_of(type_: type[msgspec.Struct]) -> dict[str, Form]:
+def find_fields(type_: type[msgspec.Struct]) -> dict[str, Form]:
     """Return the fields of a type of the API, with the forms of the types in it."""
     hints = typing.get_type_hints(type_)
     return {field.encode_name: _form_of(hints[field.name]) for field in msgspec.structs.fields(type_)}
@@ -102,4 +102,4 @@ def _form_of(hint: Any) -> Form:
         item = _form_of(typing.get_args(hint)[0])
         return ANY if item is ANY else Each(item)
     is_struct = isinstance(hint, type) and issubclass(hint, msgspec.Struct)
-    return fields_of(hint) if is_struct else ANY
+    return find_fields(hint) if is_struct else ANY

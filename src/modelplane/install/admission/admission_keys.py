@@ -10,7 +10,7 @@ from typing import Final
 from modelplane.api import labels
 from modelplane.api.fields.pods.pod_keys import ACCEPTED_KEYS, ACCEPTED_PREFIXES
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.install.admission.admission_forms import Validation, literal
+from modelplane.install.admission.admission_forms import Validation, format_literal
 from modelplane.install.admission.admission_pods import TEMPLATES
 from modelplane.kube.resources import Object
 
@@ -68,7 +68,7 @@ def _refused(field: str) -> str:
     """Return the refused keys of the labels or annotations of an object, joined."""
     return (
         f"object.metadata.?{field}.orValue({{}}).filter(key, !({_begins('key', (labels.PREFIX,))} || "
-        f"key in {literal(_OF_OBJECTS)} || (object.kind != 'ServiceAccount' && {_IS_ALLOWED}) || "
+        f"key in {format_literal(_OF_OBJECTS)} || (object.kind != 'ServiceAccount' && {_IS_ALLOWED}) || "
         f"(oldObject != null && oldObject.metadata.?{field}[?key] == optional.of("
         f"object.metadata.{field}[key])))).join(', ')"
     )
@@ -84,7 +84,7 @@ KEY_VARIABLES: Final = {
     "former": _metadata_of("variables.before"),
     "metadata": _metadata_of("variables.after"),
     "refused": (
-        f"variables.metadata.map(each, each.filter(key, !(key in {literal(_OF_PODS)} || "
+        f"variables.metadata.map(each, each.filter(key, !(key in {format_literal(_OF_PODS)} || "
         f"{_begins('key', ACCEPTED_PREFIXES)} || {_IS_ALLOWED} || "
         "variables.former.exists(former, key in former && former[key] == each[key])))"
         ".join(', ')).filter(keys, keys != '').join(', ')"

@@ -3,7 +3,7 @@
 from typing import Final
 
 from modelplane.install.admission.admission_fields import CONTAINER, POD
-from modelplane.install.admission.admission_forms import Validation, fields
+from modelplane.install.admission.admission_forms import Validation, build_fields
 
 _VOLUMES = ("configMap", "emptyDir", "persistentVolumeClaim")
 """Kinds of volumes of the pods that Modelplane composes."""
@@ -84,7 +84,7 @@ PODS: Final = (
             f"variables.templates.all(t, {holds})",
             f"{name or 'the spec'} of pods has a field or a value that Modelplane does not write",
         )
-        for name, holds in fields("t.spec", POD)
+        for name, holds in build_fields("t.spec", POD)
     ),
     Validation(
         "variables.templates.all(t, t.?metadata.orValue({}).all(field, "
@@ -96,6 +96,6 @@ PODS: Final = (
             f"variables.containers.all(each, each.all(c, {holds}))",
             f"{name or 'a container'} of containers has a field or a value that Modelplane does not write",
         )
-        for name, holds in fields("c", CONTAINER)
+        for name, holds in build_fields("c", CONTAINER)
     ),
 )

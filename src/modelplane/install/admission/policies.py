@@ -22,7 +22,7 @@ from modelplane.compose.serving_stack.table import CRITICAL_PODS
 from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS
 from modelplane.compose.workload_kinds import NIC_CLUSTER_POLICY, Place
 from modelplane.install.admission.admission_fields import CARDS, GATEWAYS, ROOTS, SPECS, STORAGE_CLASS
-from modelplane.install.admission.admission_forms import ANY, Form, Validation, fields, literal
+from modelplane.install.admission.admission_forms import ANY, Form, Validation, build_fields, format_literal
 from modelplane.install.admission.admission_keys import KEY_VARIABLES, KEYS, PARAMETER, PARAMETER_KIND
 from modelplane.install.admission.admission_pods import PODS, TEMPLATES
 from modelplane.install.installation_names import MANAGED_BY, MANAGER, PART_OF
@@ -67,7 +67,7 @@ _LABELED = (
         f"an object of Modelplane keeps its label {_LABEL}",
     ),
     Validation(
-        f"object == null || (object.metadata.all(field, field in {literal(_METADATA)}) && "
+        f"object == null || (object.metadata.all(field, field in {format_literal(_METADATA)}) && "
         "(!has(object.metadata.ownerReferences) || (oldObject != null && "
         "oldObject.metadata.?ownerReferences == optional.of(object.metadata.ownerReferences))) && "
         "object.metadata.?finalizers.orValue([]).all(name, name == 'kubernetes.io/pvc-protection' || "
@@ -101,11 +101,11 @@ def _forms(kinds: Mapping[str, Mapping[str, Form]]) -> Iterator[Validation]:
     for kind, form in kinds.items():
         nested = form.get("spec")
         whole = {"apiVersion": ANY, "kind": ANY, "metadata": ANY, **form}
-        found = [*fields("object", {**whole, "spec": ANY} if nested else whole)]
+        found = [*build_fields("object", {**whole, "spec": ANY} if nested else whole)]
         if isinstance(nested, Mapping):
             found += [
                 (f"spec.{name}".rstrip("."), f"(!has(object.spec) || {holds})")
-                for name, holds in fields("object.spec", nested)
+                for name, holds in build_fields("object.spec", nested)
             ]
         for name, holds in found:
             part = f"{name} of {kind}" if name else kind
@@ -122,7 +122,8 @@ _OBJECTS = (
     ),
     *_LABELED,
     Validation(
-        f"object == null || object.kind != 'Secret' || object.?type.orValue('Opaque') in {literal(_SECRETS)}",
+        "object == null || object.kind != 'Secret' || "
+        f"object.?type.orValue('Opaque') in {format_literal(_SECRETS)}",
         "a Secret of Modelplane is no token of an account or of a node",
     ),
     Validation(
@@ -177,7 +178,8 @@ _NAMESPACES = (
         f"{_SECURITY}={MADE[_SECURITY]}",
     ),
     Validation(
-        f"object.metadata.labels.all(key, key in {literal((*MADE, 'kubernetes.io/metadata.name'))}) && "
+        "object.metadata.labels.all(key, key in "
+        f"{format_literal((*MADE, 'kubernetes.io/metadata.name'))}) && "
         "object.metadata.?annotations.orValue({}).all(key, key == "
         "'kubectl.kubernetes.io/last-applied-configuration')",
         "a namespace that Modelplane makes has no further labels, and no annotations",
@@ -269,7 +271,7 @@ _CHANGES_OF_NAMESPACES = (
 """Two Objects that make the same namespace at once both apply it, and the later one changes nothing."""
 
 
-def policies(*, dry_runs: bool = False) -> list[Object]:
+def build_policies(*, dry_runs: bool = False) -> list[Object]:
     """Return the policies and their bindings.
 
     ``dry_runs``: provider-kubernetes uses the identity. It looks at each object by applying it as a dry run,
@@ -351,7 +353,7 @@ def _policy(
             ]
         },
         "matchConditions": [{"name": "identity", "expression": f"request.userInfo.username == '{SUBJECT}'"}],
-        "validations": [validation.manifest() for validation in validations],
+        "validations": [validation.build_manifest() for validation in validations],
     }
     if variables:
         spec["variables"] = [

@@ -5,8 +5,8 @@ identity reads no others.
 """
 
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
-from modelplane.install.installation_names import CONTROLLER, GATEWAY, labels
-from modelplane.install.permissions.roles import Role, Rule, account
+from modelplane.install.installation_names import CONTROLLER, GATEWAY, build_labels
+from modelplane.install.permissions.roles import Role, Rule, build_account
 from modelplane.kube.resources import Object
 
 _READ = ("list", "watch")
@@ -58,17 +58,17 @@ COMPANION_PRIVATE = (
 """For the gateway's own identity, in the namespace of its Secrets."""
 
 
-def installed() -> list[Object]:
+def build_roles() -> list[Object]:
     """Return the roles of an installation and their bindings."""
-    publisher = Role("Role", f"{CONTROLLER}-private", PUBLISHER, labels("controller"))
-    return [*publisher.bound_to(account(CONTROLLER), GATEWAY_NAMESPACE), *of_the_gateway()]
+    publisher = Role("Role", f"{CONTROLLER}-private", PUBLISHER, build_labels("controller"))
+    return [*publisher.bound_to(build_account(CONTROLLER), GATEWAY_NAMESPACE), *build_gateway_roles()]
 
 
-def of_the_gateway() -> list[Object]:
+def build_gateway_roles() -> list[Object]:
     """Return the roles of the gateway's own identity and their bindings."""
-    gateway = labels("gateway")
+    gateway = build_labels("gateway")
     private = Role("Role", f"{GATEWAY}-private", COMPANION_PRIVATE, gateway)
     return [
-        *Role("Role", GATEWAY, COMPANION, gateway).bound_to(account(GATEWAY), SYSTEM_NAMESPACE),
-        *private.bound_to(account(GATEWAY), GATEWAY_NAMESPACE),
+        *Role("Role", GATEWAY, COMPANION, gateway).bound_to(build_account(GATEWAY), SYSTEM_NAMESPACE),
+        *private.bound_to(build_account(GATEWAY), GATEWAY_NAMESPACE),
     ]

@@ -17,9 +17,9 @@ from modelplane.compose.cluster.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.replica.backends.picker_workload import EXTENSIONS
 from modelplane.compose.workload_kinds import Place
-from modelplane.install.installation_names import CONTROLLER, labels
+from modelplane.install.installation_names import CONTROLLER, build_labels
 from modelplane.install.permissions import gateway_permissions, people_permissions
-from modelplane.install.permissions.roles import RBAC, Role, Rule, account
+from modelplane.install.permissions.roles import RBAC, Role, Rule, build_account
 from modelplane.kube.resources import Object
 
 _ESCALATION = "RBAC escalation prevention: the grantor must hold the permission"
@@ -255,7 +255,7 @@ def _children(place: Place) -> Iterator[Rule]:
         yield Rule(group, tuple(sorted(plurals)), _WRITE, why, unseen=unseen)
 
 
-def on_control_plane() -> tuple[Rule, ...]:
+def list_control_plane_rules() -> tuple[Rule, ...]:
     """Return the rules on the control plane, in all namespaces."""
     return (*FLEET, *FRONT, *_children(Place.CONTROL_PLANE))
 
@@ -304,7 +304,7 @@ _READ_ON_CLUSTERS = (
 )
 
 
-def on_cluster() -> tuple[Rule, ...]:
+def list_cluster_rules() -> tuple[Rule, ...]:
     """Return the rules on an inference cluster, in all namespaces: workloads, and objects read about them."""
     deleted = _scoped(("delete",), "Copies are deleted, also where they may no longer be read.")
     return (*_children(Place.CLUSTERS), *deleted, *_READ_ON_CLUSTERS)
@@ -318,7 +318,7 @@ def _scoped(verbs: tuple[str, ...], why: str) -> tuple[Rule, ...]:
     return tuple(Rule(group, tuple(plurals), verbs, why) for group, plurals in groups.items())
 
 
-def copies() -> tuple[Rule, ...]:
+def list_copy_rules() -> tuple[Rule, ...]:
     """Return the rules for copies, for the namespaces of a cluster that have some."""
     return _scoped(
         (*_READ, "create", "patch"),
@@ -354,7 +354,7 @@ _PROVIDER = (
 )
 
 
-def for_crossplane(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+def list_crossplane_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """Return the rules for provider-kubernetes, which reads each object by its name and then applies it.
 
     It does so before each write, and children of a replica are written together, so that no binding could be
@@ -379,18 +379,20 @@ OWN_TOKEN = (
 """On an inference cluster, in the namespace of the system."""
 
 
-def installed(team_namespaces: Iterable[str]) -> list[Object]:
+def build_roles(team_namespaces: Iterable[str]) -> list[Object]:
     """Return the roles of an installation and their bindings."""
-    controller = labels("controller")
+    controller = build_labels("controller")
     teams = Role("ClusterRole", TEAM_OBJECTS, TEAMS, controller)
     return [
-        *Role("ClusterRole", CONTROLLER, on_control_plane(), controller).bound_to(account(CONTROLLER)),
-        *Role("Role", CONTROLLER, SYSTEM, controller).bound_to(account(CONTROLLER), SYSTEM_NAMESPACE),
-        teams.manifest(),
+        *Role("ClusterRole", CONTROLLER, list_control_plane_rules(), controller).bound_to(
+            build_account(CONTROLLER)
+        ),
+        *Role("Role", CONTROLLER, SYSTEM, controller).bound_to(build_account(CONTROLLER), SYSTEM_NAMESPACE),
+        teams.build_manifest(),
         *(
-            teams.binding(account(CONTROLLER), team_namespace)
+            teams.build_binding(build_account(CONTROLLER), team_namespace)
             for team_namespace in tuple(team_namespaces) or ("",)
         ),
-        *gateway_permissions.installed(),
-        *people_permissions.installed(),
+        *gateway_permissions.build_roles(),
+        *people_permissions.build_roles(),
     ]

@@ -4,7 +4,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP
 from modelplane.api.model_key import ModelKey
 from modelplane.compose.kinds import COMPOSED
-from modelplane.install.installation_names import labels
+from modelplane.install.installation_names import build_labels
 from modelplane.install.permissions.roles import RBAC, Role, Rule
 from modelplane.kube.resources import Object
 
@@ -84,7 +84,7 @@ _INHERITORS = {"edit": ("edit", "admin"), "view": ("view", "edit", "admin")}
 """Kubernetes' own roles that contain a role for people. An administrator binds the others."""
 
 
-def installed() -> list[Object]:
+def build_roles() -> list[Object]:
     """Return the roles for people."""
     return [_for_people(name, rules) for name, rules in PEOPLE.items()]
 
@@ -92,4 +92,4 @@ def installed() -> list[Object]:
 def _for_people(name: str, rules: tuple[Rule, ...]) -> Object:
     """Return a role for people, which Kubernetes adds to its own roles of some names (aggregation)."""
     inherited = {f"{RBAC}/aggregate-to-{role}": "true" for role in _INHERITORS.get(name, ())}
-    return Role("ClusterRole", f"modelplane-{name}", rules, labels() | inherited).manifest()
+    return Role("ClusterRole", f"modelplane-{name}", rules, build_labels() | inherited).build_manifest()

@@ -23,7 +23,7 @@ class Rule:
     unseen: str = ""
     """The reason why an API server may never receive such a request; empty if it does."""
 
-    def manifest(self) -> Object:
+    def build_manifest(self) -> Object:
         """Return the rule as an entry of a role."""
         rule: Object = {
             "apiGroups": [self.group],
@@ -33,7 +33,7 @@ class Rule:
         return rule | ({"resourceNames": [*self.names]} if self.names else {})
 
 
-def account(name: str, namespace: str = SYSTEM_NAMESPACE) -> Object:
+def build_account(name: str, namespace: str = SYSTEM_NAMESPACE) -> Object:
     """Return a ServiceAccount as the subject of a binding."""
     return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
 
@@ -47,16 +47,16 @@ class Role:
     rules: tuple[Rule, ...]
     labels: Mapping[str, str]
 
-    def manifest(self, namespace: str = "") -> Object:
+    def build_manifest(self, namespace: str = "") -> Object:
         """Return the role; a ``Role`` needs a namespace."""
         return {
             "apiVersion": f"{RBAC}/v1",
             "kind": self.kind,
             "metadata": self._metadata(namespace),
-            "rules": [rule.manifest() for rule in self.rules],
+            "rules": [rule.build_manifest() for rule in self.rules],
         }
 
-    def binding(self, subject: Mapping[str, str], namespace: str = "") -> Object:
+    def build_binding(self, subject: Mapping[str, str], namespace: str = "") -> Object:
         """Return the binding of the role to a subject, in one namespace or in all."""
         return {
             "apiVersion": f"{RBAC}/v1",
@@ -68,7 +68,7 @@ class Role:
 
     def bound_to(self, subject: Mapping[str, str], namespace: str = "") -> list[Object]:
         """Return the role and its binding, both in the namespace if one is given."""
-        return [self.manifest(namespace), self.binding(subject, namespace)]
+        return [self.build_manifest(namespace), self.build_binding(subject, namespace)]
 
     def _metadata(self, namespace: str) -> Object:
         where = {"namespace": namespace} if namespace else {}

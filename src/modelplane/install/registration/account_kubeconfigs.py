@@ -45,7 +45,7 @@ class Address:
     """The file, for messages."""
 
     @classmethod
-    def of_file(cls, path: Path, context: str) -> "Address":
+    def from_file(cls, path: Path, context: str) -> "Address":
         """Read the cluster of a context, or of the current one. Raises ``Refused``."""
         try:
             content = yaml.load(path.read_bytes(), kubeconfig_secret.LOADER)  # noqa: S506  a safe loader
@@ -63,7 +63,7 @@ class Address:
             ) from error
         return cls(fields, f'kubeconfig "{path}"')
 
-    def kubeconfig(self, token: str) -> str:
+    def build_kubeconfig(self, token: str) -> str:
         """Return a kubeconfig with a token. Raises ``Refused`` if the controllers would not accept it."""
         content = {
             "apiVersion": "v1",
@@ -87,7 +87,7 @@ class Address:
         return all(entry["cluster"].get(key) == self.fields.get(key) for key in ("server", authority))
 
 
-def stored(secret: Object, key: str, where: str) -> Mapping[str, Any] | None:
+def read_stored(secret: Object, key: str, where: str) -> Mapping[str, Any] | None:
     """Return the kubeconfig of a Secret; None for one that the controllers would not accept either."""
     try:
         return kubeconfig_secret.parse_kubeconfig(
@@ -114,7 +114,7 @@ async def is_accepted(kubeconfig: Mapping[str, Any]) -> bool:
     return True
 
 
-async def new_token(client: Client, account: str, lifetime_s: int) -> str:
+async def create_token(client: Client, account: str, lifetime_s: int) -> str:
     """Return a new token of an account. Raises ``KubernetesError`` or ``Refused``."""
     token = await client.create_token(account, SYSTEM_NAMESPACE, lifetime_s)
     claims = decode_claims(token)

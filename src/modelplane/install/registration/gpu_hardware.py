@@ -14,7 +14,7 @@ from modelplane.catalogue.entries import Catalogue
 from modelplane.install.registration import known
 from modelplane.install.registration import node_devices as device_kinds
 from modelplane.install.registration.known import KnownClasses, Labeled
-from modelplane.install.registration.node_devices import Kind, Signature, slug
+from modelplane.install.registration.node_devices import Kind, Signature, format_slug
 from modelplane.install.registration.observed import Node, Observed, Published
 
 MOST_POOLS: Final = 8
@@ -41,7 +41,7 @@ class Pool:
         nodes = number_of(len(self.nodes), "node")
         return f'pool "{self.name}": {nodes} of InferenceClass "{self.class_name}"'
 
-    def spec(self) -> NodePool:
+    def build_spec(self) -> NodePool:
         """Return the pool as an InferenceCluster lists it."""
         taints = {taint: None for node in self.nodes for taint in node.taints}
         by_key = {(declared.key, declared.effect): declared for declared in taints}
@@ -92,7 +92,7 @@ class _Group:
         return self.members[0].node.pool
 
 
-def hardware(cluster: str, observed: Observed, catalogue: Catalogue) -> Hardware:
+def describe_hardware(cluster: str, observed: Observed, catalogue: Catalogue) -> Hardware:
     """Return the classes and pools that describe a cluster's GPU nodes."""
     known_classes = KnownClasses(catalogue)
     members, notes = _members(observed, known_classes)
@@ -126,19 +126,19 @@ def hardware(cluster: str, observed: Observed, catalogue: Catalogue) -> Hardware
 
 
 def _members(observed: Observed, known_classes: KnownClasses) -> tuple[list[_Member], list[str]]:
-    class_of = device_kinds.device_class_of(observed.device_classes)
+    class_of = device_kinds.choose_device_class(observed.device_classes)
     found: list[_Member] = []
     unknown: list[str] = []
     for node in observed.nodes:
-        devices = tuple(device_kinds.kinds_of(node, class_of))
-        counted = device_kinds.signature(kind for kind, _ in devices)
+        devices = tuple(device_kinds.match_kinds(node, class_of))
+        counted = device_kinds.compute_signature(kind for kind, _ in devices)
         if counted:
-            of_catalogue = known_classes.of_devices(node, counted, devices)
+            of_catalogue = known_classes.find_by_devices(node, counted, devices)
             found.append(_Member(node, of_catalogue, counted, devices))
         elif node.extended:
-            gpus = known.labeled(node)
-            of_labels = known_classes.of_labels(node, gpus) if gpus else None
-            if of_labels or (gpus and known.of_labels(gpus, None, "")):
+            gpus = known.count_labeled(node)
+            of_labels = known_classes.find_by_labels(node, gpus) if gpus else None
+            if of_labels or (gpus and known.describe_labeled(gpus, None, "")):
                 found.append(_Member(node, of_labels, labeled=gpus))
             else:
                 unknown.append(node.name)
@@ -189,15 +189,19 @@ def _class(
         return first.known
     if first.labeled is not None:
         node, gpus = first.node, first.labeled
-        major, minor = (node.number(f"nvidia.com/gpu.compute.{part}") for part in ("major", "minor"))
-        device = known.of_labels(gpus, known_classes.card(gpus), f"{major}.{minor}.0" if major else "")
+        major, minor = (node.read_number(f"nvidia.com/gpu.compute.{part}") for part in ("major", "minor"))
+        device = known.describe_labeled(
+            gpus, known_classes.find_card(gpus), f"{major}.{minor}.0" if major else ""
+        )
         entries: tuple[Device, ...] = (device,) if device else ()
         words, count, source = f"{gpus.product} {gpus.profile}", gpus.count, "the labels of nodes"
     else:
-        entries = device_kinds.entries(first.counted, (pair for member in alike for pair in member.devices))
+        entries = device_kinds.build_entries(
+            first.counted, (pair for member in alike for pair in member.devices)
+        )
         kind, count = next(pair for pair in first.counted if device_kinds.is_accelerator(pair[0].driver))
         words, source = kind.words, "the ResourceSlices"
-    name = _free(f"{slug(f'{cluster}-{words}', _LONGEST_CLASS - 8)}-{count}x", taken, _LONGEST_CLASS)
+    name = _free(f"{format_slug(f'{cluster}-{words}', _LONGEST_CLASS - 8)}-{count}x", taken, _LONGEST_CLASS)
     return InferenceClass(
         metadata=ObjectMeta(name=name),
         spec=InferenceClassSpec(
@@ -250,7 +254,7 @@ def _free(name: str, taken: set[str], longest: int) -> str:
 
 def _pool_name(class_name: str, cluster: str) -> str:
     """Return the name of a pool after its class, which may begin with the name of the cluster."""
-    return class_name.removeprefix(f"{slug(cluster, _LONGEST_CLASS)}-")
+    return class_name.removeprefix(f"{format_slug(cluster, _LONGEST_CLASS)}-")
 
 
 def _taint_key(taint: NodeTaint) -> tuple[str, str]:

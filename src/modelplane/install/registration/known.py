@@ -10,13 +10,13 @@ from typing import Final
 
 from modelplane.api.fields.cluster.devices import Claim, Device, DeviceAttribute, DeviceCapacity
 from modelplane.api.inference_class import InferenceClass
-from modelplane.catalogue.descriptions import memory_mi
+from modelplane.catalogue.descriptions import find_memory_mi
 from modelplane.catalogue.entries import Card, Catalogue, Machine
-from modelplane.catalogue.inference_classes import inference_class
+from modelplane.catalogue.inference_classes import build_class
 from modelplane.cel import AttributeValue, QuantityError
 from modelplane.cel.value_types import quantity
-from modelplane.install.registration.node_devices import Kind, Signature, shared, slug
-from modelplane.install.registration.observed import Node, Published, attribute
+from modelplane.install.registration.node_devices import Kind, Signature, find_shared, format_slug
+from modelplane.install.registration.observed import Node, Published, convert_attribute
 
 _NVIDIA: Final = "nvidia.com"
 _MIG: Final = "-MIG-"
@@ -42,10 +42,10 @@ class KnownClasses:
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._classes = [
-            (machine, inference_class(catalogue, machine)) for machine in catalogue.machines.values()
+            (machine, build_class(catalogue, machine)) for machine in catalogue.machines.values()
         ]
 
-    def of_devices(
+    def find_by_devices(
         self, node: Node, counted: Signature, devices: Sequence[tuple[Kind, Published]]
     ) -> InferenceClass | None:
         """Return the class whose devices a node publishes; None if there is none."""
@@ -53,28 +53,28 @@ class KnownClasses:
         for kind, device in devices:
             if kind in by_kind:
                 by_kind[kind].append(device)
-        published = [(kind, count, shared(by_kind[kind])) for kind, count in counted]
+        published = [(kind, count, find_shared(by_kind[kind])) for kind, count in counted]
         return self._best(
             node, (pair for pair in self._classes if _declares(pair[1].spec.devices, published))
         )
 
-    def of_labels(self, node: Node, gpus: Labeled) -> InferenceClass | None:
+    def find_by_labels(self, node: Node, gpus: Labeled) -> InferenceClass | None:
         """Return the class that a node's labels tell; None if there is none."""
         fitting = (
             (machine, described_class)
             for machine, described_class in self._classes
             if self._is_labeled(machine, gpus)
-            and not 0 < gpus.memory_mi < memory_mi(self._catalogue, machine)
+            and not 0 < gpus.memory_mi < find_memory_mi(self._catalogue, machine)
         )
         return self._best(node, fitting)
 
-    def card(self, gpus: Labeled) -> Card | None:
+    def find_card(self, gpus: Labeled) -> Card | None:
         """Return the card that labels name; None for one that is not in the catalogue."""
         cards = self._catalogue.cards.values()
         return next((card for card in cards if _product(card) == gpus.product), None)
 
     def _is_labeled(self, machine: Machine, gpus: Labeled) -> bool:
-        card, partition = self._catalogue.card(machine), self._catalogue.partition(machine)
+        card, partition = self._catalogue.find_card(machine), self._catalogue.find_partition(machine)
         count = machine.count * (partition.per_card if partition else 1)
         shown = (_product(card), machine.partition or "", count)
         return card.product is not None and shown == (gpus.product, gpus.profile, gpus.count)
@@ -108,7 +108,7 @@ def _declares(
 
 
 def _agree(declared: Device, kind: Kind, count: int, attributes: Mapping[str, AttributeValue]) -> bool:
-    known = {key: attribute(value) for key, value in attributes.items()}
+    known = {key: convert_attribute(value) for key, value in attributes.items()}
     capacity = dict(kind.capacity)
     return (
         (declared.driver, declared.count) == (kind.driver, count)
@@ -125,7 +125,7 @@ def _at_least(published: str, declared: str) -> bool:
         return False
 
 
-def labeled(node: Node) -> Labeled | None:
+def count_labeled(node: Node) -> Labeled | None:
     """Return the GPUs that device plugins count on a node; None if it has none, or different ones."""
     if amd := node.extended.get("amd.com/gpu"):
         return Labeled("AMD", node.labels.get("amd.com/gpu.product-name", ""), "", amd, 0)
@@ -133,8 +133,8 @@ def labeled(node: Node) -> Labeled | None:
         return None
     product = node.labels.get(f"{_NVIDIA}/gpu.product", "").removesuffix("-SHARED")
     product, _, profile = product.partition(_MIG)
-    memory = node.number(f"{_NVIDIA}/gpu.memory")
-    count = node.number(f"{_NVIDIA}/gpu.count") or node.extended.get(f"{_NVIDIA}/gpu", 0)
+    memory = node.read_number(f"{_NVIDIA}/gpu.memory")
+    count = node.read_number(f"{_NVIDIA}/gpu.count") or node.extended.get(f"{_NVIDIA}/gpu", 0)
     if profile:
         return Labeled("NVIDIA", product, profile, node.extended.get(f"{_NVIDIA}/gpu", 0), memory)
     divided = {key: count for key, count in node.extended.items() if key.startswith(f"{_NVIDIA}/mig-")}
@@ -144,10 +144,10 @@ def labeled(node: Node) -> Labeled | None:
         return None
     [(resource, count)] = divided.items()
     profile = resource.removeprefix(f"{_NVIDIA}/mig-")
-    return Labeled("NVIDIA", product, profile, count, node.number(f"{resource}.memory"))
+    return Labeled("NVIDIA", product, profile, count, node.read_number(f"{resource}.memory"))
 
 
-def of_labels(gpus: Labeled, card: Card | None, capability: str) -> Device | None:
+def describe_labeled(gpus: Labeled, card: Card | None, capability: str) -> Device | None:
     """Return GPUs as their driver will publish them; None if labels do not say how much memory they have."""
     if gpus.vendor != "NVIDIA" or not (gpus.memory_mi and gpus.count):
         return None
@@ -159,7 +159,7 @@ def of_labels(gpus: Labeled, card: Card | None, capability: str) -> Device | Non
     if capability:
         attributes["cudaComputeCapability"] = DeviceAttribute(version=capability)
     return Device(
-        name=slug(f"mig-{gpus.profile}", 50) if gpus.profile else "gpu",
+        name=format_slug(f"mig-{gpus.profile}", 50) if gpus.profile else "gpu",
         driver="gpu.nvidia.com",
         device_class_name="mig.nvidia.com" if gpus.profile else "gpu.nvidia.com",
         count=min(gpus.count, 64),

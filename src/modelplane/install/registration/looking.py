@@ -11,16 +11,16 @@ from modelplane.install.registration.observed import (
     MOST_NODES,
     MOST_SLICES,
     Observed,
-    controllers_of,
-    device_classes_of,
-    gateway_of,
-    gateways_of,
     is_staying,
-    nodes_of,
-    uid_of,
-    version_of,
+    list_controllers,
+    list_gateways,
+    parse_version,
+    read_device_classes,
+    read_gateway,
+    read_nodes,
+    read_uid,
 )
-from modelplane.install.registration.stack import GATEWAY_DEFINITION, definitions
+from modelplane.install.registration.stack import GATEWAY_DEFINITION, list_definitions
 from modelplane.kube import errors, resources, responses
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
@@ -43,16 +43,16 @@ async def look(client: Client) -> Observed:
     if resources.RESOURCE_SLICES.version in dra:
         slices = await _listed(client, resources.RESOURCE_SLICES, MOST_SLICES)
         classes = await _listed(client, resources.DEVICE_CLASSES, MOST_CLASSES)
-    nodes, skipped = nodes_of(await _listed(client, resources.NODES, MOST_NODES), slices)
+    nodes, skipped = read_nodes(await _listed(client, resources.NODES, MOST_NODES), slices)
     asked = {
-        name: await _found(client, resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in definitions()
+        name: await _found(client, resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in list_definitions()
     }
     found = frozenset(name for name, definition in asked.items() if definition and is_staying(definition))
     seen = Observed(
-        uid=uid_of(namespace),
-        version=version_of(version.get("gitVersion")),
+        uid=read_uid(namespace),
+        version=parse_version(version.get("gitVersion")),
         nodes=nodes,
-        device_classes=device_classes_of(classes),
+        device_classes=read_device_classes(classes),
         dra_versions=dra,
         definitions=found,
         skipped=skipped,
@@ -62,15 +62,15 @@ async def look(client: Client) -> Observed:
 
 async def _with_gateways(client: Client, seen: Observed) -> Observed:
     """Return a cluster with its Gateways, and the controllers of its GatewayClasses."""
-    gateways = gateways_of(await _listed(client, resources.GATEWAYS, MOST_NODES))
+    gateways = list_gateways(await _listed(client, resources.GATEWAYS, MOST_NODES))
     own = await _found(client, resources.GATEWAYS, GATEWAY_NAME, SYSTEM_NAMESPACE)
     return replace(
         seen,
-        gateway=gateway_of(own) if own else None,
+        gateway=read_gateway(own) if own else None,
         other_gateways=tuple(
             gateway for gateway in gateways if gateway != f"{SYSTEM_NAMESPACE}/{GATEWAY_NAME}"
         ),
-        gateway_controllers=controllers_of(await _listed(client, resources.GATEWAY_CLASSES, MOST_CLASSES)),
+        gateway_controllers=list_controllers(await _listed(client, resources.GATEWAY_CLASSES, MOST_CLASSES)),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from modelplane import cel
 from modelplane.api.fields.cluster.devices import Device, DeviceCapacity
 from modelplane.cel import AttributeValue
-from modelplane.install.registration.observed import DeviceClass, Node, Published, attribute
+from modelplane.install.registration.observed import DeviceClass, Node, Published, convert_attribute
 
 MOST_KINDS: Final = 16
 """Kinds of devices of a class."""
@@ -75,7 +75,7 @@ DeviceClassOf = Callable[[Published], str]
 """Returns the DeviceClass to claim a device through; empty if none of the cluster selects it."""
 
 
-def kinds_of(node: Node, class_of: DeviceClassOf) -> list[tuple[Kind, Published]]:
+def match_kinds(node: Node, class_of: DeviceClassOf) -> list[tuple[Kind, Published]]:
     """Return the devices of a node that a class declares, each with its kind."""
     found = []
     for device in node.devices:
@@ -89,11 +89,11 @@ def kinds_of(node: Node, class_of: DeviceClassOf) -> list[tuple[Kind, Published]
 
 def _likeness(device: Published) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
     """Return what tells the kinds of devices of a driver apart."""
-    identity = tuple((name, text) for name in _IDENTIFYING if (text := device.text(name)))
+    identity = tuple((name, text) for name in _IDENTIFYING if (text := device.read_text(name)))
     return identity, tuple(sorted(device.capacity.items()))
 
 
-def signature(kinds: Iterable[Kind]) -> Signature:
+def compute_signature(kinds: Iterable[Kind]) -> Signature:
     """Return how many devices of each kind a node has; none if it has no accelerator."""
     counted = Counter(kinds)
     if not any(is_accelerator(kind.driver) for kind in counted):
@@ -101,7 +101,7 @@ def signature(kinds: Iterable[Kind]) -> Signature:
     return tuple(sorted(counted.items()))[:MOST_KINDS]
 
 
-def entries(counted: Signature, devices: Iterable[tuple[Kind, Published]]) -> tuple[Device, ...]:
+def build_entries(counted: Signature, devices: Iterable[tuple[Kind, Published]]) -> tuple[Device, ...]:
     """Return the entries of a class, with the attributes that all devices of a kind share."""
     by_kind: dict[Kind, list[Published]] = {kind: [] for kind, _ in counted}
     for kind, device in devices:
@@ -118,14 +118,16 @@ def entries(counted: Signature, devices: Iterable[tuple[Kind, Published]]) -> tu
                 driver=kind.driver,
                 device_class_name=kind.device_class or kind.driver.lower(),
                 count=min(count, MOST_OF_A_KIND),
-                attributes={key: attribute(value) for key, value in shared(by_kind[kind]).items()},
+                attributes={
+                    key: convert_attribute(value) for key, value in find_shared(by_kind[kind]).items()
+                },
                 capacity={key: DeviceCapacity(value=value) for key, value in kind.capacity},
             )
         )
     return tuple(found)
 
 
-def shared(devices: Sequence[Published]) -> dict[str, AttributeValue]:
+def find_shared(devices: Sequence[Published]) -> dict[str, AttributeValue]:
     """Return the attributes that all devices have with the same value, without those of a device's own."""
     first, *others = devices
     return {
@@ -141,12 +143,12 @@ def _name(kind: Kind, taken: set[str]) -> str:
     """Return a name of an entry that no other one has."""
     profile = dict(kind.identity).get("profile", "")
     text = f"mig-{profile}" if profile else kind.driver.partition(".")[0]
-    name = slug(text, 50)
+    name = format_slug(text, 50)
     places = (f"{name}-{place}" for place in range(1, MOST_KINDS + 1))
     return name if name not in taken else next(candidate for candidate in places if candidate not in taken)
 
 
-def slug(text: str, longest: int) -> str:
+def format_slug(text: str, longest: int) -> str:
     """Return a text as a DNS label: lower-case letters, digits and hyphens."""
     plain = "".join(
         character if character.isascii() and character.isalnum() else "-" for character in text.lower()
@@ -154,7 +156,7 @@ def slug(text: str, longest: int) -> str:
     return "-".join(filter(None, plain.split("-")))[:longest].strip("-") or "devices"
 
 
-def device_class_of(classes: Iterable[DeviceClass]) -> DeviceClassOf:
+def choose_device_class(classes: Iterable[DeviceClass]) -> DeviceClassOf:
     """Return the choice of a DeviceClass among those of a cluster, which is made once for each kind."""
     selectors = {device_class.name: _compiled(device_class.selectors) for device_class in classes}
     known: dict[object, str] = {}
@@ -175,7 +177,7 @@ def device_class_of(classes: Iterable[DeviceClass]) -> DeviceClassOf:
 
 
 def _chosen(device: Published, fitting: Mapping[str, tuple[cel.Selector, ...]]) -> str:
-    preferred = _PREFERRED.get((device.driver, device.text("type")), device.driver)
+    preferred = _PREFERRED.get((device.driver, device.read_text("type")), device.driver)
     if preferred in fitting:
         return preferred
     # One without selectors selects every device.

@@ -56,12 +56,12 @@ def is_name(text: object) -> bool:
     return isinstance(text, str) and len(text) <= _LONGEST_VALUE and bool(_NAME.fullmatch(text))
 
 
-def version_of(text: object) -> str:
+def parse_version(text: object) -> str:
     """Return a version of Kubernetes; empty for what is none."""
     return text if isinstance(text, str) and _VERSION.fullmatch(text) else ""
 
 
-def uid_of(item: Object | None) -> str:
+def read_uid(item: Object | None) -> str:
     """Return the uid of an object; empty if it has none."""
     uid = value_at(item, "metadata", "uid")
     return uid if isinstance(uid, str) and _UID.fullmatch(uid) else ""
@@ -80,7 +80,7 @@ class Published:
     attributes: Mapping[str, AttributeValue]
     capacity: Mapping[str, str]
 
-    def text(self, name: str) -> str:
+    def read_text(self, name: str) -> str:
         """Return a string attribute; empty if the device has none."""
         value = self.attributes.get(name)
         return value if isinstance(value, str) else ""
@@ -122,7 +122,7 @@ class Node:
         """The region; empty if it is not known."""
         return self.labels.get("topology.kubernetes.io/region", "")
 
-    def number(self, label: str) -> int:
+    def read_number(self, label: str) -> int:
         """Return a number in a label; 0 if there is none."""
         text = self.labels.get(label, "")
         return int(text) if _NUMBER.fullmatch(text) else 0
@@ -172,7 +172,7 @@ class Observed:
     """Answers that were left out because they are malformed, or too many."""
 
 
-def nodes_of(items: Sequence[Object], slices: Sequence[Object]) -> tuple[tuple[Node, ...], int]:
+def read_nodes(items: Sequence[Object], slices: Sequence[Object]) -> tuple[tuple[Node, ...], int]:
     """Return the nodes with the devices that drivers publish on them, and how much was left out."""
     skipped = max(len(items) - MOST_NODES, 0) + max(len(slices) - MOST_SLICES, 0)
     published, bad = _by_node(slices[:MOST_SLICES])
@@ -186,7 +186,7 @@ def nodes_of(items: Sequence[Object], slices: Sequence[Object]) -> tuple[tuple[N
     return tuple(sorted(found, key=lambda node: node.name)), skipped + bad
 
 
-def device_classes_of(items: Sequence[Object]) -> tuple[DeviceClass, ...]:
+def read_device_classes(items: Sequence[Object]) -> tuple[DeviceClass, ...]:
     """Return the DeviceClasses, by name."""
     found = []
     for item in items[:MOST_CLASSES]:
@@ -200,7 +200,7 @@ def device_classes_of(items: Sequence[Object]) -> tuple[DeviceClass, ...]:
     return tuple(sorted(found, key=lambda device_class: device_class.name))
 
 
-def gateway_of(item: Object) -> Gateway:
+def read_gateway(item: Object) -> Gateway:
     """Return a Gateway."""
     addresses = (value_at(address, "value") for address in as_list(value_at(item, "status", "addresses")))
     listeners = as_list(value_at(item, "spec", "listeners"))[:_MOST_LISTENERS]
@@ -220,7 +220,7 @@ def _listener(item: object) -> Listener:
     )
 
 
-def gateways_of(items: Sequence[Object]) -> tuple[str, ...]:
+def list_gateways(items: Sequence[Object]) -> tuple[str, ...]:
     """Return the Gateways as ``namespace/name``."""
     named = (
         (value_at(item, "metadata", "namespace"), value_at(item, "metadata", "name"))
@@ -229,7 +229,7 @@ def gateways_of(items: Sequence[Object]) -> tuple[str, ...]:
     return tuple(sorted(f"{where}/{name}" for where, name in named if is_name(where) and is_name(name)))
 
 
-def controllers_of(items: Sequence[Object]) -> frozenset[str]:
+def list_controllers(items: Sequence[Object]) -> frozenset[str]:
     """Return the controllers that GatewayClasses name."""
     named = (value_at(item, "spec", "controllerName") for item in items[:MOST_CLASSES])
     return frozenset(
@@ -346,7 +346,7 @@ def _value(item: object) -> AttributeValue | None:
     return None
 
 
-def attribute(value: AttributeValue) -> DeviceAttribute:
+def convert_attribute(value: AttributeValue) -> DeviceAttribute:
     """Return a published value as a class declares it."""
     match value:
         case Version():

@@ -11,11 +11,11 @@ from modelplane.install.permissions.identity_permissions import (
     BIND_COPIES,
     INFERENCE_CLUSTER,
     OWN_TOKEN,
-    copies,
-    on_cluster,
+    list_cluster_rules,
+    list_copy_rules,
 )
 from modelplane.install.permissions.roles import Rule
-from modelplane.install.registration.proposal import Proposal, secret
+from modelplane.install.registration.proposal import Proposal, build_secret
 from modelplane.kube.resources import Object
 
 
@@ -27,18 +27,18 @@ class Section:
     objects: tuple[Object, ...] = ()
 
 
-def preview(proposal: Proposal, server: str, lifetime: str) -> tuple[Section, ...]:
+def build_preview(proposal: Proposal, server: str, lifetime: str) -> tuple[Section, ...]:
     """Return the whole registration, in the order in which it is written."""
     installer = proposal.stack.needs_installer
     return (
         Section((*_found(proposal, server), *_permissions(installer=installer))),
         Section(
             (f"On the cluster: {proposal.name}",),
-            (*proposal.identity(installer=installer), *proposal.node_labels()),
+            (*proposal.build_identity(installer=installer), *proposal.build_node_labels()),
         ),
         Section(
             ("On the control plane",),
-            (*_secrets(proposal, lifetime), *proposal.classes(), proposal.cluster()),
+            (*_secrets(proposal, lifetime), *proposal.build_classes(), proposal.build_cluster()),
         ),
     )
 
@@ -65,11 +65,11 @@ def _found(proposal: Proposal, server: str) -> Iterator[str]:
 def _permissions(*, installer: bool) -> Iterator[str]:
     yield ""
     yield f"Permissions of ServiceAccount {SYSTEM_NAMESPACE}/{INFERENCE_CLUSTER} on the cluster:"
-    yield from map(_permission, (*on_cluster(), BIND_COPIES))
+    yield from map(_permission, (*list_cluster_rules(), BIND_COPIES))
     yield f"in namespace {SYSTEM_NAMESPACE}:"
     yield from map(_permission, OWN_TOKEN)
     yield f"in namespaces with copies, by RoleBinding {copy_access.ROLE}:"
-    yield from map(_permission, copies())
+    yield from map(_permission, list_copy_rules())
     if installer:
         yield f"Permissions of ServiceAccount {SYSTEM_NAMESPACE}/{INSTALLER} on the cluster:"
         yield "  cluster-admin: charts contain ClusterRoles, webhooks and CustomResourceDefinitions"
@@ -86,4 +86,6 @@ def _secrets(proposal: Proposal, lifetime: str) -> Iterator[Object]:
     if proposal.stack.needs_installer:
         accounts[proposal.installer_secret] = INSTALLER
     for name, account in accounts.items():
-        yield secret(name, f"a kubeconfig with a new token of ServiceAccount {account}, valid for {lifetime}")
+        yield build_secret(
+            name, f"a kubeconfig with a new token of ServiceAccount {account}, valid for {lifetime}"
+        )

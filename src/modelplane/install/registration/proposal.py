@@ -14,9 +14,9 @@ from modelplane.api.meta import SYSTEM_NAMESPACE, ObjectMeta
 from modelplane.api.schema.decode import encode
 from modelplane.catalogue.entries import Catalogue
 from modelplane.install import cluster_requirements
-from modelplane.install.registration.gpu_hardware import Hardware, hardware
+from modelplane.install.registration.gpu_hardware import Hardware, describe_hardware
 from modelplane.install.registration.observed import Observed
-from modelplane.install.registration.stack import Stack, stack
+from modelplane.install.registration.stack import Stack, choose_stack
 from modelplane.kube.resources import Object
 
 LONGEST_NAME: Final = 63
@@ -80,11 +80,11 @@ class Proposal:
             *([f"{skipped} malformed answers of the cluster are left out"] if skipped else []),
         )
 
-    def identity(self, *, installer: bool) -> list[Object]:
+    def build_identity(self, *, installer: bool) -> list[Object]:
         """Return the accounts of the fleet on the cluster, their permissions and limits."""
-        return cluster_requirements.manifests(installer=installer)
+        return cluster_requirements.build_manifests(installer=installer)
 
-    def node_labels(self) -> list[Object]:
+    def build_node_labels(self) -> list[Object]:
         """Return the labels that put nodes into their pools, as Nodes."""
         return [
             {
@@ -96,11 +96,11 @@ class Proposal:
             for node in pool.unlabeled
         ]
 
-    def classes(self) -> list[Object]:
+    def build_classes(self) -> list[Object]:
         """Return the InferenceClasses."""
         return [encode(inference_class) for inference_class in self.hardware.classes]
 
-    def cluster(self) -> Object:
+    def build_cluster(self) -> Object:
         """Return the InferenceCluster."""
         own = {node.region for pool in self.hardware.pools for node in pool.nodes}
         region = {labels.REGION: own.pop()} if len(own) == 1 and "" not in own else {}
@@ -120,14 +120,14 @@ class Proposal:
                 spec=InferenceClusterSpec(
                     cluster=ClusterOrigin(source=Source.EXISTING, existing=existing),
                     serving_stack=self.stack.settings,
-                    node_pools=tuple(pool.spec() for pool in self.hardware.pools),
+                    node_pools=tuple(pool.build_spec() for pool in self.hardware.pools),
                     capacity_source=CapacitySource.OBSERVED,
                 ),
             )
         )
 
 
-def secret(name: str, kubeconfig: str) -> Object:
+def build_secret(name: str, kubeconfig: str) -> Object:
     """Return the Secret of a kubeconfig, as text."""
     return {
         "apiVersion": "v1",
@@ -137,7 +137,7 @@ def secret(name: str, kubeconfig: str) -> Object:
     }
 
 
-def kept(known: Mapping[str, Any], proposed: Object, choices: Choices) -> Iterator[str]:
+def find_kept(known: Mapping[str, Any], proposed: Object, choices: Choices) -> Iterator[str]:
     """Yield what of an InferenceCluster that exists already differs from a proposal, and stays."""
     found = {pool["name"]: pool["className"] for pool in proposed["spec"]["nodePools"]}
     for pool in known["spec"].get("nodePools") or ():
@@ -156,11 +156,14 @@ def kept(known: Mapping[str, Any], proposed: Object, choices: Choices) -> Iterat
 def propose(choices: Choices, observed: Observed, catalogue: Catalogue) -> Proposal:
     """Return how to register a cluster, as far as what was seen of it tells."""
     return Proposal(
-        choices, observed, hardware(choices.name, observed, catalogue), stack(observed, choices.profile)
+        choices,
+        observed,
+        describe_hardware(choices.name, observed, catalogue),
+        choose_stack(observed, choices.profile),
     )
 
 
-def gained(known: Mapping[str, Any], proposed: Object) -> Object:
+def find_gained(known: Mapping[str, Any], proposed: Object) -> Object:
     """Return the change of an InferenceCluster that exists already: the pools and nodes that it has gained.
 
     Empty if there are none. Nothing else changes: a node that is not there at the moment is no reason to

@@ -22,12 +22,12 @@ from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTE
 from modelplane.install.registration.account_kubeconfigs import (
     KEY,
     Address,
+    create_token,
     is_accepted,
     is_fresh,
-    new_token,
-    stored,
+    read_stored,
 )
-from modelplane.install.registration.proposal import Proposal, gained, kept, secret
+from modelplane.install.registration.proposal import Proposal, build_secret, find_gained, find_kept
 from modelplane.install.steps.applying import OUTCOMES, apply
 from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, Report
@@ -56,7 +56,7 @@ class Sides:
 
 
 @asynccontextmanager
-async def talking_to(side: str) -> AsyncIterator[None]:
+async def name_server(side: str) -> AsyncIterator[None]:
     """Name the API server in the errors that it answers."""
     try:
         yield
@@ -85,17 +85,17 @@ class Registration:
         """
         if why := self.proposal.refusal:
             raise Refused(why)
-        async with talking_to(CONTROL_PLANE):
+        async with name_server(CONTROL_PLANE):
             known = await self._known()
             await self._check_secrets()
         has_installer = self._has_installer(known)
-        async with talking_to(self._cluster):
+        async with name_server(self._cluster):
             made = await self._identify(installer=has_installer)
             await self._label()
         await self._credential(self.proposal.kubeconfig_secret, INFERENCE_CLUSTER, made)
         if has_installer:
             await self._credential(self.proposal.installer_secret, INSTALLER, made)
-        async with talking_to(CONTROL_PLANE):
+        async with name_server(CONTROL_PLANE):
             await self._publish(known)
             await self._enter(known)
             await self._wait()
@@ -153,7 +153,7 @@ class Registration:
         """Raise ``Refused`` if a Secret that would be written has a kubeconfig of another API server."""
         for name in (self.proposal.kubeconfig_secret, self.proposal.installer_secret):
             found = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
-            content = stored(found, KEY, name) if found else None
+            content = read_stored(found, KEY, name) if found else None
             if found is not None and not (content and self.sides.address.is_of(content)):
                 raise Refused(
                     f'Secret "{name}" in namespace "{SYSTEM_NAMESPACE}" has a kubeconfig of another API '
@@ -169,7 +169,7 @@ class Registration:
 
     async def _identify(self, *, installer: bool) -> frozenset[str]:
         """Apply accounts, permissions and limits to the cluster; return the accounts that were not there."""
-        wanted = self.proposal.identity(installer=installer)
+        wanted = self.proposal.build_identity(installer=installer)
         done = [await apply(self.sides.cluster, manifest) for manifest in wanted]
         self._count("accounts, permissions and limits", done)
         return frozenset(
@@ -186,34 +186,34 @@ class Registration:
 
     async def _label(self) -> None:
         """Put the nodes into their pools."""
-        for node in self.proposal.node_labels():
+        for node in self.proposal.build_node_labels():
             metadata = node["metadata"]
             await self.sides.cluster.patch(
                 resources.NODES, metadata["name"], {"metadata": {"labels": metadata["labels"]}}
             )
-        self._count("node labels", ["changed"] * len(self.proposal.node_labels()))
+        self._count("node labels", ["changed"] * len(self.proposal.build_node_labels()))
 
     async def _credential(self, name: str, account: str, made: frozenset[str]) -> None:
         """Write a kubeconfig with a new token, unless the Secret has one that works.
 
         Of an account that was ``made`` none works, although the cluster may accept an old one for seconds.
         """
-        async with talking_to(CONTROL_PLANE):
+        async with name_server(CONTROL_PLANE):
             found = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
-        content = stored(found, KEY, name) if found else None
-        async with talking_to(self._cluster):
+        content = read_stored(found, KEY, name) if found else None
+        async with name_server(self._cluster):
             is_kept = (
                 content and account not in made and is_fresh(decode_claims(find_token(content)), account)
             )
             if content and is_kept and await is_accepted(content):
                 self._count(f"credential of {account}", ["unchanged"])
                 return
-            token = await new_token(self.sides.cluster, account, self.sides.lifetime_s)
-        manifest = secret(name, "")
-        text = self.sides.address.kubeconfig(token)
+            token = await create_token(self.sides.cluster, account, self.sides.lifetime_s)
+        manifest = build_secret(name, "")
+        text = self.sides.address.build_kubeconfig(token)
         manifest["data"] = {KEY: base64.b64encode(text.encode()).decode()}
         del manifest["stringData"]
-        async with talking_to(CONTROL_PLANE):
+        async with name_server(CONTROL_PLANE):
             self._count(f"credential of {account}", [await apply(self.sides.control_plane, manifest)])
 
     async def _publish(self, known_cluster: Object | None) -> None:
@@ -222,7 +222,7 @@ class Registration:
         named = {pool["name"]: pool["className"] for pool in pools}
         needed = {named.get(pool.name, pool.class_name) for pool in self.proposal.hardware.pools}
         done = []
-        for manifest in self.proposal.classes():
+        for manifest in self.proposal.build_classes():
             name = manifest["metadata"]["name"]
             if name not in needed:
                 continue
@@ -234,15 +234,15 @@ class Registration:
 
     async def _enter(self, known: Object | None) -> None:
         """Create the InferenceCluster, or add what it has gained."""
-        proposed = self.proposal.cluster()
+        proposed = self.proposal.build_cluster()
         if known is None:
             self._count(_CLUSTERS.kind, [await apply(self.sides.control_plane, proposed)])
             return
-        for line in kept(known, proposed, self.proposal.choices):
+        for line in find_kept(known, proposed, self.proposal.choices):
             self.report(line)
         outcome = "unchanged"
         for tries_left in reversed(range(_TRIES)):
-            change = gained(known, proposed)
+            change = find_gained(known, proposed)
             if not change:
                 break
             version = {"resourceVersion": known["metadata"]["resourceVersion"]}
@@ -267,7 +267,7 @@ class Registration:
                 self.report(what)
             return what
 
-        await self.deadline.until_nothing(partial(held_up))
+        await self.deadline.wait_until_nothing(partial(held_up))
         self.report(f'InferenceCluster "{self.proposal.name}" is ready')
 
     async def _held_up(self) -> str:

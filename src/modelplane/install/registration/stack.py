@@ -31,7 +31,7 @@ _FOUND_BY: Final[Mapping[ComponentName, str]] = {
 """Components that a cluster may have already, by a CustomResourceDefinition of each."""
 
 
-def definitions() -> tuple[str, ...]:
+def list_definitions() -> tuple[str, ...]:
     """Return the CustomResourceDefinitions that tell what a cluster has."""
     return (*capabilities().values(), GATEWAY_DEFINITION, *_FOUND_BY.values())
 
@@ -55,7 +55,7 @@ class Stack:
         return bool(self.installs)
 
 
-def stack(observed: Observed, profile: ServingProfile | None = None) -> Stack:
+def choose_stack(observed: Observed, profile: ServingProfile | None = None) -> Stack:
     """Return what is there and what to install; ``profile`` is the user's own choice."""
     drivers = {device.driver for node in observed.nodes for device in node.devices}
     has_devices = any(map(is_accelerator, drivers))
@@ -93,7 +93,7 @@ def stack(observed: Observed, profile: ServingProfile | None = None) -> Stack:
         installed,
         tuple(_found(observed, present, has_devices=has_devices)),
         tuple(notes),
-        tuple(gateway_problems(own)) if own else (),
+        tuple(find_gateway_problems(own)) if own else (),
     )
 
 
@@ -163,7 +163,7 @@ def _has_nvidia(observed: Observed) -> bool:
     return any(key.startswith("nvidia.com/") for node in observed.nodes for key in node.extended)
 
 
-def gateway_problems(found: Gateway) -> Iterator[str]:
+def find_gateway_problems(found: Gateway) -> Iterator[str]:
     """Yield why a Gateway does not admit the routes of replicas, with the remedy.
 
     Its first listener is the one whose port the address has.

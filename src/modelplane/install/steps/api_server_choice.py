@@ -29,9 +29,9 @@ def _default() -> Path:
     named = [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     if len(named) > 1:
         raise NoCluster("KUBECONFIG names several files: name one of them with --kubeconfig")
-    return Path(named[0]) if named else users_own()
+    return Path(named[0]) if named else find_default()
 
 
-def users_own() -> Path:
+def find_default() -> Path:
     """Return the path of kubectl's default kubeconfig."""
     return Path.home() / ".kube" / "config"

@@ -16,9 +16,9 @@ from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers.fleet_resources import resource_of, resource_of_kind
 from modelplane.install.installation_names import VERSION
 from modelplane.install.installation_options import Options
-from modelplane.install.manifests import manifests
+from modelplane.install.manifests import build_manifests
 from modelplane.install.steps import refusals
-from modelplane.install.steps.found import Found, identity, look
+from modelplane.install.steps.found import Found, get_identity, look
 from modelplane.install.steps.refusals import Check, Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
@@ -50,22 +50,22 @@ class Installer:
         Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
         found = await look(self.client)
-        if why := refusals.of_install(found, upgrade=upgrade):
+        if why := refusals.refuse_install(found, upgrade=upgrade):
             raise Refused(why)
-        if why := refusals.of_objects(check(await self._stored(found))):
+        if why := refusals.refuse_objects(check(await self._stored(found))):
             raise Refused(why)
-        wanted = manifests(options)
+        wanted = build_manifests(options)
         kinds = [manifest for manifest in wanted if manifest["kind"] == _DEFINITION]
         await self._apply("kinds", kinds)
         if not self.dry_run:
-            await self.deadline.until_nothing(partial(self._unserved, kinds))
+            await self.deadline.wait_until_nothing(partial(self._unserved, kinds))
         await self._apply("everything else", wanted[len(kinds) :])
-        await self._remove(left_behind(found, wanted))
+        await self._remove(find_left_behind(found, wanted))
         if self.dry_run:
             return
         for manifest in wanted:
             if manifest["kind"] == "Deployment":
-                await self.deadline.until_nothing(partial(self._unavailable, manifest))
+                await self.deadline.wait_until_nothing(partial(self._unavailable, manifest))
                 self.report(f"{manifest['metadata']['name']} is available")
 
     async def _stored(self, found: Found) -> list[Object]:
@@ -73,7 +73,7 @@ class Installer:
         names = {definition["metadata"]["name"] for definition in found.definitions}
         kinds = [resource_of_kind(kind.type) for kind in KINDS if kind.definition in names]
         asked = [partial(self.client.list, kind) for kind in kinds]
-        return [_own(item) for ask in asked for item in (await self.deadline.answered(ask)).items]
+        return [_own(item) for ask in asked for item in (await self.deadline.wait_for_answer(ask)).items]
 
     async def _apply(self, what: str, wanted: Sequence[Object]) -> None:
         outcomes = [await apply(self.client, manifest, dry_run=self.dry_run) for manifest in wanted]
@@ -113,13 +113,13 @@ class Installer:
             self.report(f"removed {named}")
 
 
-def left_behind(found: Found, wanted: Sequence[Object]) -> tuple[Object, ...]:
+def find_left_behind(found: Found, wanted: Sequence[Object]) -> tuple[Object, ...]:
     """Return the objects of another version that this one lacks, except definitions and the namespace."""
-    known = {identity(manifest) for manifest in wanted}
+    known = {get_identity(manifest) for manifest in wanted}
     return tuple(
         item
         for item in found.objects
-        if identity(item) not in known
+        if get_identity(item) not in known
         and item["kind"] not in (_DEFINITION, "Namespace")
         and item["metadata"]["labels"].get(VERSION, __version__) != __version__
     )

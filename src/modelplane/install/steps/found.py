@@ -14,7 +14,7 @@ from modelplane.install.installation_names import (
     VERSION,
 )
 from modelplane.install.installation_options import Options
-from modelplane.install.manifests import build_definitions, manifests
+from modelplane.install.manifests import build_definitions, build_manifests
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Key, build_key
@@ -27,7 +27,7 @@ Identity = tuple[Resource, Key]
 """Identity of an object, to match it with a manifest."""
 
 
-def identity(manifest: Object) -> Identity:
+def get_identity(manifest: Object) -> Identity:
     """Return the identity of a manifest's object."""
     return resource_of(manifest), build_key(manifest)
 
@@ -55,7 +55,7 @@ class Found:
     def _controller_labels(self) -> Object:
         sought = (resources.DEPLOYMENTS, Key(SYSTEM_NAMESPACE, CONTROLLER))
         for item in self.objects:
-            if identity(item) == sought:
+            if get_identity(item) == sought:
                 return dict(item["metadata"].get("labels", {}))
         return {}
 
@@ -65,7 +65,7 @@ async def look(client: Client) -> Found:
     names = [definition["metadata"]["name"] for definition in build_definitions()]
     found = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
     objects = [
-        item for resource in _resources() for item in await metadata_of(client, resource, labels=PARTS)
+        item for resource in _resources() for item in await list_metadata(client, resource, labels=PARTS)
     ]
     return Found(tuple(item for item in found if item is not None), tuple(objects))
 
@@ -76,11 +76,11 @@ def _resources() -> tuple[Resource, ...]:
 
     One that a later version has no more is to stay in this list, so that an upgrade finds what is left.
     """
-    everything = manifests(Options(team_namespaces=("any",), service_monitor=True))
+    everything = build_manifests(Options(team_namespaces=("any",), service_monitor=True))
     return tuple(dict.fromkeys(resource_of(manifest) for manifest in everything))
 
 
-async def metadata_of(
+async def list_metadata(
     client: Client, resource: Resource, namespace: str | None = None, *, labels: str = ""
 ) -> tuple[Object, ...]:
     """Return the metadata of a kind's objects; none if the server does not have the kind."""

@@ -24,18 +24,18 @@ class Refused(Exception):
     """Nothing was changed; the message has the reason and the remedy."""
 
 
-def of_install(found: Found, *, upgrade: bool) -> str:
+def refuse_install(found: Found, *, upgrade: bool) -> str:
     """Return why this version must not replace the installed one; empty if it may."""
     if rejected := owned_by_other(found.definitions):
         return rejected.message
     return (
-        of_another_tool(found)
+        refuse_other_tool(found)
         or _of_version(found.version, upgrade=upgrade)
         or _of_stored_versions(found.definitions)
     )
 
 
-def of_another_tool(found: Found) -> str:
+def refuse_other_tool(found: Found) -> str:
     """Return why an installation belongs to another tool; empty if it does not."""
     if found.manager == MANAGER:
         return ""
@@ -73,7 +73,7 @@ def _of_stored_versions(found: Iterable[Object]) -> str:
     return f"objects may be stored as {listing(lost)}, which this version does not have" if lost else ""
 
 
-def of_objects(problems: Sequence[str]) -> str:
+def refuse_objects(problems: Sequence[str]) -> str:
     """Return why stored objects block new kinds; empty if they do not."""
     if not problems:
         return ""

@@ -19,7 +19,7 @@ from modelplane.controllers.fleet_resources import resource_of
 from modelplane.install.crossplane_gateway import PUBLISHER
 from modelplane.install.installation_names import CONTROLLER, INSTALLATION, PART_OF
 from modelplane.install.steps import refusals
-from modelplane.install.steps.found import PARTS, Found, look, metadata_of
+from modelplane.install.steps.found import PARTS, Found, list_metadata, look
 from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
@@ -90,7 +90,7 @@ class Uninstaller:
     async def _refusal(self, found: Found, native: Sequence[Object], *, delete_models: bool) -> str:
         if not found.objects:
             return "Modelplane is not installed there"
-        if why := refusals.of_another_tool(found):
+        if why := refusals.refuse_other_tool(found):
             return why
         if delete_models and len(native) < len(found.definitions):
             return "Crossplane owns the models: delete them first, then leave out --delete-models"
@@ -103,12 +103,12 @@ class Uninstaller:
 
     async def _objects(self, kinds: Iterable[Resource]) -> list[Object]:
         asked = [partial(self.client.list, kind) for kind in kinds]
-        return [item for ask in asked for item in (await self.deadline.answered(ask)).items]
+        return [item for ask in asked for item in (await self.deadline.wait_for_answer(ask)).items]
 
     async def _delete_objects(self, what: str, kinds: Sequence[Resource]) -> None:
         """Delete every object of some kinds and wait until the controllers have released them."""
         count = len(await self._objects(kinds))
-        await self.deadline.until_nothing(partial(self._undeleted, kinds))
+        await self.deadline.wait_until_nothing(partial(self._undeleted, kinds))
         self._counted(what, count)
 
     async def _undeleted(self, kinds: Sequence[Resource]) -> str:
@@ -138,7 +138,7 @@ class Uninstaller:
         workloads = [item for item in parts if item["kind"] == "Deployment"]
         for item in workloads:
             await self._delete(item)
-        await self.deadline.until_nothing(self._running)
+        await self.deadline.wait_until_nothing(self._running)
         others = [item for item in parts if item not in workloads]
         others += await self._written_by_controllers()
         for item in others:
@@ -155,7 +155,7 @@ class Uninstaller:
         return [*public.items, *private.items, *([lease] if lease else [])]
 
     async def _running(self) -> str:
-        pods = await metadata_of(self.client, resources.PODS, SYSTEM_NAMESPACE, labels=PARTS)
+        pods = await list_metadata(self.client, resources.PODS, SYSTEM_NAMESPACE, labels=PARTS)
         return f"{listing(map(_name, pods))} has not ended yet" if pods else ""
 
     async def _delete_definitions(self, ours: Sequence[Object]) -> None:
@@ -166,7 +166,7 @@ class Uninstaller:
             return
         for definition in ours:
             await self._delete(definition)
-        await self.deadline.until_nothing(partial(self._defined, ours))
+        await self.deadline.wait_until_nothing(partial(self._defined, ours))
         self._counted("kinds", len(ours))
 
     async def _defined(self, definitions: Sequence[Object]) -> str:
@@ -183,14 +183,14 @@ class Uninstaller:
                 self.report(f"namespace {name}: kept, because of {listing(map(_name, left))}")
                 continue
             await self.client.delete(resources.NAMESPACES, name)
-            await self.deadline.until_nothing(partial(self._ending, name))
+            await self.deadline.wait_until_nothing(partial(self._ending, name))
             self.report(f"namespace {name}: deleted")
 
     async def _contents(self, namespace: str) -> list[Object]:
         return [
             item
             for resource in _WORTH_KEEPING
-            for item in await metadata_of(self.client, resource, namespace)
+            for item in await list_metadata(self.client, resource, namespace)
             if item["metadata"]["name"] not in _EVERYWHERE and "deletionTimestamp" not in item["metadata"]
         ]
 

@@ -27,14 +27,14 @@ class Deadline:
         self._timeout_s = timeout_s
         self._end = asyncio.get_running_loop().time() + timeout_s
 
-    async def until_nothing(self, missing: Callable[[], Awaitable[str]]) -> None:
+    async def wait_until_nothing(self, missing: Callable[[], Awaitable[str]]) -> None:
         """Return once nothing is missing any more; raise ``NotInTime`` with the last problem."""
         while what := await missing():
             if asyncio.get_running_loop().time() > self._end:
                 raise NotInTime(f"not done after {self._timeout_s:g} s: {what}")
             await asyncio.sleep(_POLL_S)
 
-    async def answered(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def wait_for_answer(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Return the answer of an API server, retrying while it is not ready."""
         while True:
             try:

@@ -25,7 +25,7 @@ class ClaimNotReady(Exception):
         return Refusal(REASON, str(self))
 
 
-async def devices_of(
+async def find_devices(
     client: Client, pod: Mapping[str, Any], machine: Iterable[DiscoveredDevice]
 ) -> tuple[DiscoveredDevice, ...]:
     """Return the devices of this machine that the claims of a narrowed pod's container hold.
@@ -41,7 +41,7 @@ async def devices_of(
         if not name:
             continue
         claim = await client.get(resources.RESOURCE_CLAIMS, name, namespace)
-        devices = allocated(name, claim, pod, machine)
+        devices = list_allocated(name, claim, pod, machine)
         found.extend(devices if entry["name"] in named else ())
     return tuple(found)
 
@@ -56,7 +56,7 @@ def claim_name(entry: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
     raise ClaimNotReady(f'claim "{entry["name"]}" has not been made from its template yet')
 
 
-def allocated(
+def list_allocated(
     name: str, claim: Object | None, pod: Mapping[str, Any], machine: Iterable[DiscoveredDevice]
 ) -> tuple[DiscoveredDevice, ...]:
     """Return the devices of one claim."""

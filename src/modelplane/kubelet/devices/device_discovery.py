@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelplane.kubelet.devices import nvidia
-from modelplane.kubelet.devices.local_device import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice, mebibytes
+from modelplane.kubelet.devices.local_device import (
+    CPU_DRIVER,
+    NVIDIA_DRIVER,
+    DiscoveredDevice,
+    format_mebibytes,
+)
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -31,11 +36,11 @@ WHOLE = Share()
 def discover(share: Share = WHOLE) -> tuple[DiscoveredDevice, ...]:
     """Return the devices of this machine that a node has: NVIDIA GPUs, else a share of the CPU."""
     return nvidia.discover()[share.part - 1 :: share.parts] or tuple(
-        cpu(share, number) for number in range(share.cpu_devices)
+        describe_cpu(share, number) for number in range(share.cpu_devices)
     )
 
 
-def cpu(share: Share = WHOLE, number: int = 0) -> DiscoveredDevice:
+def describe_cpu(share: Share = WHOLE, number: int = 0) -> DiscoveredDevice:
     """Return one of the equal devices that a share of this machine's processors and memory is offered as."""
     parts = share.parts * share.cpu_devices
     return DiscoveredDevice(
@@ -44,25 +49,25 @@ def cpu(share: Share = WHOLE, number: int = 0) -> DiscoveredDevice:
         attributes={
             "type": {"string": "cpu"},
             "model": {"string": _model_name()},
-            "architecture": {"string": architecture()},
-            "cores": {"int": max(cores() // parts, 1)},
+            "architecture": {"string": find_architecture()},
+            "cores": {"int": max(count_cores() // parts, 1)},
         },
-        capacity={"memory": mebibytes(memory_bytes() // parts)},
+        capacity={"memory": format_mebibytes(measure_memory() // parts)},
     )
 
 
-def architecture() -> str:
+def find_architecture() -> str:
     """Return the processor architecture by its name in Go and in Node labels."""
     machine = platform.machine().lower()
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0))
 
 
-def memory_bytes() -> int:
+def measure_memory() -> int:
     """Return how much memory this process may use: the machine's, or its control group's if less."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
@@ -72,7 +77,9 @@ def memory_bytes() -> int:
     return min(total, int(limit)) if limit.isdecimal() else total
 
 
-def environment(machine: Iterable[DiscoveredDevice], allocated: Iterable[DiscoveredDevice]) -> dict[str, str]:
+def build_environment(
+    machine: Iterable[DiscoveredDevice], allocated: Iterable[DiscoveredDevice]
+) -> dict[str, str]:
     """Return the variables that make an engine see its allocated devices and no others."""
     if not any(device.driver == NVIDIA_DRIVER for device in machine):
         return {}

@@ -32,12 +32,12 @@ class DiscoveredDevice:
         """Its identifier in the vendor's tools; empty if it has none."""
         return str(self.attributes.get("uuid", {}).get("string", ""))
 
-    def kind(self) -> "DiscoveredDevice":
+    def drop_identity(self) -> "DiscoveredDevice":
         """Return the device without its name and uuid, as equal devices have it."""
         shared = {key: value for key, value in self.attributes.items() if key != "uuid"}
         return replace(self, name="", attributes=shared)
 
 
-def mebibytes(size: int) -> str:
+def format_mebibytes(size: int) -> str:
     """Return a number of bytes as a quantity, rounded down."""
     return f"{size // _MEBIBYTE}Mi"

@@ -6,7 +6,12 @@ The names of attributes and the spelling of their values are that driver's (k8s-
 
 from typing import Any
 
-from modelplane.kubelet.devices.local_device import NVIDIA_DRIVER, Attribute, DiscoveredDevice, mebibytes
+from modelplane.kubelet.devices.local_device import (
+    NVIDIA_DRIVER,
+    Attribute,
+    DiscoveredDevice,
+    format_mebibytes,
+)
 
 _ARCHITECTURES = {
     2: "Kepler",
@@ -65,15 +70,15 @@ def _gpu(nvml: Any, index: int) -> DiscoveredDevice:
         "productName": {"string": _text(nvml.nvmlDeviceGetName(handle))},
         "brand": {"string": _BRANDS.get(nvml.nvmlDeviceGetBrand(handle), "Unknown")},
         "architecture": {"string": _ARCHITECTURES.get(nvml.nvmlDeviceGetArchitecture(handle), "Unknown")},
-        "cudaComputeCapability": {"version": semantic_version(f"{major}.{minor}")},
-        "driverVersion": {"version": semantic_version(_text(nvml.nvmlSystemGetDriverVersion()))},
-        "cudaDriverVersion": {"version": semantic_version(f"{cuda // 1000}.{cuda % 1000 // 10}")},
+        "cudaComputeCapability": {"version": normalize_version(f"{major}.{minor}")},
+        "driverVersion": {"version": normalize_version(_text(nvml.nvmlSystemGetDriverVersion()))},
+        "cudaDriverVersion": {"version": normalize_version(f"{cuda // 1000}.{cuda % 1000 // 10}")},
     }
-    capacity = {"memory": mebibytes(int(nvml.nvmlDeviceGetMemoryInfo(handle).total))}
+    capacity = {"memory": format_mebibytes(int(nvml.nvmlDeviceGetMemoryInfo(handle).total))}
     return DiscoveredDevice(NVIDIA_DRIVER, f"gpu-{index}", attributes, capacity)
 
 
-def semantic_version(text: str) -> str:
+def normalize_version(text: str) -> str:
     """Return a version in the strict form that DRA asks for: ``535.04`` is ``535.4.0``."""
     numbers = [str(int(part)) for part in text.split(".")[:3]]
     return ".".join([*numbers, "0", "0"][:3])

@@ -24,34 +24,34 @@ async def publish(client: Client, node: Object, devices: Iterable[DiscoveredDevi
     published = (await client.list(resources.RESOURCE_SLICES, fields=fields)).items
     known = {item["metadata"]["name"]: item for item in published}
     for driver, found in by_driver.items():
-        name = slice_name(node["metadata"]["name"], driver)
+        name = name_slice(node["metadata"]["name"], driver)
         existing = known.get(name)
         if existing is not None and not (found and _owned(existing, node)):
             await client.delete(resources.RESOURCE_SLICES, name, uid=existing["metadata"]["uid"])
             existing = None
         if not found:
             continue
-        wanted = resource_slice(node, driver, found, _generation(existing))
+        wanted = build_slice(node, driver, found, _generation(existing))
         if existing is None:
             await client.create(wanted)
         elif existing["spec"]["devices"] != wanted["spec"]["devices"]:
-            wanted = resource_slice(node, driver, found, _generation(existing) + 1)
+            wanted = build_slice(node, driver, found, _generation(existing) + 1)
             await client.patch(resources.RESOURCE_SLICES, name, {"spec": wanted["spec"]})
 
 
-def slice_name(node: str, driver: str) -> str:
+def name_slice(node: str, driver: str) -> str:
     """Return the name of the slice of one driver's devices."""
     return f"{node}-{driver.replace('.', '-')}"
 
 
-def resource_slice(node: Object, driver: str, devices: Sequence[DiscoveredDevice], generation: int) -> Object:
+def build_slice(node: Object, driver: str, devices: Sequence[DiscoveredDevice], generation: int) -> Object:
     """Return the slice of one driver's devices of a node."""
     name = node["metadata"]["name"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
-        "metadata": {"name": slice_name(name, driver), "ownerReferences": [owner]},
+        "metadata": {"name": name_slice(name, driver), "ownerReferences": [owner]},
         "spec": {
             "driver": driver,
             "nodeName": name,

@@ -32,12 +32,12 @@ Check = Callable[[str, Place], str]
 """Returns the values that are allowed, in words; empty if the value is one of them."""
 
 
-def text(_value: str, _place: Place) -> str:
+def allow_text(_value: str, _place: Place) -> str:
     """Allow every value, for what the engine neither opens nor imports."""
     return ""
 
 
-def word(value: str, _place: Place) -> str:
+def allow_word(value: str, _place: Place) -> str:
     """Allow numbers and names, which no path or URL is."""
     return "" if _WORD.fullmatch(value) else "a number or a name without slashes"
 
@@ -47,12 +47,12 @@ def name(value: str, _place: Place) -> str:
     return "" if _NAME.fullmatch(value) and ".." not in value and "://" not in value else "a name"
 
 
-def address(value: str, place: Place) -> str:
+def allow_address(value: str, place: Place) -> str:
     """Allow the pod's own address, and those that stand for every one of its addresses."""
     return "" if value in _ANY_ADDRESS | {place.address} else f"0.0.0.0 or the pod's address, {place.address}"
 
 
-def path(value: str, place: Place) -> str:
+def allow_path(value: str, place: Place) -> str:
     """Allow files of the pod's volumes."""
     parts = value.split("/")
     inside = (value == mount or value.startswith(f"{mount.rstrip('/')}/") for mount in place.mounts)
@@ -61,26 +61,26 @@ def path(value: str, place: Place) -> str:
     )
 
 
-def model(value: str, place: Place) -> str:
+def allow_model(value: str, place: Place) -> str:
     """Allow repositories of the hub, and folders of the pod's volumes."""
     if _REPOSITORY.fullmatch(value) and ".." not in value:
         return ""
-    return "OWNER/NAME on the hub, or a path in a volume of the pod" if path(value, place) else ""
+    return "OWNER/NAME on the hub, or a path in a volume of the pod" if allow_path(value, place) else ""
 
 
-def template(value: str, place: Place) -> str:
+def allow_template(value: str, place: Place) -> str:
     """Allow the text of a template, the name of one, and files of the pod's volumes."""
-    if any(mark in value for mark in "{\n") or not word(value, place):
+    if any(mark in value for mark in "{\n") or not allow_word(value, place):
         return ""
-    return "a template, or a path in a volume of the pod" if path(value, place) else ""
+    return "a template, or a path in a volume of the pod" if allow_path(value, place) else ""
 
 
-def one_of(*values: str) -> Check:
+def allow_one_of(*values: str) -> Check:
     """Allow some values only."""
     return lambda value, _place: "" if value in values else f"one of {', '.join(values)}"
 
 
-def fields(**checks: Check) -> Check:
+def allow_fields(**checks: Check) -> Check:
     """Allow a JSON object of some fields only."""
 
     def check(value: str, place: Place) -> str:
@@ -155,11 +155,11 @@ class AllowList:
     exclusions: frozenset[str] = frozenset()
     """Names that begin so, and are refused."""
 
-    def passed(self, variables: Mapping[str, str]) -> dict[str, str]:
+    def select_variables(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that the process gets."""
         return {variable: value for variable, value in variables.items() if self._check(variable)}
 
-    def problem(
+    def find_problem(
         self, arguments: Sequence[str], variables: Mapping[str, str], written: Sequence[str], place: Place
     ) -> str:
         """Return why a pod is refused; empty if it is allowed.
@@ -174,7 +174,7 @@ class AllowList:
                 return _unlisted("variable", variable)
             if check is not None and (wanted := check(value, place)):
                 return _unfit("variable", variable, wanted)
-        return self.arguments(arguments, self.passed(variables), place)
+        return self.arguments(arguments, self.select_variables(variables), place)
 
     def _check(self, variable: str) -> Check | None:
         if variable in self.exclusions:

@@ -14,15 +14,15 @@ from modelplane.kubelet.engines.allow_list import (
     Check,
     Flags,
     Place,
-    address,
-    fields,
-    model,
+    allow_address,
+    allow_fields,
+    allow_model,
+    allow_one_of,
+    allow_path,
+    allow_template,
+    allow_text,
+    allow_word,
     name,
-    one_of,
-    path,
-    template,
-    text,
-    word,
 )
 from modelplane.kubelet.engines.llama_cpp import flags
 
@@ -42,21 +42,27 @@ def _switches(*names: str) -> frozenset[str]:
 
 
 _HUB = {
-    **_each("HF_TOKEN HUGGING_FACE_HUB_TOKEN", text),
-    **_each("HF_HUB_DISABLE_TELEMETRY HF_HUB_DISABLE_XET HF_HUB_DOWNLOAD_TIMEOUT HF_HUB_ETAG_TIMEOUT", word),
-    **_each("HF_HUB_ENABLE_HF_TRANSFER HF_HUB_OFFLINE HF_XET_HIGH_PERFORMANCE TRANSFORMERS_OFFLINE", word),
+    **_each("HF_TOKEN HUGGING_FACE_HUB_TOKEN", allow_text),
+    **_each(
+        "HF_HUB_DISABLE_TELEMETRY HF_HUB_DISABLE_XET HF_HUB_DOWNLOAD_TIMEOUT HF_HUB_ETAG_TIMEOUT", allow_word
+    ),
+    **_each(
+        "HF_HUB_ENABLE_HF_TRANSFER HF_HUB_OFFLINE HF_XET_HIGH_PERFORMANCE TRANSFORMERS_OFFLINE", allow_word
+    ),
 }
 """Variables of the library for the Hugging Face hub; the hub itself is that of the user of this machine."""
 
-_POD = _each("HOST_IP NODE_NAME POD_IP POD_NAME POD_NAMESPACE POD_UID MODELPLANE_SERVED_MODEL_NAME", text)
+_POD = _each(
+    "HOST_IP NODE_NAME POD_IP POD_NAME POD_NAMESPACE POD_UID MODELPLANE_SERVED_MODEL_NAME", allow_text
+)
 """Usual names for the fields of a pod, and the name that its engine is asked to serve under."""
 
 _TORCH = {
-    **_each("CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING OMP_NUM_THREADS PYTORCH_ALLOC_CONF", word),
-    **_each("PYTORCH_CUDA_ALLOC_CONF TOKENIZERS_PARALLELISM", word),
-    **_each("FI_PROVIDER GLOO_SOCKET_IFNAME NCCL_CUMEM_ENABLE NCCL_DEBUG NCCL_DEBUG_SUBSYS", word),
-    **_each("NCCL_IB_DISABLE NCCL_IB_HCA NCCL_NVLS_ENABLE NCCL_P2P_DISABLE NCCL_P2P_LEVEL", word),
-    **_each("NCCL_SHM_DISABLE NCCL_SOCKET_IFNAME MODELPLANE_LEADER_ADDRESS MODELPLANE_RANK", word),
+    **_each("CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING OMP_NUM_THREADS PYTORCH_ALLOC_CONF", allow_word),
+    **_each("PYTORCH_CUDA_ALLOC_CONF TOKENIZERS_PARALLELISM", allow_word),
+    **_each("FI_PROVIDER GLOO_SOCKET_IFNAME NCCL_CUMEM_ENABLE NCCL_DEBUG NCCL_DEBUG_SUBSYS", allow_word),
+    **_each("NCCL_IB_DISABLE NCCL_IB_HCA NCCL_NVLS_ENABLE NCCL_P2P_DISABLE NCCL_P2P_LEVEL", allow_word),
+    **_each("NCCL_SHM_DISABLE NCCL_SOCKET_IFNAME MODELPLANE_LEADER_ADDRESS MODELPLANE_RANK", allow_word),
 }
 
 _FORMATS = ("auto", "safetensors", "dummy", "gguf", "bitsandbytes", "mistral", "fastsafetensors")
@@ -69,18 +75,19 @@ def _llama_cpp(arguments: Sequence[str], variables: Mapping[str, str], place: Pl
     except flags.UnknownFlag:
         return ""  # the engine itself refuses it, and its log says so
     files = {"api_key_file": "--api-key-file", "chat_template_file": "--chat-template-file"}
-    checks = {"host": ("--host", address), **{key: (flag, path) for key, flag in files.items()}}
+    checks = {"host": ("--host", allow_address), **{key: (flag, allow_path) for key, flag in files.items()}}
     for setting, (flag, check) in checks.items():
         if setting in settings and (wanted := check(str(settings[setting]), place)):
             return f'the argument "{flag}" must be {wanted}'
     return ""
 
 
-_NIXL = {"VLLM_NIXL_SIDE_CHANNEL_HOST": address, "VLLM_NIXL_SIDE_CHANNEL_PORT": word}
+_NIXL = {"VLLM_NIXL_SIDE_CHANNEL_HOST": allow_address, "VLLM_NIXL_SIDE_CHANNEL_PORT": allow_word}
 """Variables of the engines of a replica in mode PrefillDecode."""
 
 LLAMA_CPP = AllowList(
-    _llama_cpp, {**_HUB, **_POD, **_NIXL, **{flag.variable: text for flag in flags.FLAGS if flag.variable}}
+    _llama_cpp,
+    {**_HUB, **_POD, **_NIXL, **{flag.variable: allow_text for flag in flags.FLAGS if flag.variable}},
 )
 
 _VLLM_FLAGS = Flags(
@@ -92,47 +99,55 @@ _VLLM_FLAGS = Flags(
         "--no-enforce-eager --return-tokens-as-token-ids -O0 -O1 -O2 -O3",
     ),
     values={
-        **_each("--model --tokenizer --generation-config", model),
-        **_each("--host", address),
-        **_each("--download-dir", path),
-        **_each("--chat-template", template),
-        **_each("--api-key --default-chat-template-kwargs --limit-mm-per-prompt", text),
+        **_each("--model --tokenizer --generation-config", allow_model),
+        **_each("--host", allow_address),
+        **_each("--download-dir", allow_path),
+        **_each("--chat-template", allow_template),
+        **_each("--api-key --default-chat-template-kwargs --limit-mm-per-prompt", allow_text),
         **_each("--revision --tokenizer-revision", name),
-        **_each("--load-format", one_of(*_FORMATS)),
-        **_each("--distributed-executor-backend", one_of("mp", "uni")),
-        **_each("--port --task --runner --convert --dtype --quantization -q --seed --tokenizer-mode", word),
-        **_each("--max-model-len --max-num-seqs --max-num-batched-tokens --max-logprobs --max-log-len", word),
-        **_each("--gpu-memory-utilization --kv-cache-dtype --kv-cache-memory-bytes --block-size", word),
-        **_each("--num-gpu-blocks-override --swap-space --cpu-offload-gb --max-lora-rank --max-loras", word),
-        **_each("--max-cpu-loras --tensor-parallel-size -tp --pipeline-parallel-size -pp", word),
-        **_each("--data-parallel-size -dp --response-role --chat-template-content-format", word),
-        **_each("--tool-call-parser --reasoning-parser --uvicorn-log-level --mamba-cache-dtype", word),
-        **_each("--mamba-ssm-cache-dtype --stream-interval --scheduling-policy --optimization-level", word),
-        **_each("--shutdown-timeout", word),
-        **_each("--model-loader-extra-config", fields(concurrency=word, distributed=word)),
+        **_each("--load-format", allow_one_of(*_FORMATS)),
+        **_each("--distributed-executor-backend", allow_one_of("mp", "uni")),
+        **_each(
+            "--port --task --runner --convert --dtype --quantization -q --seed --tokenizer-mode", allow_word
+        ),
+        **_each(
+            "--max-model-len --max-num-seqs --max-num-batched-tokens --max-logprobs --max-log-len", allow_word
+        ),
+        **_each("--gpu-memory-utilization --kv-cache-dtype --kv-cache-memory-bytes --block-size", allow_word),
+        **_each(
+            "--num-gpu-blocks-override --swap-space --cpu-offload-gb --max-lora-rank --max-loras", allow_word
+        ),
+        **_each("--max-cpu-loras --tensor-parallel-size -tp --pipeline-parallel-size -pp", allow_word),
+        **_each("--data-parallel-size -dp --response-role --chat-template-content-format", allow_word),
+        **_each("--tool-call-parser --reasoning-parser --uvicorn-log-level --mamba-cache-dtype", allow_word),
+        **_each(
+            "--mamba-ssm-cache-dtype --stream-interval --scheduling-policy --optimization-level", allow_word
+        ),
+        **_each("--shutdown-timeout", allow_word),
+        **_each("--model-loader-extra-config", allow_fields(concurrency=allow_word, distributed=allow_word)),
         **_each(
             "--kv-transfer-config",
-            fields(
-                kv_connector=one_of("NixlConnector"),
-                kv_role=one_of("kv_both", "kv_consumer", "kv_producer"),
-                kv_buffer_device=one_of("cpu", "cuda"),
-                kv_load_failure_policy=word,
+            allow_fields(
+                kv_connector=allow_one_of("NixlConnector"),
+                kv_role=allow_one_of("kv_both", "kv_consumer", "kv_producer"),
+                kv_buffer_device=allow_one_of("cpu", "cuda"),
+                kv_load_failure_policy=allow_word,
             ),
         ),
         **_each(
             "--speculative-config",
-            fields(
-                method=word,
-                model=model,
-                num_speculative_tokens=word,
-                prompt_lookup_max=word,
-                prompt_lookup_min=word,
-                draft_tensor_parallel_size=word,
+            allow_fields(
+                method=allow_word,
+                model=allow_model,
+                num_speculative_tokens=allow_word,
+                prompt_lookup_max=allow_word,
+                prompt_lookup_min=allow_word,
+                draft_tensor_parallel_size=allow_word,
             ),
         ),
     },
     lists=_each("--served-model-name", name),
-    positional=model,
+    positional=allow_model,
 )
 
 VLLM = AllowList(
@@ -142,15 +157,21 @@ VLLM = AllowList(
         **_POD,
         **_TORCH,
         **_NIXL,
-        "VLLM_HOST_IP": address,
-        **_each("VLLM_API_KEY", text),
-        **_each("DO_NOT_TRACK VLLM_ALLOW_LONG_MAX_MODEL_LEN VLLM_ATTENTION_BACKEND VLLM_DO_NOT_TRACK", word),
-        **_each("VLLM_BLOCKSCALE_FP8_GEMM_FLASHINFER VLLM_CPU_KVCACHE_SPACE VLLM_CPU_OMP_THREADS_BIND", word),
-        **_each("VLLM_ENABLE_V1_MULTIPROCESSING VLLM_ENGINE_ITERATION_TIMEOUT_S VLLM_LOGGING_LEVEL", word),
-        **_each("VLLM_ENGINE_READY_TIMEOUT_S VLLM_NO_USAGE_STATS", word),
-        **_each("VLLM_SKIP_WARMUP VLLM_WORKER_MULTIPROC_METHOD", word),
+        "VLLM_HOST_IP": allow_address,
+        **_each("VLLM_API_KEY", allow_text),
+        **_each(
+            "DO_NOT_TRACK VLLM_ALLOW_LONG_MAX_MODEL_LEN VLLM_ATTENTION_BACKEND VLLM_DO_NOT_TRACK", allow_word
+        ),
+        **_each(
+            "VLLM_BLOCKSCALE_FP8_GEMM_FLASHINFER VLLM_CPU_KVCACHE_SPACE VLLM_CPU_OMP_THREADS_BIND", allow_word
+        ),
+        **_each(
+            "VLLM_ENABLE_V1_MULTIPROCESSING VLLM_ENGINE_ITERATION_TIMEOUT_S VLLM_LOGGING_LEVEL", allow_word
+        ),
+        **_each("VLLM_ENGINE_READY_TIMEOUT_S VLLM_NO_USAGE_STATS", allow_word),
+        **_each("VLLM_SKIP_WARMUP VLLM_WORKER_MULTIPROC_METHOD", allow_word),
     },
-    prefixes={"VLLM_USE_": word},
+    prefixes={"VLLM_USE_": allow_word},
     # Another hub, whose code is run.
     exclusions=frozenset({"VLLM_USE_MODELSCOPE"}),
 )
@@ -162,20 +183,22 @@ _SGLANG_FLAGS = Flags(
         "--skip-server-warmup",
     ),
     values={
-        **_each("--model-path --model --tokenizer-path", model),
-        **_each("--host", address),
-        **_each("--api-key", text),
-        **_each("--chat-template", template),
+        **_each("--model-path --model --tokenizer-path", allow_model),
+        **_each("--host", allow_address),
+        **_each("--api-key", allow_text),
+        **_each("--chat-template", allow_template),
         **_each("--served-model-name --revision", name),
-        **_each("--load-format", one_of("auto", "safetensors", "dummy", "gguf", "bitsandbytes")),
-        **_each("--port --tp --tp-size --tensor-parallel-size --dp --dp-size --data-parallel-size", word),
-        **_each("--pp-size --pipeline-parallel-size --ep --ep-size --expert-parallel-size", word),
-        **_each("--context-length --mem-fraction-static --dtype --quantization --kv-cache-dtype", word),
-        **_each("--max-running-requests --max-total-tokens --max-prefill-tokens", word),
-        **_each("--schedule-policy --schedule-conservativeness --log-level --log-level-http", word),
-        **_each("--tool-call-parser --reasoning-parser --attention-backend --sampling-backend", word),
-        **_each("--random-seed --tokenizer-mode --watchdog-timeout --cuda-graph-max-bs", word),
-        **_each("--stream-interval --torch-compile-max-bs --chunked-prefill-size", word),
+        **_each("--load-format", allow_one_of("auto", "safetensors", "dummy", "gguf", "bitsandbytes")),
+        **_each(
+            "--port --tp --tp-size --tensor-parallel-size --dp --dp-size --data-parallel-size", allow_word
+        ),
+        **_each("--pp-size --pipeline-parallel-size --ep --ep-size --expert-parallel-size", allow_word),
+        **_each("--context-length --mem-fraction-static --dtype --quantization --kv-cache-dtype", allow_word),
+        **_each("--max-running-requests --max-total-tokens --max-prefill-tokens", allow_word),
+        **_each("--schedule-policy --schedule-conservativeness --log-level --log-level-http", allow_word),
+        **_each("--tool-call-parser --reasoning-parser --attention-backend --sampling-backend", allow_word),
+        **_each("--random-seed --tokenizer-mode --watchdog-timeout --cuda-graph-max-bs", allow_word),
+        **_each("--stream-interval --torch-compile-max-bs --chunked-prefill-size", allow_word),
     },
 )
 
@@ -183,15 +206,21 @@ SGLANG = AllowList(_SGLANG_FLAGS, {**_HUB, **_POD, **_TORCH})
 
 
 ENDPOINT_PICKER = AllowList(
-    Flags({**_each("--pool-name --pool-namespace --pool-group --grpc-port", word), "--config-file": path}), {}
+    Flags(
+        {
+            **_each("--pool-name --pool-namespace --pool-group --grpc-port", allow_word),
+            "--config-file": allow_path,
+        }
+    ),
+    {},
 )
 
 ROUTING_SIDECAR = AllowList(
     Flags(
         {
-            "--secure-proxy": one_of("false"),
-            "--kv-connector": one_of("nixlv2"),
-            **_each("--model-server-port --vllm-port", word),
+            "--secure-proxy": allow_one_of("false"),
+            "--kv-connector": allow_one_of("nixlv2"),
+            **_each("--model-server-port --vllm-port", allow_word),
         }
     ),
     {},
@@ -224,12 +253,12 @@ HYDRATION = AllowList(
     {
         **_HUB,
         **_each("REPO REVISION", name),
-        "FILES": word,
+        "FILES": allow_word,
         "ARTIFACT": _artifact,
-        "HF_HOME": one_of(_HUB_HOME),
+        "HF_HOME": allow_one_of(_HUB_HOME),
         # The program reads nothing of the machine but a folder for the pod's volume, whatever these say.
-        **_each("SOURCE TOKEN DOCKER_CONFIG NGC_API_KEY", text),
-        **_each("AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN", text),
-        "LIMIT": word,
+        **_each("SOURCE TOKEN DOCKER_CONFIG NGC_API_KEY", allow_text),
+        **_each("AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN", allow_text),
+        "LIMIT": allow_word,
     },
 )

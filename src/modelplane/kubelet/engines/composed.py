@@ -86,9 +86,9 @@ async def _workload(client: Client, pod: Mapping[str, Any]) -> Object | None:
 def _content(spec: Mapping[str, Any], name: str) -> object:
     """Return what one container of a pod runs, and with what."""
     container = next(
-        candidate for candidate in narrowing.containers({"spec": spec}) if candidate["name"] == name
+        candidate for candidate in narrowing.list_containers({"spec": spec}) if candidate["name"] == name
     )
-    mounts = list(pod_refusals.volume_mounts(container))
+    mounts = list(pod_refusals.list_volume_mounts(container))
     named = {mount["name"] for mount in mounts}
     return (
         [container.get(field) for field in _FIELDS],

@@ -190,19 +190,19 @@ LAUNCHERS: tuple[Launcher, ...] = (
 )
 
 
-def engine_of(image: str) -> str:
+def find_engine(image: str) -> str:
     """Return the engine whose launcher replaces an image; empty if there is none."""
     launcher = _find(image)
     return launcher.engine if launcher else ""
 
 
-def reads_api(image: str) -> bool:
+def has_service_account(image: str) -> bool:
     """Return True if the program that replaces an image acts as its pod's service account."""
     launcher = _find(image)
     return launcher is not None and launcher.reads_api
 
 
-def composed_for(image: str) -> Composed | None:
+def find_composed(image: str) -> Composed | None:
     """Return the containers that the launcher of an image is for; None if tenants may write them."""
     launcher = _find(image)
     return launcher.composed if launcher else None
@@ -246,7 +246,7 @@ def check(container: Mapping[str, Any], *, host_commands: bool) -> None:
     )
 
 
-def command_line(
+def build_command_line(
     container: Mapping[str, Any], environment: Mapping[str, str], address: str, *, host_commands: bool
 ) -> tuple[str, ...]:
     """Return the command to execute for a container; raise ``CannotLaunch`` if there is none.
@@ -278,12 +278,14 @@ def command_line(
     raise _foreign(launcher, container["image"], words)
 
 
-def passed(
+def select_variables(
     container: Mapping[str, Any], environment: Mapping[str, str], *, host_commands: bool
 ) -> Mapping[str, str]:
     """Return the variables of a pod that its process gets."""
     launcher = _find(container["image"])
-    return environment if launcher is None or host_commands else launcher.allowed.passed(environment)
+    return (
+        environment if launcher is None or host_commands else launcher.allowed.select_variables(environment)
+    )
 
 
 def _check_allowed(
@@ -293,10 +295,10 @@ def _check_allowed(
     environment: Mapping[str, str],
     address: str,
 ) -> None:
-    mounts = map(pod_refusals.mount_path, pod_refusals.volume_mounts(container))
+    mounts = map(pod_refusals.mount_path, pod_refusals.list_volume_mounts(container))
     written = (*container.get("command", ()), *container.get("args", ()))
     place = Place(address, tuple(mounts))
-    if problem := launcher.allowed.problem(arguments, environment, written, place):
+    if problem := launcher.allowed.find_problem(arguments, environment, written, place):
         raise CannotLaunch(
             pod_refusals.REASON,
             f"cannot run {launcher.engine} as a process of this machine: {problem}, {_START_RUNTIME}, or "

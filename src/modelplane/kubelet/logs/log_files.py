@@ -55,7 +55,7 @@ async def _lines(
         return
     try:
         if selection.tail_lines is not None:
-            file.seek(tail_offset(file, selection.tail_lines))
+            file.seek(find_tail(file, selection.tail_lines))
         unfinished = b""
         while True:
             # Check before reading, so that everything written before the end is read.
@@ -91,7 +91,7 @@ def _rotated(path: Path, file: BinaryIO) -> bool:
         return False
 
 
-def tail_offset(file: BinaryIO, lines: int) -> int:
+def find_tail(file: BinaryIO, lines: int) -> int:
     """Return where the last so many lines of a file begin."""
     position = file.seek(0, 2)
     # The end of the last line begins no further line.
@@ -111,17 +111,17 @@ def tail_offset(file: BinaryIO, lines: int) -> int:
     return 0
 
 
-def ending(path: Path) -> str:
+def read_end(path: Path) -> str:
     """Return the last lines of a log, without their times, as short as a termination message must be."""
     try:
         with path.open("rb") as file:
-            file.seek(tail_offset(file, ENDING_LINES))
+            file.seek(find_tail(file, ENDING_LINES))
             lines = file.read().splitlines()
     except OSError:
         return ""
-    return shortened(b"\n".join(line[TIMESTAMP_WIDTH + 1 :] for line in lines))
+    return limit_message(b"\n".join(line[TIMESTAMP_WIDTH + 1 :] for line in lines))
 
 
-def shortened(text: bytes) -> str:
+def limit_message(text: bytes) -> str:
     """Return as much of the end of a text as a termination message may hold."""
     return text[-_ENDING_BYTES:].decode(errors="replace")

@@ -19,7 +19,7 @@ from modelplane.kubelet.pods.container_worker import ContainerWorker
 from modelplane.kubelet.pods.views import Waiting
 from modelplane.kubelet.pods.worker import PodWorker
 from modelplane.kubelet.records import Attempt
-from modelplane.kubelet.runtime.shim import timestamp
+from modelplane.kubelet.runtime.shim import format_timestamp
 
 API_SERVER = "kube-apiserver-kubelet-client"
 """The common name of the certificate that the API server shows to kubelets."""
@@ -73,11 +73,11 @@ class LogServer:
         worker = self._find(namespace, pod)
         if worker is None:
             raise web.HTTPNotFound(text=f'pod "{pod}" in namespace "{namespace}" is not on this node\n')
-        found = worker.container(container)
+        found = worker.find_container(container)
         if found is None:
             raise web.HTTPNotFound(text=f'pod "{pod}" has no container "{container}"\n')
         try:
-            selection = selection_of(request.query, datetime.now(UTC))
+            selection = parse_selection(request.query, datetime.now(UTC))
         except ValueError as error:
             raise web.HTTPBadRequest(text=f"cannot read the options: {error}\n") from error
         attempt = self._attempt(found, pod, container, _is_true(request.query, "previous"))
@@ -93,7 +93,7 @@ class LogServer:
         return response
 
     def _attempt(self, worker: ContainerWorker, pod: str, container: str, previous: bool) -> Attempt:
-        attempt = worker.directory.latest()
+        attempt = worker.directory.find_latest()
         if attempt is None:
             state = worker.view.state
             reason = state.reason if isinstance(state, Waiting) else "no attempt is recorded"
@@ -102,7 +102,7 @@ class LogServer:
             )
         if not previous:
             return attempt
-        before = worker.directory.attempt(attempt.number - 1)
+        before = worker.directory.get_attempt(attempt.number - 1)
         if not before.directory.is_dir():
             raise web.HTTPBadRequest(
                 text=f'previous terminated container "{container}" in pod "{pod}" not found\n'
@@ -110,7 +110,7 @@ class LogServer:
         return before
 
 
-def selection_of(query: Mapping[str, str], now: datetime) -> Selection:
+def parse_selection(query: Mapping[str, str], now: datetime) -> Selection:
     """Return the selection of a request; raise ``ValueError`` for an invalid option."""
     since = ""
     if "sinceTime" in query:
@@ -126,7 +126,7 @@ def selection_of(query: Mapping[str, str], now: datetime) -> Selection:
 
 
 def _stamp(moment: datetime) -> str:
-    return timestamp(int(moment.timestamp() * 1_000_000) * 1000)
+    return format_timestamp(int(moment.timestamp() * 1_000_000) * 1000)
 
 
 def _count(query: Mapping[str, str], name: str) -> int | None:

@@ -19,7 +19,7 @@ from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods import ordering
 from modelplane.kubelet.pods.prober import Prober
 from modelplane.kubelet.pods.reporting import ContainerReport, ContainerStatus
-from modelplane.kubelet.pods.termination import Termination, countdown, grace_s
+from modelplane.kubelet.pods.termination import Termination, find_grace_s, start_countdown
 from modelplane.kubelet.pods.views import BACK_OFF, ContainerView, Role, Running, Waiting
 from modelplane.kubelet.records import Attempt, Exit, PodRecord
 from modelplane.kubelet.runtime import launch
@@ -43,7 +43,7 @@ class ContainerWorker:
         self.record = record
         self._report = report
         self._name: str = report.spec["name"]
-        self.directory = machine.directory.pod(record.uid).container(self._name)
+        self.directory = machine.directory.get_pod(record.uid).get_container(self._name)
         # Agents that ran one container in a pod gave it ids without its name.
         is_first = self._name == report.whole.pod["spec"]["containers"][0]["name"]
         self._runtimes = Runtimes(machine, record, "" if is_first else self._name, network)
@@ -66,30 +66,30 @@ class ContainerWorker:
 
     async def take_in(self) -> None:
         """Report what is on disk of the last attempt, which another agent may have started."""
-        attempt = self.directory.latest()
+        attempt = self.directory.find_latest()
         if attempt is None:
             return
         if attempt.exit is not None:
             await self._note_end(attempt, attempt.exit)
         elif not (isinstance(self.view.state, Running) and self.view.restarts == attempt.number):
-            await self._status.note_running(attempt)
+            await self._status.report_running(attempt)
 
     def log(self, attempt: Attempt, selection: Selection, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Yield the log of an attempt; with ``follow``, until the attempt ends."""
-        return self._runtimes.of(attempt).log(attempt, selection, follow=follow)
+        return self._runtimes.find(attempt).log(attempt, selection, follow=follow)
 
     # Living ---------------------------------------------------------------------------------------
 
     async def live(self) -> None:
         """Run attempts, each when it may start, until the container has ended for good."""
-        attempt = self.directory.latest()
+        attempt = self.directory.find_latest()
         ends = 0
         while True:
             if attempt is None:
-                await self._report.whole.until(partial(ordering.may_start, name=self._name))
+                await self._report.whole.wait_until(partial(ordering.may_start, name=self._name))
                 attempt = await self._start()
             if attempt.exit is None:
-                await self._status.note_running(attempt)
+                await self._status.report_running(attempt)
                 ended = await self._attend(attempt)
             else:
                 ended = await self._wait(attempt)
@@ -108,7 +108,7 @@ class ContainerWorker:
             self._report.pod["spec"].get("restartPolicy", "Always"), self.view.role
         )
         again = self._is_outdated(attempt) or ordering.must_restart(policy, ended.code)
-        await self._status.note_end(attempt, ended, finished=not again)
+        await self._status.report_end(attempt, ended, finished=not again)
         return again
 
     async def _start(self) -> Attempt:
@@ -123,20 +123,20 @@ class ContainerWorker:
                 refusal = not_yet.refusal
             else:
                 if attempt.started_at:
-                    self._report.event(Reason.STARTED, f'container "{self._name}" started')
+                    self._report.record_event(Reason.STARTED, f'container "{self._name}" started')
                 return attempt
             if refusal != told:
-                self._report.event(Reason.FAILED_TO_START, refusal.message)
+                self._report.record_event(Reason.FAILED_TO_START, refusal.message)
             told = refusal
             self._tell(refusal)
-            await first_of(self._another_image.wait(), retry_s)
+            await wait_at_most(self._another_image.wait(), retry_s)
             retry_s = min(retry_s * 2, LAST_RETRY_S)
 
     def _tell(self, refusal: Refusal) -> None:
         """Report what a start waits for."""
         before, state = self.view.state, Waiting(refusal.reason, refusal.message)
         if state.reason == PULLING and not (isinstance(before, Waiting) and before.reason == PULLING):
-            self._report.event(Reason.PULLING, state.message)
+            self._report.record_event(Reason.PULLING, state.message)
         self._report.set(state=state, image="", ready=False, started=False)
 
     def _is_outdated(self, attempt: Attempt) -> bool:
@@ -163,14 +163,16 @@ class ContainerWorker:
                     _log.error('cannot attend to pod "%s"', self.record.name, exc_info=error)
 
     async def _wait(self, attempt: Attempt) -> Exit:
-        return await self._runtimes.of(attempt).wait(attempt)
+        return await self._runtimes.find(attempt).wait(attempt)
 
     async def _end_outdated(self, attempt: Attempt) -> None:
         while not self._is_outdated(attempt):
             self._another_image.clear()
             await self._another_image.wait()
-        self._report.event(Reason.KILLING, f'the image of container "{self._name}" changed: restarting it')
-        await self._termination.end(attempt, countdown(grace_s(self._report.pod)))
+        self._report.record_event(
+            Reason.KILLING, f'the image of container "{self._name}" changed: restarting it'
+        )
+        await self._termination.end(attempt, start_countdown(find_grace_s(self._report.pod)))
 
     async def _back_off(self, delay_s: float, ended: Exit) -> None:
         left_s = delay_s - max(time.time() - timestamps.parse(ended.finished_at).timestamp(), 0.0)
@@ -179,34 +181,34 @@ class ContainerWorker:
         lines = self.view.last.message.splitlines() if self.view.last else []
         how = f"which ended with exit code {ended.code}" + (f": {lines[-1]}" if lines else "")
         message = f"back-off {delay_s:.0f}s restarting the container, {how}"
-        self._report.event(Reason.BACK_OFF, f'back-off restarting container "{self._name}", {how}')
+        self._report.record_event(Reason.BACK_OFF, f'back-off restarting container "{self._name}", {how}')
         self._report.set(state=Waiting(BACK_OFF, message))
         self._another_image.clear()
-        await first_of(self._another_image.wait(), left_s)
+        await wait_at_most(self._another_image.wait(), left_s)
 
     # Leaving --------------------------------------------------------------------------------------
 
     async def end(self, left_s: Callable[[], float]) -> None:
         """End the container for good, in its turn, for as long as there is time left."""
-        attempt = self.directory.latest()
+        attempt = self.directory.find_latest()
         if attempt is not None:
             if attempt.exit is None:
-                self._report.event(Reason.KILLING, f'stopping container "{self._name}"')
+                self._report.record_event(Reason.KILLING, f'stopping container "{self._name}"')
                 await self._termination.end(attempt, left_s, partial(ordering.may_end, name=self._name))
-            await self._status.note_end(attempt, await self._wait(attempt), finished=True)
-        if unfinished := self.directory.unfinished():
+            await self._status.report_end(attempt, await self._wait(attempt), finished=True)
+        if unfinished := self.directory.find_unfinished():
             await self._forget(unfinished)
 
     async def forget(self) -> None:
         """Release the container's resources outside the pod's directory."""
-        for attempt in self.directory.attempts():
+        for attempt in self.directory.list_attempts():
             await self._forget(attempt)
 
     async def _forget(self, attempt: Attempt) -> None:
-        await until_removed(lambda: self._runtimes.of(attempt).forget(attempt), self.record)
+        await retry_removal(lambda: self._runtimes.find(attempt).forget(attempt), self.record)
 
 
-async def until_removed(remove: Callable[[], Coroutine[Any, Any, None]], record: PodRecord) -> None:
+async def retry_removal(remove: Callable[[], Coroutine[Any, Any, None]], record: PodRecord) -> None:
     """Try to remove a container of a pod until its container runtime has confirmed that."""
     retry_s, said = FIRST_RETRY_S, ""
     while True:
@@ -226,7 +228,7 @@ def _seconds_between(started_at: str, finished_at: str) -> float:
     return (timestamps.parse(finished_at) - timestamps.parse(started_at)).total_seconds()
 
 
-async def first_of(work: Coroutine[Any, Any, object], timeout_s: float) -> None:
+async def wait_at_most(work: Coroutine[Any, Any, object], timeout_s: float) -> None:
     """Wait for some work, at most so many seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):

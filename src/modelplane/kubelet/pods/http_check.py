@@ -60,7 +60,7 @@ async def ask(
         return Answer(False, str(error) or type(error).__name__)
 
 
-def port_number(port: int | str, container: Mapping[str, Any]) -> int:
+def resolve_port(port: int | str, container: Mapping[str, Any]) -> int:
     """Return a port given by number or by a container port's name; ``ValueError`` if unknown."""
     if isinstance(port, int):
         return port
@@ -74,7 +74,7 @@ async def _tcp(
     action: Mapping[str, Any], container: Mapping[str, Any], address: str, *, forwarded: bool
 ) -> Answer:
     reader, writer = await asyncio.open_connection(
-        action.get("host") or address, port_number(action["port"], container)
+        action.get("host") or address, resolve_port(action["port"], container)
     )
     try:
         # A forwarder without a listener behind it hangs up at once; a server waits for the request.
@@ -95,7 +95,7 @@ async def _hangs_up(reader: asyncio.StreamReader) -> bool:
 
 async def _http(action: Mapping[str, Any], container: Mapping[str, Any], address: str) -> Answer:
     host = action.get("host") or address
-    port = port_number(action["port"], container)
+    port = resolve_port(action["port"], container)
     reader, writer = await asyncio.open_connection(host, port, ssl=_tls(action))
     try:
         writer.write(_request(action, f"{host}:{port}"))

@@ -6,18 +6,18 @@ from typing import Any
 from modelplane.kube.resources import Object
 
 
-def containers(pod: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+def list_containers(pod: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """Return the containers of a pod: init containers and sidecars in their order, then the main ones."""
     return (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
 
 
-def narrowed(pod: Object, name: str) -> Object:
+def select_container(pod: Object, name: str) -> Object:
     """Return a pod as if one of its containers were the only one.
 
     A volume in memory that several containers mount is one on disk then: memory that is mounted for one
     process is not seen by another.
     """
-    every = containers(pod)
+    every = list_containers(pod)
     if len(every) == 1:
         return pod
     spec = {key: value for key, value in pod["spec"].items() if key != "initContainers"}

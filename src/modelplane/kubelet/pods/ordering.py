@@ -17,7 +17,7 @@ _FORGIVEN_AFTER_S = 600.0
 
 def may_start(view: PodView, name: str) -> bool:
     """Return True if the next attempt of a container may start."""
-    container = view.container(name)
+    container = view.find_container(name)
     if view.over or container.finished:
         return False
     if view.initialized:
@@ -28,7 +28,7 @@ def may_start(view: PodView, name: str) -> bool:
 
 def may_end(view: PodView, name: str) -> bool:
     """Return True if a container may get its stop signal when the pod ends: nothing runs that uses it."""
-    container = view.container(name)
+    container = view.find_container(name)
     after = view.containers[view.containers.index(container) + 1 :]
     return container.role is not Role.SIDECAR or not any(later.runs for later in after)
 

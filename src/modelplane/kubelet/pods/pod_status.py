@@ -22,9 +22,9 @@ from modelplane.kubelet.pods.views import (
 _USUAL = frozenset({CONTAINER_CREATING, POD_INITIALIZING})
 
 
-def status(pod: Mapping[str, Any], view: PodView, now: str) -> Object:
+def build_status(pod: Mapping[str, Any], view: PodView, now: str) -> Object:
     """Return the part of a pod's status that the agent owns."""
-    specs = {container["name"]: container for container in narrowing.containers(pod)}
+    specs = {container["name"]: container for container in narrowing.list_containers(pod)}
     written = [
         (container, _container_status(specs[container.name], container)) for container in view.containers
     ]
@@ -43,7 +43,7 @@ def status(pod: Mapping[str, Any], view: PodView, now: str) -> Object:
     }
 
 
-def told(pod: Mapping[str, Any], container_id: str) -> tuple[bool, bool]:
+def read_flags(pod: Mapping[str, Any], container_id: str) -> tuple[bool, bool]:
     """Return whether the API has a container as started and as ready; neither where it has another one."""
     status = pod.get("status", {})
     for found in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
@@ -52,7 +52,7 @@ def told(pod: Mapping[str, Any], container_id: str) -> tuple[bool, bool]:
     return False, False
 
 
-def changes(pod: Mapping[str, Any], wanted: Object) -> Object:
+def find_changes(pod: Mapping[str, Any], wanted: Object) -> Object:
     """Return the fields of a wanted status that a pod's status does not have yet."""
     known = pod.get("status", {})
     changed = {key: value for key, value in wanted.items() if known.get(key) != value}

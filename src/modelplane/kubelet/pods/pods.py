@@ -30,7 +30,7 @@ def stop_all(directory: Path, grace_s: float) -> int:
     Needs no API server and no agent; engines get SIGTERM and, after ``grace_s`` seconds, SIGKILL.
     What the API knows of the pods is not changed: they run again when their node does.
     """
-    known = [attempt for pod in AgentDirectory(directory).pods() for attempt in pod.attempts()]
+    known = [attempt for pod in AgentDirectory(directory).list_pods() for attempt in pod.list_attempts()]
     running = [
         attempt
         for attempt in known
@@ -82,7 +82,7 @@ class Pods:
             await asyncio.gather(*workers, return_exceptions=True)
 
     def _record(self, uid: str) -> PodRecord | None:
-        return self._machine.directory.pod(uid).record
+        return self._machine.directory.get_pod(uid).record
 
     def _change(self, changed: Object) -> None:
         """Update, end or start the worker of a changed pod."""
@@ -129,7 +129,7 @@ class Pods:
     async def _clear_orphans(self) -> None:
         """Terminate pods that were deleted while no agent ran."""
         wanted = {item["metadata"]["uid"] for item in self._informer}
-        orphans = [pod for pod in self._machine.directory.pods() if pod.path.name not in wanted]
+        orphans = [pod for pod in self._machine.directory.list_pods() if pod.path.name not in wanted]
         await self._sweep()
         while orphans := await asyncio.to_thread(_end, orphans):
             await asyncio.sleep(_AFTER_BUG_S)
@@ -137,26 +137,26 @@ class Pods:
     async def _sweep(self) -> None:
         """Remove containers without a pod directory."""
         try:
-            if runtime := await self._machine.container_runtimes.answering():
+            if runtime := await self._machine.container_runtimes.find_answering():
                 await garbage_collection.sweep(runtime, self._machine.directory.id, self._is_known)
         except ContainerRuntimeError as error:
             _log.warning("cannot look for containers that were left behind: %s", error)
 
     def _is_known(self, uid: str) -> bool:
         # A pod's directory exists before its container and outlives it.
-        return self._machine.directory.pod(uid).path.exists()
+        return self._machine.directory.get_pod(uid).path.exists()
 
 
 def _end(orphans: list[PodDirectory]) -> list[PodDirectory]:
     """Terminate some pods; return those that still run."""
     try:
-        process_attempt.stop([attempt for pod in orphans for attempt in pod.attempts()], _ORPHAN_GRACE_S)
+        process_attempt.stop([attempt for pod in orphans for attempt in pod.list_attempts()], _ORPHAN_GRACE_S)
     except OSError as error:
         _log.warning("cannot record the end of pods that were deleted, and try again: %s", error)
         return orphans
     left = []
     for pod in orphans:
-        if garbage_collection.stop(pod.attempts(), _ORPHAN_GRACE_S):
+        if garbage_collection.stop(pod.list_attempts(), _ORPHAN_GRACE_S):
             left.append(pod)
         else:
             pod.remove()

@@ -15,7 +15,7 @@ from modelplane.kubelet.pod_events import Reason
 from modelplane.kubelet.pods import probes
 from modelplane.kubelet.pods.http_check import Answer
 from modelplane.kubelet.pods.reporting import ContainerReport
-from modelplane.kubelet.pods.termination import Termination, countdown, grace_s
+from modelplane.kubelet.pods.termination import Termination, find_grace_s, start_countdown
 from modelplane.kubelet.records import Attempt
 from modelplane.kubelet.runtime.runtime_choice import Runtimes
 
@@ -46,7 +46,7 @@ class Prober:
 
     async def _started_up(self, startup: probes.Probe, attempt: Attempt) -> bool:
         ask = partial(self._ask, attempt)
-        async for verdict in probes.verdicts(startup, ask, _running_s(attempt)):
+        async for verdict in probes.observe_verdicts(startup, ask, _running_s(attempt)):
             if not verdict.ok:
                 await self._end_failed(attempt, startup, "startup", verdict)
             return verdict.ok
@@ -54,14 +54,14 @@ class Prober:
 
     async def _watch_readiness(self, readiness: probes.Probe, attempt: Attempt) -> None:
         ask = partial(self._ask, attempt)
-        async for verdict in probes.verdicts(readiness, ask, _running_s(attempt)):
+        async for verdict in probes.observe_verdicts(readiness, ask, _running_s(attempt)):
             self._report.set(ready=verdict.ok)
             if not verdict.ok:
-                self._report.event(Reason.UNHEALTHY, f"the readiness probe failed: {verdict.problem}")
+                self._report.record_event(Reason.UNHEALTHY, f"the readiness probe failed: {verdict.problem}")
 
     async def _watch_liveness(self, liveness: probes.Probe, attempt: Attempt) -> None:
         ask = partial(self._ask, attempt)
-        async for verdict in probes.verdicts(liveness, ask, _running_s(attempt)):
+        async for verdict in probes.observe_verdicts(liveness, ask, _running_s(attempt)):
             if not verdict.ok:
                 await self._end_failed(attempt, liveness, "liveness", verdict)
                 return
@@ -70,15 +70,17 @@ class Prober:
         self, attempt: Attempt, asked: probes.Probe, kind: str, verdict: probes.Verdict
     ) -> None:
         name = self._report.spec["name"]
-        self._report.event(Reason.UNHEALTHY, f"the {kind} probe failed: {verdict.problem}")
-        self._report.event(Reason.KILLING, f'container "{name}" failed its {kind} probe: restarting it')
+        self._report.record_event(Reason.UNHEALTHY, f"the {kind} probe failed: {verdict.problem}")
+        self._report.record_event(
+            Reason.KILLING, f'container "{name}" failed its {kind} probe: restarting it'
+        )
         pod = self._report.pod["metadata"]["name"]
         _log.warning('pod "%s": the %s probe failed (%s): restarting', pod, kind, verdict.problem)
-        most_s = float(grace_s(self._report.pod) if asked.grace_s is None else asked.grace_s)
-        await self._termination.end(attempt, countdown(most_s))
+        most_s = float(find_grace_s(self._report.pod) if asked.grace_s is None else asked.grace_s)
+        await self._termination.end(attempt, start_countdown(most_s))
 
     async def _ask(self, attempt: Attempt, handler: Mapping[str, Any], timeout_s: float) -> Answer:
-        return await self._runtimes.of(attempt).ask(attempt, handler, self._report.spec, timeout_s)
+        return await self._runtimes.find(attempt).ask(attempt, handler, self._report.spec, timeout_s)
 
 
 def _running_s(attempt: Attempt) -> float:

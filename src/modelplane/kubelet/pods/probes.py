@@ -56,7 +56,7 @@ def probe(container: Mapping[str, Any], field: str) -> Probe | None:
     )
 
 
-async def verdicts(asked: Probe, ask: Ask, running_s: float) -> AsyncIterator[Verdict]:
+async def observe_verdicts(asked: Probe, ask: Ask, running_s: float) -> AsyncIterator[Verdict]:
     """Probe without end; yield each verdict that differs from the previous one.
 
     ``running_s`` is the time since the container started, from which the initial delay counts.

@@ -41,11 +41,11 @@ class Report:
 
     def set(self, container: ContainerView) -> None:
         """Update the knowledge of a container."""
-        self.view = self.view.having(container)
+        self.view = self.view.replace_container(container)
         self._unsent.set()
         self._tell()
 
-    async def until(self, holds: Callable[[PodView], bool]) -> None:
+    async def wait_until(self, holds: Callable[[PodView], bool]) -> None:
         """Return as soon as something holds of the pod."""
         while not holds(self.view):
             await self.changed.wait()
@@ -89,8 +89,8 @@ class Report:
 
     async def send(self) -> None:
         """Send the status if the pod's differs."""
-        changed = pod_status.changes(
-            self.pod, pod_status.status(self.pod, self.view, timestamps.format_now())
+        changed = pod_status.find_changes(
+            self.pod, pod_status.build_status(self.pod, self.view, timestamps.format_now())
         )
         if not changed:
             return
@@ -116,7 +116,7 @@ class ContainerReport:
     @property
     def pod(self) -> Object:
         """The pod's last known object, narrowed to the container."""
-        return narrowing.narrowed(self.whole.pod, self._name)
+        return narrowing.select_container(self.whole.pod, self._name)
 
     @property
     def spec(self) -> Mapping[str, Any]:
@@ -127,13 +127,13 @@ class ContainerReport:
     @property
     def view(self) -> ContainerView:
         """The present knowledge of the container."""
-        return self.whole.view.container(self._name)
+        return self.whole.view.find_container(self._name)
 
     def set(self, **fields: Any) -> None:
         """Update the knowledge of the container."""
         self.whole.set(replace(self.view, **fields))
 
-    def event(self, reason: Reason, note: str) -> None:
+    def record_event(self, reason: Reason, note: str) -> None:
         """Record an event about the container, unless its pod's object is gone."""
         if not self.whole.gone:
             field = "containers" if self.view.role is Role.MAIN else "initContainers"
@@ -148,12 +148,12 @@ class ContainerStatus:
         self._runtimes = runtimes
         self._container = container
 
-    async def note_running(self, attempt: Attempt) -> None:
+    async def report_running(self, attempt: Attempt) -> None:
         """Report that an attempt runs."""
-        runtime = self._runtimes.of(attempt)
-        container_id = runtime.container_id(attempt)
+        runtime = self._runtimes.find(attempt)
+        container_id = runtime.find_container_id(attempt)
         # A container that was ready when the previous agent ended stays ready until a probe fails.
-        started, ready = pod_status.told(self._report.whole.pod, container_id)
+        started, ready = pod_status.read_flags(self._report.whole.pod, container_id)
         self._report.set(
             # An attempt without a started engine is reported by its exit.
             state=Running(timestamps.to_seconds(attempt.started_at)) if attempt.started_at else Waiting(),
@@ -161,13 +161,13 @@ class ContainerStatus:
             restarts=attempt.number,
             container_id=container_id,
             image=attempt.image,
-            image_id=runtime.image_id(attempt),
+            image_id=runtime.find_image_id(attempt),
             started=started,
             ready=ready,
             finished=False,
         )
 
-    async def note_end(self, attempt: Attempt, ended: Exit, *, finished: bool) -> None:
+    async def report_end(self, attempt: Attempt, ended: Exit, *, finished: bool) -> None:
         """Report that an attempt has ended, and whether it was the last one."""
         terminated = await self._terminated(attempt, ended)
         self._report.set(
@@ -176,7 +176,7 @@ class ContainerStatus:
             restarts=attempt.number,
             container_id=terminated.container_id,
             image=attempt.image,
-            image_id=self._runtimes.of(attempt).image_id(attempt),
+            image_id=self._runtimes.find(attempt).find_image_id(attempt),
             started=False,
             # An init container that has done its work counts as ready.
             ready=self._report.view.role is Role.INIT and ended.code == 0,
@@ -185,12 +185,12 @@ class ContainerStatus:
 
     async def _before(self, attempt: Attempt) -> Terminated | None:
         """Return how the attempt before one ended."""
-        before = self._container.attempt(attempt.number - 1)
+        before = self._container.get_attempt(attempt.number - 1)
         ended = before.exit
         return await self._terminated(before, ended) if ended else None
 
     async def _terminated(self, attempt: Attempt, ended: Exit) -> Terminated:
-        runtime = self._runtimes.of(attempt)
+        runtime = self._runtimes.find(attempt)
         message = ended.message
         if not ended.supervised and not message:
             message = "the process that supervised the container was killed"
@@ -200,7 +200,7 @@ class ContainerStatus:
             and attempt.started_at
             and self._report.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
         ):
-            message = await runtime.termination_message(attempt) or message
+            message = await runtime.read_termination_message(attempt) or message
         finished_at = timestamps.to_seconds(ended.finished_at)
         return Terminated(
             exit_code=ended.code,
@@ -208,6 +208,6 @@ class ContainerStatus:
             message=message,
             started_at=timestamps.to_seconds(attempt.started_at) if attempt.started_at else finished_at,
             finished_at=finished_at,
-            container_id=runtime.container_id(attempt),
+            container_id=runtime.find_container_id(attempt),
             cause=ended.reason,
         )

@@ -40,13 +40,13 @@ class Termination:
         hook = self._report.spec.get("lifecycle", {}).get("preStop")
         if hook and not self._report.whole.gone:
             await self._within(self._pre_stop(attempt, hook), left_s)
-        await self._within(self._report.whole.until(turn), left_s)
-        at_least = countdown(_LEAST_GRACE_S)
+        await self._within(self._report.whole.wait_until(turn), left_s)
+        at_least = start_countdown(_LEAST_GRACE_S)
 
         def still_left_s() -> float:
             return max(left_s(), at_least())
 
-        runtime = self._runtimes.of(attempt)
+        runtime = self._runtimes.find(attempt)
         await self._within(runtime.terminate(attempt), still_left_s)
         if not await self._within(runtime.wait(attempt), still_left_s):
             await runtime.kill(attempt)
@@ -55,8 +55,8 @@ class Termination:
         if "sleep" in hook:
             await asyncio.sleep(float(hook["sleep"]["seconds"]))
         elif {"httpGet", "tcpSocket", "exec"} & hook.keys():
-            spec, most_s = self._report.spec, float(grace_s(self._report.pod))
-            answer = await self._runtimes.of(attempt).ask(attempt, hook, spec, most_s)
+            spec, most_s = self._report.spec, float(find_grace_s(self._report.pod))
+            answer = await self._runtimes.find(attempt).ask(attempt, hook, spec, most_s)
             if not answer.ok:
                 name = self._report.pod["metadata"]["name"]
                 _log.warning('the preStop hook of pod "%s" failed: %s', name, answer.problem)
@@ -85,7 +85,7 @@ class Deadline:
         self._report = report
         self._deadline = ("", 0.0)
 
-    def left_s(self, began: float) -> float:
+    def compute_left_s(self, began: float) -> float:
         """Return how long the pod may still take to end, which began at a time of the monotonic clock.
 
         The API server says until when by the clock on the wall, which is looked at once for each word
@@ -98,19 +98,19 @@ class Deadline:
         if self._deadline[0] != stamp:
             # The API server truncates it to seconds.
             by_clock = timestamps.parse(stamp).timestamp() + 1.0 - time.time()
-            most_s = grace_s(self._report.pod) + 1.0
+            most_s = find_grace_s(self._report.pod) + 1.0
             self._deadline = (stamp, now + max(min(by_clock, most_s), _LEAST_GRACE_S - (now - began)))
         return self._deadline[1] - now
 
 
-def grace_s(pod: Mapping[str, Any]) -> int:
+def find_grace_s(pod: Mapping[str, Any]) -> int:
     """Return how many seconds a pod may take to end."""
     metadata, spec = pod["metadata"], pod["spec"]
     grace = metadata.get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds"))
     return _DEFAULT_GRACE_S if grace is None else int(grace)
 
 
-def countdown(seconds: float) -> Callable[[], float]:
+def start_countdown(seconds: float) -> Callable[[], float]:
     """Return a function that returns the rest of some seconds that begin now."""
     deadline = time.monotonic() + seconds
     return lambda: deadline - time.monotonic()

@@ -101,11 +101,11 @@ class PodView:
     was_initialized: bool = False
     """True if it was initialized once."""
 
-    def container(self, name: str) -> ContainerView:
+    def find_container(self, name: str) -> ContainerView:
         """Return the view of one container."""
         return next(container for container in self.containers if container.name == name)
 
-    def having(self, changed: ContainerView) -> "PodView":
+    def replace_container(self, changed: ContainerView) -> "PodView":
         """Return the view with one container's changed."""
         known = tuple(
             changed if container.name == changed.name else container for container in self.containers
@@ -144,7 +144,7 @@ class PodView:
         return "Running" if self.initialized and not waits else "Pending"
 
 
-def of_pod(pod: Mapping[str, Any]) -> tuple[ContainerView, ...]:
+def build_views(pod: Mapping[str, Any]) -> tuple[ContainerView, ...]:
     """Return the views of a pod's containers before the first attempt."""
     inits = pod["spec"].get("initContainers") or ()
     waiting = Waiting(POD_INITIALIZING if inits else CONTAINER_CREATING)

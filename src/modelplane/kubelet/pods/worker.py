@@ -21,11 +21,11 @@ from modelplane.kubelet.pods.container_worker import (
     FIRST_RETRY_S,
     LAST_RETRY_S,
     ContainerWorker,
-    first_of,
-    until_removed,
+    retry_removal,
+    wait_at_most,
 )
 from modelplane.kubelet.pods.reporting import ContainerReport, Report
-from modelplane.kubelet.pods.termination import Deadline, countdown, grace_s
+from modelplane.kubelet.pods.termination import Deadline, find_grace_s, start_countdown
 from modelplane.kubelet.pods.views import PodView
 from modelplane.kubelet.records import PodRecord
 from modelplane.kubelet.runtime.containers import pod_network
@@ -43,13 +43,13 @@ class PodWorker:
         self.record = record
         self._machine = machine
         view = PodView(
-            address=addresses.reported(record.address),
+            address=addresses.find_reported(record.address),
             node_address=node.ADDRESS,
             start_time=pod.get("status", {}).get("startTime") or timestamps.format_now(),
-            containers=views.of_pod(pod),
+            containers=views.build_views(pod),
         )
         self._report = Report(machine.client, machine.events, pod, view)
-        self._network = pod_network.of(machine, record, pod)
+        self._network = pod_network.find_network(machine, record, pod)
         self._containers = {
             container.name: ContainerWorker(
                 machine, record, ContainerReport(self._report, container.name), self._network
@@ -64,7 +64,7 @@ class PodWorker:
         """The newest known state of the pod's object."""
         return self._report.pod
 
-    def container(self, name: str) -> ContainerWorker | None:
+    def find_container(self, name: str) -> ContainerWorker | None:
         """Return the worker of one container."""
         return self._containers.get(name)
 
@@ -89,10 +89,10 @@ class PodWorker:
 
         Cancelling leaves everything running, for the next worker to take over.
         """
-        directory = self._machine.directory.pod(self.record.uid)
+        directory = self._machine.directory.get_pod(self.record.uid)
         directory.write(self.record)
         self._wake()
-        known = any(worker.directory.latest() for worker in self._containers.values())
+        known = any(worker.directory.find_latest() for worker in self._containers.values())
         ended = not known and self.pod.get("status", {}).get("phase") in _ENDED
         await self._take_in()
         async with asyncio.TaskGroup() as tasks:
@@ -109,7 +109,7 @@ class PodWorker:
         for container in self._containers.values():
             await container.forget()
         if self._network is not None:
-            await until_removed(self._network.forget, self.record)
+            await retry_removal(self._network.forget, self.record)
         directory.remove()
 
     async def _take_in(self) -> None:
@@ -119,10 +119,10 @@ class PodWorker:
     async def _live(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             living = [tasks.create_task(container.live()) for container in self._containers.values()]
-            await self._report.until(lambda view: view.over)
+            await self._report.wait_until(lambda view: view.over)
             for task in living:
                 task.cancel()
-        await self._end(countdown(grace_s(self.pod)))
+        await self._end(start_countdown(find_grace_s(self.pod)))
 
     async def _end(self, left_s: Callable[[], float]) -> None:
         """End the containers that run."""
@@ -134,7 +134,7 @@ class PodWorker:
     async def _leave(self, ended: bool) -> None:
         """End the containers within the grace period, then let the pod's object go."""
         began = time.monotonic()
-        await self._end(lambda: self._deadline.left_s(began))
+        await self._end(lambda: self._deadline.compute_left_s(began))
         await self._clear_volumes()
         retry_s = FIRST_RETRY_S
         while not self._report.gone:
@@ -155,12 +155,12 @@ class PodWorker:
             # A finalizer may hold the object, or its end be slow to arrive.
             changed = self._report.changed
             if not self._report.gone:
-                await first_of(changed.wait(), retry_s)
+                await wait_at_most(changed.wait(), retry_s)
             retry_s = min(retry_s * 2, LAST_RETRY_S)
 
     async def _clear_volumes(self) -> None:
         """Remove the pod's volumes: no Secret outlives its pod on disk."""
-        own = volumes.of_pod(self._machine.directory.pod(self.record.uid))
+        own = volumes.find_folder(self._machine.directory.get_pod(self.record.uid))
         # Failures are retried and reported with the rest of the pod's directory.
         with contextlib.suppress(OSError):
             await asyncio.to_thread(folders.remove, own.path)

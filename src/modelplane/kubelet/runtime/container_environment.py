@@ -38,7 +38,7 @@ class Sources:
     config_maps: Mapping[str, Object] = field(default_factory=dict)
 
 
-def references(container: Mapping[str, Any]) -> References:
+def find_references(container: Mapping[str, Any]) -> References:
     """Return the names of the objects to fetch for a container."""
     sources = [entry.get("valueFrom", {}) for entry in container.get("env", ())]
     bulk = container.get("envFrom", ())
@@ -103,7 +103,7 @@ def _value(
 ) -> str | None:
     if "fieldRef" in source:
         path = source["fieldRef"]["fieldPath"]
-        value = field_value(path, pod, addresses)
+        value = find_field(path, pod, addresses)
         if value is None:
             raise Unresolvable(
                 f'cannot set variable "{name}": the field "{path}" is not one a variable can take'
@@ -159,7 +159,7 @@ def _config_map_data(config_map: Object) -> dict[str, str]:
     return dict(config_map.get("data") or {})
 
 
-def field_value(path: str, pod: Mapping[str, Any], addresses: tuple[str, str]) -> str | None:
+def find_field(path: str, pod: Mapping[str, Any], addresses: tuple[str, str]) -> str | None:
     """Return a field of a pod that its containers can be told; None for another one.
 
     ``addresses`` are the one that the pod binds and its node's.

@@ -82,27 +82,27 @@ class NotYet(Exception):
 
 async def prepare(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     """Return the launch for a pod; raise ``NotYet`` with the first obstacle."""
-    for refusal in obstacles(machine, pod):
+    for refusal in find_obstacles(machine, pod):
         raise NotYet(refusal)
-    with missing_as_not_yet():
+    with convert_missing():
         return await _launch(machine, pod, record)
 
 
-def obstacles(machine: Machine, pod: Mapping[str, Any]) -> Iterator[Refusal]:
+def find_obstacles(machine: Machine, pod: Mapping[str, Any]) -> Iterator[Refusal]:
     """Yield everything that keeps a pod from running as a process of this machine."""
-    yield from pod_refusals.refusals(pod)
+    yield from pod_refusals.find_refusals(pod)
     if not machine.host_commands:
         # The controllers choose the mount paths of what they compose.
         of_tenants = [
             container
-            for container in narrowing.containers(pod)
-            if launchers.composed_for(container["image"]) is None
+            for container in narrowing.list_containers(pod)
+            if launchers.find_composed(container["image"]) is None
         ]
-        yield from mount_paths.refused(of_tenants, machine.closed)
+        yield from mount_paths.find_refusals(of_tenants, machine.closed)
 
 
 @contextlib.contextmanager
-def missing_as_not_yet() -> Iterator[None]:
+def convert_missing() -> Iterator[None]:
     """Raise ``NotYet`` for objects and volumes that a start lacks."""
     try:
         yield
@@ -123,28 +123,28 @@ def missing_as_not_yet() -> Iterator[None]:
 async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     container = pod["spec"]["containers"][0]
     launchers.check(container, host_commands=machine.host_commands)
-    allocated = await claims.devices_of(machine.client, pod, machine.devices)
-    sources = await sources_of(machine.client, pod, container, record.namespace)
+    allocated = await claims.find_devices(machine.client, pod, machine.devices)
+    sources = await fetch_sources(machine.client, pod, container, record.namespace)
     own = container_environment.resolve(container, pod, record.address, node.ADDRESS, sources)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     given = {
         "HOSTNAME": record.name,
         server.POD_ADDRESS_VARIABLE: record.address,
         server.MODELS_VARIABLE: str(machine.directory.models),
-        **device_discovery.environment(machine.devices, allocated),
+        **device_discovery.build_environment(machine.devices, allocated),
     }
     trusted = machine.host_commands
-    passed = launchers.passed(container, own, host_commands=trusted)
-    command = launchers.command_line(container, own, record.address, host_commands=trusted)
+    passed = launchers.select_variables(container, own, host_commands=trusted)
+    command = launchers.build_command_line(container, own, record.address, host_commands=trusted)
     if not trusted:
         await launchers.check_author(machine.client, pod, container)
     _check_ports(container, record.address)
-    mounted = await volumes.mounts_of(machine, pod, container, record, own, sources)
-    account = await account_of(machine, pod, record, container["image"])
+    mounted = await volumes.build_mounts(machine, pod, container, record, own, sources)
+    account = await find_account(machine, pod, record, container["image"])
     mounted, given = (*mounted, *account.mounts), {**given, **account.variables}
     if not trusted:
         await _make_model(machine, (*command, *passed.values()))
-    walls = await _walls(machine, pod, record, mounted, environment_of(command[0]))
+    walls = await _walls(machine, pod, record, mounted, find_environment(command[0]))
     folders = {name: os.environ[name] for name in _FOLDERS if name in os.environ}
     if walls.prefix:
         folders.pop("TMPDIR", None)  # it may be in a /tmp that the container does not see
@@ -154,19 +154,19 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     return Launch(walls.prefix + command, variables, container["image"], mounted)
 
 
-async def account_of(machine: Machine, pod: Object, record: PodRecord, image: str) -> Account:
+async def find_account(machine: Machine, pod: Object, record: PodRecord, image: str) -> Account:
     """Return the service account of a pod whose program reads the API; nothing for another one.
 
     A pod that declines the token gets none, such as that of an engine, whose author chooses the image.
     """
     declined = pod["spec"].get("automountServiceAccountToken") is False
-    if machine.api_server is None or declined or not launchers.reads_api(image):
+    if machine.api_server is None or declined or not launchers.has_service_account(image):
         return Account()
-    folder = volumes.of_pod(machine.directory.pod(record.uid)).account
-    return await service_account.account(machine.client, machine.api_server, pod, folder)
+    folder = volumes.find_folder(machine.directory.get_pod(record.uid)).account
+    return await service_account.write_account(machine.client, machine.api_server, pod, folder)
 
 
-def environment_of(program: str) -> tuple[Path, ...]:
+def find_environment(program: str) -> tuple[Path, ...]:
     """Return the Python environment of a program, which a pod has to see even if it is below /tmp."""
     folder = Path(program).parent.parent
     return (folder,) if (folder / "pyvenv.cfg").is_file() else ()
@@ -177,7 +177,7 @@ async def _make_model(machine: Machine, words: Iterable[str]) -> None:
     if not any(weight_files.is_embedded(word.rpartition("=")[2]) for word in words):
         return
     try:
-        await asyncio.to_thread(weight_files.assembled, machine.directory.models)
+        await asyncio.to_thread(weight_files.assemble_model, machine.directory.models)
     except weight_files.ModelNotFound as error:
         raise NotYet(Refusal("CreateContainerError", str(error))) from error
 
@@ -195,9 +195,12 @@ class _Walls:
 async def _walls(
     machine: Machine, pod: Object, record: PodRecord, mounted: tuple[Mount, ...], shown: tuple[Path, ...]
 ) -> _Walls:
-    own, name = volumes.of_pod(machine.directory.pod(record.uid)), pod["spec"]["containers"][0]["name"]
+    own, name = (
+        volumes.find_folder(machine.directory.get_pod(record.uid)),
+        pod["spec"]["containers"][0]["name"],
+    )
     if not machine.host_commands:
-        models, home = machine.directory.models, own.home(name)
+        models, home = machine.directory.models, own.find_home(name)
         for folder in (models, home):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         seen = (
@@ -206,14 +209,16 @@ async def _walls(
             *mounted,
         )
         try:
-            return _Walls(await mounts.entering(seen, own.run(name), shown, machine.hidden), are_closed=True)
+            return _Walls(
+                await mounts.build_prefix(seen, own.run(name), shown, machine.hidden), are_closed=True
+            )
         except mounts.CannotMount as error:
             if error.refusal.reason != mounts.NAMESPACE_REFUSED:
                 raise
             machine.events.record(pod, Reason.NOT_ISOLATED, f"{_NOT_ISOLATED}: {error.cause}")
-    if not mounts.needs_namespace(mounted):
+    if not mounts.must_have_namespace(mounted):
         return _Walls()
-    return _Walls(await mounts.entering(mounted, own.run(name), (machine.directory.path, *shown)))
+    return _Walls(await mounts.build_prefix(mounted, own.run(name), (machine.directory.path, *shown)))
 
 
 def _own_folders(image: str, variables: Mapping[str, str]) -> dict[str, str]:
@@ -222,7 +227,7 @@ def _own_folders(image: str, variables: Mapping[str, str]) -> dict[str, str]:
     It can read the models that the user has downloaded, if it downloads none itself.
     """
     offline = variables.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
-    downloads = not offline and launchers.engine_of(image) != "llama.cpp"
+    downloads = not offline and launchers.find_engine(image) != "llama.cpp"
     packages = {"PYTHONUSERBASE": site.getuserbase()}
     return {"HOME": _HOME, **packages, **({} if downloads else {"HF_HUB_CACHE": _hub_cache()})}
 
@@ -234,12 +239,12 @@ def _hub_cache() -> str:
     return os.environ.get("HF_HUB_CACHE") or str(hub_home / "hub")
 
 
-async def sources_of(
+async def fetch_sources(
     client: Client, pod: Object, container: Mapping[str, Any], namespace: str
 ) -> container_environment.Sources:
     """Return the Secrets and ConfigMaps that a container refers to, as far as they exist."""
-    wanted = container_environment.references(container) | volume_files.references(
-        volumes.mounted(container, pod)
+    wanted = container_environment.find_references(container) | volume_files.find_references(
+        volumes.list_mounted(container, pod)
     )
     secrets = {name: await client.get(resources.SECRETS, name, namespace) for name in wanted.secrets}
     maps = {name: await client.get(resources.CONFIG_MAPS, name, namespace) for name in wanted.config_maps}

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.kubelet.runtime.shim import boot, identity
+from modelplane.kubelet.runtime.shim import find_boot, find_identity
 
 _POLL_S = 0.02
 
@@ -29,7 +29,7 @@ class Process:
     @property
     def alive(self) -> bool:
         """Return True if it still runs; one that has ended but is not reaped does not."""
-        return identity(self.pid) == self.identity
+        return find_identity(self.pid) == self.identity
 
     def send(self, number: signal.Signals) -> bool:
         """Send a signal; False where it has ended."""
@@ -69,9 +69,12 @@ def reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-def session_of(leader: Process) -> tuple[int, ...]:
+def find_session(leader: Process) -> tuple[int, ...]:
     """Return the pids of a session that a process leads or led, except its own."""
-    if not leader.identity.startswith(f"{boot()}/") or identity(leader.pid) not in {"", leader.identity}:
+    if not leader.identity.startswith(f"{find_boot()}/") or find_identity(leader.pid) not in {
+        "",
+        leader.identity,
+    }:
         return ()  # the pid was reused, so the session has no process left
     members = []
     for entry in Path("/proc").iterdir():
@@ -90,7 +93,7 @@ def kill_session(leader: Process) -> None:
     """Kill the remaining processes of a session, except its leader."""
     killed: set[int] = set()
     # A killed process may have forked during the listing.
-    while found := set(session_of(leader)) - killed:
+    while found := set(find_session(leader)) - killed:
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

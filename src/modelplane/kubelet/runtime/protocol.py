@@ -40,13 +40,13 @@ class Runtime(Protocol):
     def log(self, attempt: Attempt, selection: Selection, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Yield the log of an attempt; with ``follow``, until the attempt ends."""
 
-    async def termination_message(self, attempt: Attempt) -> str:
+    async def read_termination_message(self, attempt: Attempt) -> str:
         """Return the last lines that an attempt wrote, as short as a termination message must be."""
 
-    def container_id(self, attempt: Attempt) -> str:
+    def find_container_id(self, attempt: Attempt) -> str:
         """Return the ``containerID`` of an attempt."""
 
-    def image_id(self, attempt: Attempt) -> str:
+    def find_image_id(self, attempt: Attempt) -> str:
         """Return the ``imageID`` of an attempt; empty if unknown."""
 
     async def forget(self, attempt: Attempt) -> None:

@@ -39,32 +39,32 @@ class Runtimes:
         self._network = network
         self._host = HostProcesses(machine, record, name)
         self._pulls = Pulls(
-            machine.client, record.namespace, machine.directory.pod(record.uid).path / f".pull{name}"
+            machine.client, record.namespace, machine.directory.get_pod(record.uid).path / f".pull{name}"
         )
 
-    def of(self, attempt: Attempt) -> Runtime:
+    def find(self, attempt: Attempt) -> Runtime:
         """Return the runtime that an attempt belongs to."""
         container = attempt.container
         if container is None:
             return self._host
-        return self._containers(cli.runtime_of(container.engine))
+        return self._containers(cli.find_runtime(container.engine))
 
     async def choose(self, directory: ContainerDirectory, pod: Mapping[str, Any]) -> Runtime:
         """Return the runtime of a container's next attempt; raise ``NotYet`` where the wanted one is away.
 
         All containers of a pod have one runtime.
         """
-        if before := directory.unfinished() or directory.latest() or self._another():
-            return self.of(before)
+        if before := directory.find_unfinished() or directory.find_latest() or self._another():
+            return self.find(before)
         runtimes = self._machine.container_runtimes
         if runtimes.choice is Choice.AUTO:
-            with launch.missing_as_not_yet():
+            with launch.convert_missing():
                 if await self._stands_in(pod):
                     return self._host
-        runtime = await runtimes.answering()
+        runtime = await runtimes.find_answering()
         if runtime is not None:
             # It is handed one container at a time, and no container may start if another one never can.
-            for refusal in container_refusals.refusals(pod):
+            for refusal in container_refusals.find_refusals(pod):
                 raise NotYet(refusal)
             return self._containers(runtime)
         if runtimes.choice in {Choice.AUTO, Choice.NONE}:
@@ -77,19 +77,19 @@ class Runtimes:
 
     async def _stands_in(self, pod: Mapping[str, Any]) -> bool:
         """Return True if programs of this machine can replace all images of a pod."""
-        for container in narrowing.containers(pod):
+        for container in narrowing.list_containers(pod):
             # The values of references are not known yet, and are checked at the start.
             variables = {entry["name"]: entry.get("value", "") for entry in container.get("env", ())}
             try:
-                launchers.command_line(container, variables, self._record.address, host_commands=False)
+                launchers.build_command_line(container, variables, self._record.address, host_commands=False)
                 await launchers.check_author(self._machine.client, pod, container)
             except launchers.CannotLaunch:
                 return False
-        return next(launch.obstacles(self._machine, pod), None) is None
+        return next(launch.find_obstacles(self._machine, pod), None) is None
 
     def _another(self) -> Attempt | None:
         """Return an attempt of another container of the pod."""
-        attempts = self._machine.directory.pod(self._record.uid).attempts()
+        attempts = self._machine.directory.get_pod(self._record.uid).list_attempts()
         return next((attempt for attempt in attempts if attempt.begun), None)
 
     def _containers(self, runtime: ContainerRuntime) -> PodContainers:

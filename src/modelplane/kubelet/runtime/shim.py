@@ -37,26 +37,26 @@ _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 
 
-def identity(pid: int) -> str:
+def find_identity(pid: int) -> str:
     """Return the identity of a process, which no later process of that pid has; empty if none runs.
 
     It is the boot and the tick at which the process started (proc(5), ``starttime``).
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-        now = boot()
+        now = find_boot()
     except OSError:
         return ""
     state, *fields = stat.rpartition(")")[2].split()
     return "" if state in {"Z", "X"} else f"{now}/{fields[18]}"
 
 
-def boot() -> str:
+def find_boot() -> str:
     """Return the id of this boot of the machine (random(4), ``boot_id``)."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
-def timestamp(nanoseconds: int) -> str:
+def format_timestamp(nanoseconds: int) -> str:
     """Return a time since the epoch in RFC 3339, UTC, always equally wide."""
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:09d}Z"
@@ -83,7 +83,7 @@ class _Log:
 
     def take(self, data: bytes) -> None:
         """Add output; a line of more than 16 KiB is broken."""
-        stamp = timestamp(time.time_ns()).encode()
+        stamp = format_timestamp(time.time_ns()).encode()
         *lines, self._line = (self._line + data).split(b"\n")
         while len(self._line) > _LINE_BYTES:
             lines.append(self._line[:_LINE_BYTES])
@@ -143,9 +143,9 @@ def _supervise(directory: Path, work_directory: str, command: list[str]) -> None
     os.set_blocking(waking, False)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    started_at = timestamp(time.time_ns())
+    started_at = format_timestamp(time.time_ns())
     write_record(
-        directory / "engine.json", {"pid": engine, "identity": identity(engine), "startedAt": started_at}
+        directory / "engine.json", {"pid": engine, "identity": find_identity(engine), "startedAt": started_at}
     )
     # An engine that was killed before it is released has ended like any other.
     with contextlib.suppress(BrokenPipeError):
@@ -158,7 +158,7 @@ def _supervise(directory: Path, work_directory: str, command: list[str]) -> None
     log.finish()
     code = os.waitstatus_to_exitcode(status)
     ended = {"exitCode": 128 - code, "signal": -code} if code < 0 else {"exitCode": code, "signal": 0}
-    write_record(directory / "exit.json", {**ended, "finishedAt": timestamp(time.time_ns())})
+    write_record(directory / "exit.json", {**ended, "finishedAt": format_timestamp(time.time_ns())})
 
 
 def _follow(engine: int, output: int, woken: int, log: _Log) -> None:

@@ -217,7 +217,7 @@ class _View:
 
     def make_point(self, path: Path, is_directory: bool) -> None:
         """Create the path of a mount if the machine does not have it."""
-        nearest = nearest_existing(path)
+        nearest = find_nearest_existing(path)
         if nearest == path:
             return
         if nearest.stat().st_dev not in self._grown:
@@ -303,9 +303,9 @@ def _make(path: Path, is_directory: bool) -> None:
         path.touch(mode=0o600, exist_ok=False)
 
 
-def nearest_existing(path: Path) -> Path:
+def find_nearest_existing(path: Path) -> Path:
     """Return a path, or its nearest existing ancestor."""
-    return path if os.path.lexists(path) else nearest_existing(path.parent)
+    return path if os.path.lexists(path) else find_nearest_existing(path.parent)
 
 
 def enter(scratch: Path, mounts: list[dict[str, Any]], hidden: Sequence[str] = ()) -> None:
@@ -320,7 +320,7 @@ def enter(scratch: Path, mounts: list[dict[str, Any]], hidden: Sequence[str] = (
     # Parents before children.
     ordered = sorted(({**spec, "target": os.path.realpath(spec["target"])} for spec in mounts), key=_depth)
     targets = [Path(spec["target"]) for spec in ordered]
-    if any(nearest_existing(target) == Path("/") for target in targets):
+    if any(find_nearest_existing(target) == Path("/") for target in targets):
         _do(CANNOT_MOUNT, "replace the root directory", view.grow_root)
     # Open all sources first: a mount may cover the source of another.
     opened = open_unlinked if hidden else lambda path: os.open(path, os.O_PATH)
@@ -332,7 +332,7 @@ def enter(scratch: Path, mounts: list[dict[str, Any]], hidden: Sequence[str] = (
             _do(CANNOT_MOUNT, f'hide "{directory}"', view.cover, Path(directory))
     # A directory is replaced before those below it.
     points = {target: _is_directory(source) for source, target in zip(sources, targets, strict=True)}
-    for target in sorted(points.keys(), key=lambda path: len(nearest_existing(path).parts)):
+    for target in sorted(points.keys(), key=lambda path: len(find_nearest_existing(path).parts)):
         if points.keys().isdisjoint(target.parents):
             _do(CANNOT_MOUNT, f'make "{target}"', view.make_point, target, points[target])
     if hidden:

@@ -41,7 +41,7 @@ _REMEDY = (
 )
 
 
-def programs(environment: Mapping[str, str]) -> frozenset[Path]:
+def list_programs(environment: Mapping[str, str]) -> frozenset[Path]:
     """Return the directories that the programs of this machine are in, as far as this process knows them."""
     searched = [*environment.get("PATH", "").split(":"), *environment.get("LD_LIBRARY_PATH", "").split(":")]
     named = [environment.get(name, "") for name in ("CUDA_HOME", "VIRTUAL_ENV")]
@@ -54,17 +54,17 @@ def programs(environment: Mapping[str, str]) -> frozenset[Path]:
     return frozenset({*found, *(directory.resolve() for directory in found)} - {Path("/")})
 
 
-def refused(containers: Iterable[Mapping[str, Any]], private: Iterable[Path]) -> Iterator[Refusal]:
+def find_refusals(containers: Iterable[Mapping[str, Any]], private: Iterable[Path]) -> Iterator[Refusal]:
     """Yield why mounts of containers are refused; ``private`` directories are not for volumes."""
     closed = frozenset(private) - {Path("/")}
     for container in containers:
-        for mount in pod_refusals.volume_mounts(container):
-            if why := problem(pod_refusals.mount_path(mount), closed):
+        for mount in pod_refusals.list_volume_mounts(container):
+            if why := find_problem(pod_refusals.mount_path(mount), closed):
                 what = f'volume "{mount["name"]}" cannot be mounted at "{mount["mountPath"]}"'
                 yield Refusal(pod_refusals.REASON, f"{what} for a process of this machine: {why}: {_REMEDY}")
 
 
-def problem(path: str, private: frozenset[Path]) -> str:
+def find_problem(path: str, private: frozenset[Path]) -> str:
     """Return why a volume must not be mounted at a normalized path; empty if it may."""
     place = Path(path)
     # A directory for volumes may itself be a link, and so may what is above a new path.
@@ -74,7 +74,7 @@ def problem(path: str, private: frozenset[Path]) -> str:
     return ""
 
 
-def host_path_problem(place: Path, private: frozenset[Path], *, read_only: bool) -> str:
+def find_host_path_problem(place: Path, private: frozenset[Path], *, read_only: bool) -> str:
     """Return why a pod must not have a path of this machine, without links, as a volume; empty if it may.
 
     ``private`` directories may only be read.

@@ -39,7 +39,7 @@ class Mount:
     real: Path | None = field(default=None, compare=False)
     """The source without links, as it was checked."""
 
-    def planned(self, *, is_closed: bool) -> dict[str, Any]:
+    def plan(self, *, is_closed: bool) -> dict[str, Any]:
         """Return the mount for the program that makes it, which follows no link if it ``is_closed``."""
         source = (self.real or self.source) if is_closed else self.source
         return {
@@ -64,12 +64,12 @@ class CannotMount(Exception):
         self.cause = cause
 
 
-def needs_namespace(mounts: Iterable[Mount]) -> bool:
+def must_have_namespace(mounts: Iterable[Mount]) -> bool:
     """Return True if a process of the host needs a namespace to see these mounts."""
     return any(mount.read_only or str(mount.source) != mount.target for mount in mounts)
 
 
-async def entering(
+async def build_prefix(
     mounts: tuple[Mount, ...], directory: Path, shown: Iterable[Path], hidden: Iterable[Path] = ()
 ) -> tuple[str, ...]:
     """Return the prefix of a command that sets up mounts for it; raise ``CannotMount``.
@@ -91,7 +91,7 @@ async def entering(
     if covered:
         own.append(Mount(SHARED_MEMORY, str(SHARED_MEMORY), read_only=False, in_memory=True))
     # The pod's own mounts last: they take precedence at the same path.
-    planned = [mount.planned(is_closed=bool(covered)) for mount in (*own, *mounts)]
+    planned = [mount.plan(is_closed=bool(covered)) for mount in (*own, *mounts)]
     plan = json.dumps({"mounts": planned, "hidden": covered}, default=str)
     program = (sys.executable, "-I", "-S", mount_namespace.__file__, str(scratch), plan)
     await _try(program)
@@ -135,7 +135,7 @@ async def _try(program: Iterable[str]) -> None:
         return
     report = json.loads(said) if said else {"kind": "", "message": "the program that mounts was killed"}
     if report["kind"] == mount_namespace.CANNOT_ENTER and report["errno"] in _REFUSED:
-        cause = refused(str(report["message"]), _settings())
+        cause = find_namespace_refusal(str(report["message"]), _settings())
         message = (
             f"the pod's volumes cannot be mounted: {cause}, remove the volumeMounts, or run it on a cluster "
             "whose nodes have a container runtime"
@@ -175,7 +175,7 @@ def _settings() -> KernelSettings:
     )
 
 
-def refused(cause: str, settings: KernelSettings) -> str:
+def find_namespace_refusal(cause: str, settings: KernelSettings) -> str:
     """Return why the kernel refuses a namespace: the setting, and its remedy."""
     # In the order of the kernel's checks.
     table = (

@@ -37,7 +37,7 @@ class Provisioner:
         self._machine = machine
         self._client = machine.client
         self._node = node
-        self._root = volumes.folders_of_claims(machine.directory)
+        self._root = volumes.find_claim_folders(machine.directory)
         self._changed = asyncio.Event()
         self._claims = Informer(machine.client, _CLAIMS, on_change=self._wake)
         self._volumes = Informer(machine.client, _VOLUMES, on_change=self._wake)
@@ -72,11 +72,11 @@ class Provisioner:
     def _steps(self) -> Iterator[tuple[Object, Step]]:
         """Yield the next step for each object that has one."""
         for claim in self._claims:
-            volume = self._volumes.get(provisioning.volume_name(claim))
-            if step := provisioning.next_step(claim, volume, self._node, self._root):
+            volume = self._volumes.get(provisioning.name_volume(claim))
+            if step := provisioning.choose_step(claim, volume, self._node, self._root):
                 yield claim, step
         for volume in self._volumes:
-            if step := provisioning.reclaim_step(volume, self._root):
+            if step := provisioning.choose_reclaim_step(volume, self._root):
                 yield volume, step
 
     async def _try(self, item: Object, step: Step) -> bool:
@@ -115,7 +115,7 @@ class Provisioner:
                 await self._client.delete(_VOLUMES, name, uid=metadata["uid"])
             case ReleaseVolume(folder):
                 if folder is not None:
-                    if volumes.in_use(self._machine.directory, folder.name):
+                    if volumes.is_in_use(self._machine.directory, folder.name):
                         return False
                     await asyncio.to_thread(folders.remove, folder)
                 left = [finalizer for finalizer in metadata["finalizers"] if finalizer != PROVISIONER]

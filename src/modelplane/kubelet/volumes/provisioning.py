@@ -66,21 +66,21 @@ class ReleaseVolume:
 Step: TypeAlias = CreateVolume | RefuseClaim | ResizeVolume | ResizeClaim | DeleteVolume | ReleaseVolume
 
 
-def volume_name(claim: Mapping[str, Any]) -> str:
+def name_volume(claim: Mapping[str, Any]) -> str:
     """Return the name of a claim's PersistentVolume, which makes a second one for the claim impossible."""
     return str(claim["spec"].get("volumeName") or f"pvc-{claim['metadata']['uid']}")
 
 
-def next_step(claim: Mapping[str, Any], volume: Object | None, node: str, root: Path) -> Step | None:
+def choose_step(claim: Mapping[str, Any], volume: Object | None, node: str, root: Path) -> Step | None:
     """Return the next step for a claim whose PersistentVolume is ``volume``; None if there is none.
 
     ``root`` is the directory of the folders.
     """
     if _is_waiting(claim):
-        if why := refusal(claim):
+        if why := find_refusal(claim):
             return RefuseClaim(why)
-        return CreateVolume(persistent_volume(claim, node, root)) if volume is None else None
-    if volume is None or folder(volume, root) is None or claim.get("status", {}).get("phase") != "Bound":
+        return CreateVolume(build_volume(claim, node, root)) if volume is None else None
+    if volume is None or find_folder(volume, root) is None or claim.get("status", {}).get("phase") != "Bound":
         return None
     capacity = {"storage": _request(claim)}
     if volume["spec"]["capacity"] != capacity:
@@ -88,9 +88,9 @@ def next_step(claim: Mapping[str, Any], volume: Object | None, node: str, root: 
     return ResizeClaim(capacity) if claim["status"].get("capacity") != capacity else None
 
 
-def reclaim_step(volume: Object, root: Path) -> Step | None:
+def choose_reclaim_step(volume: Object, root: Path) -> Step | None:
     """Return the next step to reclaim a PersistentVolume; None if it is not this machine's, or in use."""
-    path, phase = folder(volume, root), volume.get("status", {}).get("phase")
+    path, phase = find_folder(volume, root), volume.get("status", {}).get("phase")
     if path is None or phase == "Bound":
         return None
     metadata, is_kept = volume["metadata"], volume["spec"]["persistentVolumeReclaimPolicy"] != "Delete"
@@ -111,7 +111,7 @@ def _is_waiting(claim: Mapping[str, Any]) -> bool:
     )
 
 
-def refusal(claim: Mapping[str, Any]) -> str:
+def find_refusal(claim: Mapping[str, Any]) -> str:
     """Return why a claim cannot have a folder of this machine, and the remedy; empty if it can."""
     spec = claim["spec"]
     if spec.get("storageClassName") != STORAGE_CLASS:
@@ -128,10 +128,10 @@ def refusal(claim: Mapping[str, Any]) -> str:
     return ""
 
 
-def persistent_volume(claim: Mapping[str, Any], node: str, root: Path) -> Object:
+def build_volume(claim: Mapping[str, Any], node: str, root: Path) -> Object:
     """Return the PersistentVolume for a claim."""
     metadata, spec = claim["metadata"], claim["spec"]
-    name = volume_name(claim)
+    name = name_volume(claim)
     here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     return {
         "apiVersion": "v1",
@@ -160,7 +160,7 @@ def persistent_volume(claim: Mapping[str, Any], node: str, root: Path) -> Object
     }
 
 
-def folder(volume: Mapping[str, Any], root: Path) -> Path | None:
+def find_folder(volume: Mapping[str, Any], root: Path) -> Path | None:
     """Return the folder of a PersistentVolume; None if the volume is not this machine's."""
     path = root / volume["metadata"]["name"]
     provisioned_by = volume["metadata"].get("annotations", {}).get(_PROVISIONED_BY)

@@ -33,7 +33,7 @@ class ApiServer:
     """Certificate of its authority, in PEM."""
 
     @classmethod
-    def of_kubeconfig(cls, path: Path) -> "ApiServer":
+    def from_kubeconfig(cls, path: Path) -> "ApiServer":
         """Read the server of a kubeconfig with one cluster."""
         cluster = yaml.safe_load(path.read_text(encoding="utf-8"))["clusters"][0]["cluster"]
         url = urlsplit(cluster["server"])
@@ -49,7 +49,7 @@ class Account:
     mounts: tuple[Mount, ...] = ()
 
 
-async def account(client: Client, server: ApiServer, pod: Object, folder: Path) -> Account:
+async def write_account(client: Client, server: ApiServer, pod: Object, folder: Path) -> Account:
     """Write the files of a pod's service account to a folder of this machine, and return their mount.
 
     Raises ``KubernetesError`` if the API server grants no token.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelplane.kube.resources import Object
-from modelplane.kubelet.runtime.container_environment import References, Sources, Unresolvable, field_value
+from modelplane.kubelet.runtime.container_environment import References, Sources, Unresolvable, find_field
 
 KINDS = frozenset({"configMap", "downwardAPI", "projected", "secret"})
 """The kinds of volumes that are made of objects."""
@@ -31,7 +31,7 @@ class File:
     mode: int
 
 
-def references(volumes: Iterable[Mapping[str, Any]]) -> References:
+def find_references(volumes: Iterable[Mapping[str, Any]]) -> References:
     """Return the names of the objects to fetch for volumes."""
     parts = [part for volume in volumes for part in _parts(volume)]
     return References(
@@ -40,7 +40,7 @@ def references(volumes: Iterable[Mapping[str, Any]]) -> References:
     )
 
 
-def files(volume: Mapping[str, Any], pod: Mapping[str, Any], sources: Sources) -> dict[str, File]:
+def build_files(volume: Mapping[str, Any], pod: Mapping[str, Any], sources: Sources) -> dict[str, File]:
     """Return the files of one volume by their relative paths; raise ``Unresolvable`` if one is missing."""
     found: dict[str, File] = {}
     try:
@@ -110,7 +110,7 @@ def _told(body: Mapping[str, Any], mode: int, pod: Mapping[str, Any]) -> dict[st
                 f"{key}={json.dumps(entries[key], ensure_ascii=False)}" for key in sorted(entries)
             )
         else:
-            found = field_value(path, pod, ("", ""))
+            found = find_field(path, pod, ("", ""))
             if found is None:
                 raise Unresolvable(f'the field "{path}" is not one that a file can hold')
             value = found

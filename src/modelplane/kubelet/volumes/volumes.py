@@ -52,11 +52,11 @@ class PodVolumes:
 
     path: Path
 
-    def empty(self, name: str) -> Path:
+    def make_empty(self, name: str) -> Path:
         """Return the folder of an emptyDir."""
         return self.path / "empty" / name
 
-    def files(self, name: str) -> Path:
+    def write_files(self, name: str) -> Path:
         """Return the folder of a volume with files from objects."""
         return self.path / "files" / name
 
@@ -69,7 +69,7 @@ class PodVolumes:
         """The folder with the files of the pod's service account."""
         return self.path / "account"
 
-    def home(self, container: str) -> Path:
+    def find_home(self, container: str) -> Path:
         """Return the home directory of one container."""
         return self.path / "home" / container
 
@@ -78,23 +78,23 @@ class PodVolumes:
         return self.path / "run" / container
 
 
-def of_pod(pod: PodDirectory) -> PodVolumes:
+def find_folder(pod: PodDirectory) -> PodVolumes:
     """Return the folder of a pod's volumes; no container can have its name."""
     return PodVolumes(pod.path / ".volumes")
 
 
-def folders_of_claims(directory: AgentDirectory) -> Path:
+def find_claim_folders(directory: AgentDirectory) -> Path:
     """Return the directory of this machine's PersistentVolumes."""
     return directory.path / "volumes"
 
 
-def in_use(directory: AgentDirectory, volume: str) -> bool:
+def is_in_use(directory: AgentDirectory, volume: str) -> bool:
     """Return True if a running container mounts the folder of a PersistentVolume."""
     return any(
         not attempt.settled and not attempt.holds_network
-        for pod in directory.pods()
-        if of_pod(pod).claim(volume).is_symlink()
-        for attempt in pod.attempts()
+        for pod in directory.list_pods()
+        if find_folder(pod).claim(volume).is_symlink()
+        for attempt in pod.list_attempts()
     )
 
 
@@ -111,7 +111,7 @@ class _Volume:
     in_memory: bool = False
 
 
-async def mounts_of(
+async def build_mounts(
     machine: Machine,
     pod: Mapping[str, Any],
     container: Mapping[str, Any],
@@ -125,7 +125,7 @@ async def mounts_of(
     """
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
     mounts = []
-    for entry in pod_refusals.volume_mounts(container):
+    for entry in pod_refusals.list_volume_mounts(container):
         volume = volumes[entry["name"]]
         target = pod_refusals.mount_path(entry)
         if "emptyDir" in volume and target == str(SHARED_MEMORY):
@@ -156,16 +156,16 @@ async def mounts_of(
 async def _prepare(
     machine: Machine, pod: Mapping[str, Any], volume: Mapping[str, Any], record: PodRecord, sources: Sources
 ) -> _Volume:
-    name, own = volume["name"], of_pod(machine.directory.pod(record.uid))
+    name, own = volume["name"], find_folder(machine.directory.get_pod(record.uid))
     if "hostPath" in volume:
         return _host_path(machine, name, volume["hostPath"])
     if "persistentVolumeClaim" in volume:
         return await _claimed(machine, name, volume["persistentVolumeClaim"], record, own)
     if volume_files.KINDS & volume.keys():
-        _write(own.files(name), volume_files.files(volume, pod, sources))
-        return _Volume(own.files(name), read_only=True)
-    _make_for_any_user(own.empty(name))
-    return _Volume(own.empty(name), in_memory=volume["emptyDir"].get("medium") == "Memory")
+        _write(own.write_files(name), volume_files.build_files(volume, pod, sources))
+        return _Volume(own.write_files(name), read_only=True)
+    _make_for_any_user(own.make_empty(name))
+    return _Volume(own.make_empty(name), in_memory=volume["emptyDir"].get("medium") == "Memory")
 
 
 def _size_bytes(volume: Mapping[str, Any]) -> int:
@@ -241,7 +241,7 @@ def _check_host_path(machine: Machine, path: Path, name: str, *, read_only: bool
     """Refuse a path that gives the author of a pod this machine: whoever creates pods need not own it."""
     if machine.host_commands:
         return
-    if why := mount_paths.host_path_problem(path, machine.closed, read_only=read_only):
+    if why := mount_paths.find_host_path_problem(path, machine.closed, read_only=read_only):
         instead = "" if read_only else "set readOnly in its volumeMount, "
         raise VolumeNotReady(
             f'volume "{name}" must not be "{path}" of this machine: {why}: {instead}use another path, or '
@@ -273,7 +273,7 @@ async def _claimed(
             f'"{STORAGE_CLASS}"'
         )
     path, read_only = Path(spec[kind]["path"]), bool(body.get("readOnly"))
-    if path.parent == folders_of_claims(machine.directory):
+    if path.parent == find_claim_folders(machine.directory):
         return _Volume(_folder(path, own), read_only)
     real = _checked(machine, path, name)
     return _elsewhere(_Volume(path, read_only, of_machine=True, real=real), what)
@@ -318,7 +318,7 @@ def _sub_path(volume: _Volume, name: str, below: str) -> Path:
     return path
 
 
-def mounted(container: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def list_mounted(container: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the volumes that a container mounts."""
-    names = {entry["name"] for entry in pod_refusals.volume_mounts(container)}
+    names = {entry["name"] for entry in pod_refusals.list_volume_mounts(container)}
     return (volume for volume in pod["spec"].get("volumes", ()) if volume["name"] in names)

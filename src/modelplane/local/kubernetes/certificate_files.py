@@ -17,20 +17,20 @@ class Pki:
 
     directory: Path
 
-    def certificate(self, name: str) -> Path:
+    def find_certificate(self, name: str) -> Path:
         """Return the certificate of an identity."""
         return self.directory / f"{name}.crt"
 
-    def key(self, name: str) -> Path:
+    def find_key(self, name: str) -> Path:
         """Return the private key of an identity."""
         return self.directory / f"{name}.key"
 
     @property
     def authority(self) -> Path:
         """The certificate that vouches for all others."""
-        return self.certificate(AUTHORITY)
+        return self.find_certificate(AUTHORITY)
 
     @property
     def service_accounts(self) -> Path:
         """The key that signs the tokens of service accounts."""
-        return self.key(SERVICE_ACCOUNTS)
+        return self.find_key(SERVICE_ACCOUNTS)

@@ -18,7 +18,7 @@ from modelplane.kube.resources import Object
 from modelplane.kubelet.devices.local_device import DiscoveredDevice
 from modelplane.kubelet.volumes import provisioning
 from modelplane.local.kubernetes import machine_permissions
-from modelplane.local.kubernetes.bulk_apply import apply_in_order, apply_together, until_established
+from modelplane.local.kubernetes.bulk_apply import apply_in_order, apply_together, wait_until_established
 from modelplane.local.kubernetes.machine_permissions import CONTROLLERS
 
 # The one in C is ten times as fast, and not in every build of the library.
@@ -39,20 +39,24 @@ _WRITERS: Final = (
 
 async def install(client: Client, workload_port: int, devices: Iterable[DiscoveredDevice]) -> None:
     """Make a control plane one that models can run on; doing it again changes nothing."""
-    kinds = [*gateway_api(), *inference_extension()]
-    await apply_in_order(client, machine_permissions.of_a_cluster())
+    kinds = [*load_gateway_api(), *load_inference_extension()]
+    await apply_in_order(client, machine_permissions.build_cluster_roles())
     await apply_together(client, [*kinds, *build_workload_policy()])
-    await until_established(client, [kind["metadata"]["name"] for kind in kinds])
-    own = [*device_classes(devices), *provisioning.build_storage_classes(), *gateway(workload_port)]
+    await wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    own = [
+        *build_device_classes(devices),
+        *provisioning.build_storage_classes(),
+        *build_gateway(workload_port),
+    ]
     await apply_together(client, own)
 
 
-def gateway_api() -> list[Object]:
+def load_gateway_api() -> list[Object]:
     """Return the CustomResourceDefinitions of the Gateway API that replicas' routes need."""
     return _definitions("gateway-api")
 
 
-def inference_extension() -> list[Object]:
+def load_inference_extension() -> list[Object]:
     """Return the CustomResourceDefinition of InferencePools, which replicas with an endpoint picker need."""
     return _definitions("inference-extension")
 
@@ -66,7 +70,7 @@ def _definitions(bundle: str) -> list[Object]:
     ]
 
 
-def device_classes(devices: Iterable[DiscoveredDevice]) -> list[Object]:
+def build_device_classes(devices: Iterable[DiscoveredDevice]) -> list[Object]:
     """Return the DeviceClasses by which pods claim devices, one for each driver."""
     return [
         {
@@ -79,7 +83,7 @@ def device_classes(devices: Iterable[DiscoveredDevice]) -> list[Object]:
     ]
 
 
-def gateway(port: int) -> list[Object]:
+def build_gateway(port: int) -> list[Object]:
     """Return the gateway through which a cluster's replicas are reached."""
     return [
         {

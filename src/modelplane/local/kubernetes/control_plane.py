@@ -60,7 +60,7 @@ _CONTROLLERS = (
 )
 
 
-def environment() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
     """Return the variables of each process, besides those that it inherits."""
     return {"GOGC": os.environ.get("GOGC", _GOGC)}
 
@@ -80,7 +80,7 @@ class ControlPlane:
     @property
     def home(self) -> Home:
         """The directory of its certificates."""
-        return self.fleet.cluster(self.cluster) if self.cluster else self.fleet
+        return self.fleet.get_cluster(self.cluster) if self.cluster else self.fleet
 
     @property
     def node(self) -> str:
@@ -92,7 +92,7 @@ class ControlPlane:
         """Its name in the user's kubeconfig."""
         return self.cluster or CONTEXT
 
-    def process(self, program: str) -> str:
+    def name_process(self, program: str) -> str:
         """Return the name of one of its processes."""
         return f"{self.cluster}-{program}" if self.cluster else program
 
@@ -111,11 +111,11 @@ class ControlPlane:
         """The certificates."""
         return Pki(self.home.pki)
 
-    def kubeconfig(self, identity: str) -> Path:
+    def find_kubeconfig(self, identity: str) -> Path:
         """Return the kubeconfig of a program of the control plane itself."""
         return self.home.pki / f"{identity}.kubeconfig"
 
-    def etcd(self) -> tuple[str, ...]:
+    def build_etcd_argv(self) -> tuple[str, ...]:
         """Return the command line of etcd."""
         client, peer = f"unix://{_CLIENT_SOCKET}", f"unix://{_PEER_SOCKET}"
         return (
@@ -139,7 +139,7 @@ class ControlPlane:
             "--log-level=warn",
         )
 
-    def control_plane(self, *, runs_pods: bool) -> tuple[str, ...]:
+    def build_argv(self, *, runs_pods: bool) -> tuple[str, ...]:
         """Return the command line of the one process of everything but etcd; a scheduler is for pods."""
         return (
             *(str(self.binary), "control-plane"),
@@ -160,14 +160,14 @@ class ControlPlane:
             "--advertise-address=127.0.0.1",
             "--endpoint-reconciler-type=none",
             f"--secure-port={self.ports.api_server}",
-            f"--tls-cert-file={pki.certificate('kube-apiserver')}",
-            f"--tls-private-key-file={pki.key('kube-apiserver')}",
+            f"--tls-cert-file={pki.find_certificate('kube-apiserver')}",
+            f"--tls-private-key-file={pki.find_key('kube-apiserver')}",
             f"--client-ca-file={pki.authority}",
             f"--authentication-config={self.home.authentication}",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
-            f"--kubelet-client-certificate={pki.certificate('kubelet-client')}",
-            f"--kubelet-client-key={pki.key('kubelet-client')}",
+            f"--kubelet-client-certificate={pki.find_certificate('kubelet-client')}",
+            f"--kubelet-client-key={pki.find_key('kubelet-client')}",
             f"--kubelet-certificate-authority={pki.authority}",
             "--kubelet-preferred-address-types=InternalIP",
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
@@ -194,14 +194,14 @@ class ControlPlane:
 
     def _client(self, identity: str) -> tuple[str, ...]:
         return (
-            f"--kubeconfig={self.kubeconfig(identity)}",
+            f"--kubeconfig={self.find_kubeconfig(identity)}",
             "--leader-elect=false",
             # The API server serves the metrics of the whole process.
             "--secure-port=0",
         )
 
 
-def control_planes(home: Home, settings: Settings, binary: Path = Path()) -> tuple[ControlPlane, ...]:
+def list_control_planes(home: Home, settings: Settings, binary: Path = Path()) -> tuple[ControlPlane, ...]:
     """Return every control plane of a fleet, its own first."""
     further = enumerate(settings.clusters.items(), 1)
     return (
@@ -210,6 +210,6 @@ def control_planes(home: Home, settings: Settings, binary: Path = Path()) -> tup
     )
 
 
-def clusters(planes: tuple[ControlPlane, ...]) -> tuple[ControlPlane, ...]:
+def list_clusters(planes: tuple[ControlPlane, ...]) -> tuple[ControlPlane, ...]:
     """Return those of a fleet's control planes that run models."""
     return planes[1:] or planes

@@ -25,7 +25,7 @@ class Access:
     port: int
 
 
-def kubeconfig(*accesses: Access) -> str:
+def build_kubeconfig(*accesses: Access) -> str:
     """Return a kubeconfig with a context for each access; the first one is current."""
     contexts = [{"cluster": access.context, "user": access.context} for access in accesses]
     return yaml.safe_dump(
@@ -50,8 +50,8 @@ def _cluster(access: Access) -> dict[str, str]:
 
 def _user(access: Access) -> dict[str, str]:
     return {
-        "client-certificate-data": _embedded(access.pki.certificate(access.identity)),
-        "client-key-data": _embedded(access.pki.key(access.identity)),
+        "client-certificate-data": _embedded(access.pki.find_certificate(access.identity)),
+        "client-key-data": _embedded(access.pki.find_key(access.identity)),
     }
 
 

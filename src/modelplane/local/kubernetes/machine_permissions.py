@@ -5,9 +5,9 @@ from modelplane.install.permissions.identity_permissions import (
     INFERENCE_CLUSTER,
     SYSTEM,
     TEAMS,
-    copies,
-    on_cluster,
-    on_control_plane,
+    list_cluster_rules,
+    list_control_plane_rules,
+    list_copy_rules,
 )
 from modelplane.install.permissions.roles import Role, Rule
 from modelplane.kube.resources import Object
@@ -59,23 +59,25 @@ _GROUP = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CONT
 _NAMESPACE: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
 
 
-def manifests() -> list[Object]:
+def build_manifests() -> list[Object]:
     """Return the manifests for a control plane that is its own only cluster."""
-    return [*of_the_fleet(), *of_a_cluster()[1:]]
+    return [*build_fleet_roles(), *build_cluster_roles()[1:]]
 
 
-def of_the_fleet() -> list[Object]:
+def build_fleet_roles() -> list[Object]:
     """Return the system namespace, and the roles of the controllers on the fleet's own control plane."""
     return [
         _NAMESPACE,
-        *Role("ClusterRole", "modelplane-controller", on_control_plane() + TEAMS, {}).bound_to(_GROUP),
+        *Role("ClusterRole", "modelplane-controller", list_control_plane_rules() + TEAMS, {}).bound_to(
+            _GROUP
+        ),
         *Role("Role", "modelplane-controller", SYSTEM, {}).bound_to(_GROUP, SYSTEM_NAMESPACE),
     ]
 
 
-def of_a_cluster() -> list[Object]:
+def build_cluster_roles() -> list[Object]:
     """Return the system namespace, and the roles of controllers and node on a cluster that runs models."""
-    rules = (*on_cluster(), *copies(), *OWN_GATEWAY)
+    rules = (*list_cluster_rules(), *list_copy_rules(), *OWN_GATEWAY)
     return [
         _NAMESPACE,
         *Role("ClusterRole", INFERENCE_CLUSTER, rules, {}).bound_to(_GROUP),

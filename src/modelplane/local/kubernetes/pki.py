@@ -45,7 +45,7 @@ class Identity:
     """The names and addresses under which it serves; none for a client."""
 
 
-def identities(node: str) -> tuple[Identity, ...]:
+def list_identities(node: str) -> tuple[Identity, ...]:
     """Return the identities that need a certificate on a fleet whose one node has this name."""
     loopback = ("127.0.0.1", "::1", "localhost")
     return (
@@ -77,7 +77,7 @@ def _authority(pki: Pki, now: datetime) -> tuple[x509.Certificate, ec.EllipticCu
     key = ec.generate_private_key(ec.SECP256R1())
     # The seconds distinguish two authorities of one home for clients that cache by subject.
     name = _subject(f"modelplane local {int(now.timestamp())}", ())
-    certificate = certificate_authority.authority(name, key, now)
+    certificate = certificate_authority.issue_authority(name, key, now)
     _save(pki, AUTHORITY, certificate, key)
     return certificate, key
 
@@ -94,7 +94,7 @@ def _issue(
     subject = _subject(identity.common_name, identity.organisations)
     purpose = ExtendedKeyUsageOID.SERVER_AUTH if identity.hosts else ExtendedKeyUsageOID.CLIENT_AUTH
     builder = (
-        certificate_authority.begun(subject, authority.subject, key.public_key(), now, ends)
+        certificate_authority.start_certificate(subject, authority.subject, key.public_key(), now, ends)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         .add_extension(
@@ -156,14 +156,14 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 def _save(pki: Pki, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
     # The key first: a crash between the two leaves a mismatched pair, which is created again.
-    write_private(pki.key(name), _pem(key))
-    write_private(pki.certificate(name), certificate.public_bytes(serialization.Encoding.PEM))
+    write_private(pki.find_key(name), _pem(key))
+    write_private(pki.find_certificate(name), certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _load(pki: Pki, name: str) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None:
     try:
-        certificate = x509.load_pem_x509_certificate(pki.certificate(name).read_bytes())
-        key = serialization.load_pem_private_key(pki.key(name).read_bytes(), password=None)
+        certificate = x509.load_pem_x509_certificate(pki.find_certificate(name).read_bytes())
+        key = serialization.load_pem_private_key(pki.find_key(name).read_bytes(), password=None)
     except (OSError, ValueError):
         return None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or certificate.public_key() != key.public_key():
@@ -171,6 +171,6 @@ def _load(pki: Pki, name: str) -> tuple[x509.Certificate, ec.EllipticCurvePrivat
     return certificate, key
 
 
-def now() -> datetime:
+def get_now() -> datetime:
     """Return the present time as ``ensure`` wants it."""
     return datetime.now(UTC)

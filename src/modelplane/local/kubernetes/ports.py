@@ -48,7 +48,7 @@ OWNERS = {
 """The process that listens on each port."""
 
 
-def free(port: int) -> bool:
+def can_listen(port: int) -> bool:
     """Return True if a server could listen on this port of 127.0.0.1 now."""
     with socket.socket() as probe:
         # As for servers, a connection in TIME_WAIT does not block the port.
@@ -62,13 +62,13 @@ def free(port: int) -> bool:
     return True
 
 
-def free_and_unclaimed(port: int) -> bool:
+def claim_free(port: int) -> bool:
     """Claim a port if it is free and no other fleet of this user has claimed it; return True if so.
 
     Raises ``LocalError`` where there is no place for claims.
     """
     try:
-        return free(port) and claim(port)
+        return can_listen(port) and claim(port)
     except OSError as error:
         raise LocalError(
             f'cannot use "{error.filename}": {error.strerror}: set XDG_CACHE_HOME to a directory of yours'
@@ -106,7 +106,7 @@ def _claims() -> int:
 def choose(
     names: Collection[str] = ALONE,
     taken: Collection[int] = (),
-    is_free: Callable[[int], bool] = free_and_unclaimed,
+    is_free: Callable[[int], bool] = claim_free,
 ) -> Ports:
     """Return for each name the first free port at or after the preferred one, no port twice."""
     chosen = dict.fromkeys(ALONE, 0)
@@ -123,8 +123,8 @@ def choose(
     return Ports(**chosen)
 
 
-def taken(
-    ports: Ports, running: Collection[str], is_free: Callable[[int], bool] = free_and_unclaimed
+def find_taken(
+    ports: Ports, running: Collection[str], is_free: Callable[[int], bool] = claim_free
 ) -> tuple[int, str] | None:
     """Return a port that a stranger holds, and which of our processes uses it.
 

@@ -20,7 +20,7 @@ from modelplane.local.home import Home
 from modelplane.local.kubernetes import ports
 from modelplane.local.supervision import locks, process_records
 from modelplane.local.supervision.process_records import Record, State
-from modelplane.local.supervision.processes import LEADER, STANDBY, supervisor_argv, table
+from modelplane.local.supervision.processes import LEADER, STANDBY, build_supervisor_argv, build_table
 from modelplane.local.supervision.supervisor import Supervisor
 
 _START_S = 10.0
@@ -29,26 +29,26 @@ _HOPELESS_RESTARTS = 4
 _TAIL_LINES = 8
 
 
-def leader(home: Home) -> int | None:
+def find_leader(home: Home) -> int | None:
     """Return the pid of the supervisor that leads a home, if one does."""
-    return locks.holder(home.lock(LEADER))
+    return locks.find_holder(home.lock(LEADER))
 
 
-def supervised(home: Home) -> bool:
+def is_supervised(home: Home) -> bool:
     """Return True if a home has a supervisor: a leader, or a standby about to lead."""
-    return leader(home) is not None or locks.holder(home.lock(STANDBY)) is not None
+    return find_leader(home) is not None or locks.find_holder(home.lock(STANDBY)) is not None
 
 
 def start(home: Home, binary: Path, only: Collection[str] = ()) -> bool:
     """Start a supervisor unless one leads already, and what was held; return whether one was started."""
-    for held in home.run.glob(home.held("*").name):
+    for held in home.run.glob(home.find_hold("*").name):
         held.unlink(missing_ok=True)
     if _tell_leader(home):
         return False
     home.down.unlink(missing_ok=True)
     pid = _spawn_supervisor(home, binary, only)
     deadline = time.monotonic() + _START_S
-    while leader(home) is None:
+    while find_leader(home) is None:
         ended, _ = os.waitpid(pid, os.WNOHANG)
         if ended or time.monotonic() > deadline:
             raise LocalError(f"the supervisor does not start{_log_tail(home, LEADER)}")
@@ -61,7 +61,7 @@ def start(home: Home, binary: Path, only: Collection[str] = ()) -> bool:
 
 def _spawn_supervisor(home: Home, binary: Path, only: Collection[str]) -> int:
     """Start a supervisor in a session of its own, away from the terminal; return its pid."""
-    argv = supervisor_argv(home, binary, only)
+    argv = build_supervisor_argv(home, binary, only)
     append = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -72,17 +72,19 @@ def _spawn_supervisor(home: Home, binary: Path, only: Collection[str]) -> int:
     return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)
 
 
-def runs_as(home: Home, binary: Path) -> bool:
+def is_running_as(home: Home, binary: Path) -> bool:
     """True if the leader was started as it would be now, by this version and with this binary."""
-    pid = leader(home)
+    pid = find_leader(home)
     try:
         actual = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-    return actual == b"".join(os.fsencode(argument) + b"\0" for argument in supervisor_argv(home, binary))
+    return actual == b"".join(
+        os.fsencode(argument) + b"\0" for argument in build_supervisor_argv(home, binary)
+    )
 
 
-async def until_running(
+async def wait_until_running(
     home: Home, names: Collection[str], timeout_s: float, report: Callable[[Record], None]
 ) -> None:
     """Wait until every named process is ready, reporting each as it gets there.
@@ -97,12 +99,12 @@ async def until_running(
             record = process_records.read(home.record(name))
             if record is None:
                 continue
-            if record.state is State.RUNNING and locks.holder(home.lock(name)) == record.pid:
+            if record.state is State.RUNNING and locks.find_holder(home.lock(name)) == record.pid:
                 waiting.remove(name)
                 report(record)
             elif record.restarts - min(before.get(name, 0), record.restarts) >= _HOPELESS_RESTARTS:
                 raise LocalError(f"{name} keeps ending ({record.last_exit}){_log_tail(home, name)}")
-        if not supervised(home):
+        if not is_supervised(home):
             raise LocalError(f"the supervisor ended{_log_tail(home, LEADER)}")
         if waiting and time.monotonic() > deadline:
             raise LocalError(f"{waiting[0]} is not ready after {timeout_s:g} s{_log_tail(home, waiting[0])}")
@@ -111,22 +113,22 @@ async def until_running(
 
 def stop(home: Home, timeout_s: float = 90.0) -> tuple[str, ...]:
     """End every process of a home, its pods included; return the names of those that ran."""
-    with turn(home):
+    with hold_turn(home):
         return _stop(home, timeout_s)
 
 
 def _stop(home: Home, timeout_s: float) -> tuple[str, ...]:
-    processes = table(home, settings.load(home), Path())
+    processes = build_table(home, settings.load(home), Path())
     ran = tuple(
         name
         for name in (LEADER, *(process.name for process in processes))
-        if locks.holder(home.lock(name)) is not None
+        if locks.find_holder(home.lock(name)) is not None
     )
     home.down.touch()
     deadline = time.monotonic() + timeout_s
     # A standby that takes over now sees the file and continues to stop: ask the current leader.
     while (lock := locks.take(home.lock(LEADER))) is None:
-        _end(leader(home), deadline)
+        _end(find_leader(home), deadline)
         if time.monotonic() > deadline:
             raise LocalError(f"the supervisor does not end within {timeout_s:g} s: see {home.log(LEADER)}")
     try:
@@ -148,10 +150,10 @@ def hold(home: Home, cluster: str, timeout_s: float = 90.0) -> tuple[str, ...]:
     if cluster not in chosen.clusters:
         known = ", ".join(chosen.clusters) or "none that could be stopped alone"
         raise LocalError(f'the fleet in {home.root} has no cluster "{cluster}": it has {known}')
-    own = [process.name for process in table(home, chosen, Path()) if process.cluster == cluster]
-    with turn(home):
-        ran = tuple(name for name in own if locks.holder(home.lock(name)) is not None)
-        home.held(cluster).touch()
+    own = [process.name for process in build_table(home, chosen, Path()) if process.cluster == cluster]
+    with hold_turn(home):
+        ran = tuple(name for name in own if locks.find_holder(home.lock(name)) is not None)
+        home.find_hold(cluster).touch()
         if not _tell_leader(home):
             raise LocalError(f"nothing runs in {home.root}: run `modelplane up` first")
         _until_stopped(home, cluster, own, timeout_s)
@@ -168,15 +170,15 @@ def _until_stopped(home: Home, cluster: str, own: Iterable[str], timeout_s: floa
         time.sleep(_POLL_S)
 
 
-def busy(home: Home) -> str:
+def find_busy(home: Home) -> str:
     """Return what the next command waits for; empty if no other command holds the home."""
-    if locks.holder(home.turn) is None:
+    if locks.find_holder(home.turn) is None:
         return ""
     return f"Waiting for the other `modelplane up` or `down` in {home.root}"
 
 
 @contextmanager
-def turn(home: Home) -> Iterator[None]:
+def hold_turn(home: Home) -> Iterator[None]:
     """Hold a home exclusively: concurrent commands would misread each other's state.
 
     Meanwhile this process must not ask for the holder of the lock: closing a descriptor would release it.
@@ -188,19 +190,19 @@ def turn(home: Home) -> Iterator[None]:
         os.close(lock)
 
 
-def held(home: Home, clusters: Iterable[str]) -> tuple[str, ...]:
+def list_held(home: Home, clusters: Iterable[str]) -> tuple[str, ...]:
     """Return those of the clusters that were stopped while the others go on."""
-    return tuple(name for name in clusters if home.held(name).exists())
+    return tuple(name for name in clusters if home.find_hold(name).exists())
 
 
 def _stopped(home: Home, name: str) -> bool:
     record = process_records.read(home.record(name))
-    return (record is None or record.state is State.STOPPED) and locks.holder(home.lock(name)) is None
+    return (record is None or record.state is State.STOPPED) and locks.find_holder(home.lock(name)) is None
 
 
 def _tell_leader(home: Home) -> bool:
     """Make the leading supervisor read its settings again; return False if there is none."""
-    pid = leader(home)
+    pid = find_leader(home)
     if pid is None:
         return False
     with suppress(ProcessLookupError):
@@ -223,7 +225,7 @@ def _end(pid: int | None, deadline: float) -> None:
 
 def purge(home: Home) -> None:
     """Delete the contents of a home, and the home itself unless it holds other files."""
-    if any(locks.holder(path) is not None for path in home.run.glob("*.lock")):
+    if any(locks.find_holder(path) is not None for path in home.run.glob("*.lock")):
         raise LocalError(f"something still runs in {home.root}: run `modelplane down` first")
     try:
         for directory in reversed(home.directories[1:]):

@@ -48,7 +48,7 @@ def release(path: Path) -> None:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
-def holder(path: Path) -> int | None:
+def find_holder(path: Path) -> int | None:
     """Return the pid of the other process that holds a lock; None if there is none."""
     try:
         descriptor = os.open(path, os.O_RDWR)

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from modelplane.kubelet.logs.log_files import tail_offset
+from modelplane.kubelet.logs.log_files import find_tail
 
 _BLOCK = 64 * 1024
 _POLL_S = 0.2
@@ -24,7 +24,7 @@ _DATED = re.compile(
 _YEARLESS = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{6})")
 
 
-def written_at(line: bytes, now: datetime) -> datetime | None:
+def parse_time(line: bytes, now: datetime) -> datetime | None:
     """Return the time of a line, None if it has none; ``now`` gives the year and the time zone."""
     text = line[:80].decode(errors="replace")
     if found := _DATED.match(text):
@@ -47,7 +47,7 @@ def _moment(text: str, now: datetime) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
 
 
-def lines(
+def read_lines(
     log: Path, *, tail: int | None = None, since: datetime | None = None, follow: bool = False
 ) -> Iterator[bytes]:
     """Yield the lines of a log: of the last ``tail``, those written at ``since`` or later.
@@ -57,7 +57,7 @@ def lines(
     recent = since is None
     for line in _lines(log, tail, follow=follow):
         if not recent and since is not None:
-            moment = written_at(line, datetime.now().astimezone())
+            moment = parse_time(line, datetime.now().astimezone())
             recent = moment is not None and moment >= since
         if recent:
             yield line
@@ -67,7 +67,7 @@ def _lines(log: Path, tail: int | None, *, follow: bool) -> Iterator[bytes]:
     file = log.open("rb")
     try:
         if tail is not None:
-            file.seek(tail_offset(file, tail))
+            file.seek(find_tail(file, tail))
         unfinished = b""
         while True:
             while block := file.read(_BLOCK):

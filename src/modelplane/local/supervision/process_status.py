@@ -26,27 +26,31 @@ class ProcessStatus:
     last_exit: str
 
 
-def of(home: Home) -> tuple[ProcessStatus, ...]:
+def list_statuses(home: Home) -> tuple[ProcessStatus, ...]:
     """Return every process of a home, the supervisor first."""
-    table = processes.table(home, settings.load(home), Path())
-    watched = lifecycle.supervised(home)
+    table = processes.build_table(home, settings.load(home), Path())
+    watched = lifecycle.is_supervised(home)
     return tuple(_status(home, name, watched) for name in (LEADER, *(process.name for process in table)))
 
 
 def _status(home: Home, name: str, watched: bool) -> ProcessStatus:
-    pid = locks.holder(home.lock(name)) or 0
+    pid = locks.find_holder(home.lock(name)) or 0
     record = process_records.read(home.record(name))
     if record is None:
-        return ProcessStatus(name, State.STARTING if pid else State.STOPPED, pid, 0.0, 0, memory(pid), "")
+        return ProcessStatus(
+            name, State.STARTING if pid else State.STOPPED, pid, 0.0, 0, measure_memory(pid), ""
+        )
     state = record.state
     if pid and (pid != record.pid or state not in _ALIVE):
         state = State.STARTING  # the supervisor has not seen it yet
     elif not pid and (state in _ALIVE or not watched):
         state = State.STOPPED  # not seen by the supervisor yet, or there is no supervisor
-    return ProcessStatus(name, state, pid, record.since, record.restarts, memory(pid), record.last_exit)
+    return ProcessStatus(
+        name, state, pid, record.since, record.restarts, measure_memory(pid), record.last_exit
+    )
 
 
-def memory(pid: int) -> int:
+def measure_memory(pid: int) -> int:
     """Return the proportional set size of a process in bytes; 0 where it cannot be read."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()

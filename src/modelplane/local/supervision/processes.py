@@ -11,7 +11,12 @@ from pathlib import Path
 
 from modelplane.host import addresses
 from modelplane.local.home import Home
-from modelplane.local.kubernetes.control_plane import ControlPlane, clusters, control_planes, environment
+from modelplane.local.kubernetes.control_plane import (
+    ControlPlane,
+    build_environment,
+    list_clusters,
+    list_control_planes,
+)
 from modelplane.local.settings import Settings
 from modelplane.local.supervision.readiness_checks import Check, Healthy, HealthyOnSocket, Listens, Lived
 
@@ -49,19 +54,21 @@ class Process:
     """Clean-up after it was stopped for good."""
 
 
-def modelplane(*arguments: str) -> tuple[str, ...]:
+def build_argv(*arguments: str) -> tuple[str, ...]:
     """Return the command line of a modelplane command, under this interpreter."""
     # -P: a file in the working directory must not stand in for a module.
     return (sys.executable, "-P", "-m", "modelplane.cli.main", *arguments)
 
 
-def table(home: Home, settings: Settings, binary: Path, only: Collection[str] = ()) -> tuple[Process, ...]:
+def build_table(
+    home: Home, settings: Settings, binary: Path, only: Collection[str] = ()
+) -> tuple[Process, ...]:
     """Return the processes of a home, those that others wait for first.
 
     ``only`` names the ones wanted; without it, all.
     """
-    planes = control_planes(home, settings, binary)
-    front, serving = planes[0], clusters(planes)
+    planes = list_control_planes(home, settings, binary)
+    front, serving = planes[0], list_clusters(planes)
     everything = (
         _etcd(front),
         *(_control_plane(plane, runs_pods=plane in serving) for plane in planes),
@@ -73,47 +80,56 @@ def table(home: Home, settings: Settings, binary: Path, only: Collection[str] = 
     return tuple(process for process in everything if not only or process.name in only)
 
 
-def api_servers(processes: Iterable[Process]) -> tuple[str, ...]:
+def list_api_servers(processes: Iterable[Process]) -> tuple[str, ...]:
     """Return the names of the processes that the API servers of a fleet need."""
     return tuple(process.name for process in processes if process.name.endswith(CONTROL_PLANE))
 
 
 def _etcd(plane: ControlPlane) -> Process:
     ready = HealthyOnSocket(plane.socket, "/health")
-    return Process("etcd", plane.etcd(), plane.directory, ready, (), environment(), own_environment=True)
+    return Process(
+        "etcd", plane.build_etcd_argv(), plane.directory, ready, (), build_environment(), own_environment=True
+    )
 
 
 def _control_plane(plane: ControlPlane, *, runs_pods: bool) -> Process:
-    argv = plane.control_plane(runs_pods=runs_pods)
+    argv = plane.build_argv(runs_pods=runs_pods)
     ready = Healthy(plane.ports.api_server, "/readyz", plane.pki.authority)
-    about = (plane.process("control-plane"), argv, plane.directory, ready, ("etcd",), environment())
+    about = (
+        plane.name_process("control-plane"),
+        argv,
+        plane.directory,
+        ready,
+        ("etcd",),
+        build_environment(),
+    )
     return Process(*about, own_environment=True, cluster=plane.cluster)
 
 
 def _controller(plane: ControlPlane) -> Process:
     home = plane.home
-    argv = modelplane(
+    argv = build_argv(
         "controller",
         f"--kubeconfig={home.controller_kubeconfig}",
         f"--gateway-dir={home.envoy}",
         f"--gateway-address=127.0.0.1:{plane.ports.gateway}",
     )
-    return Process("controller", argv, home.root, Lived(1.0), (plane.process("control-plane"),))
+    return Process("controller", argv, home.root, Lived(1.0), (plane.name_process("control-plane"),))
 
 
 def _agent(plane: ControlPlane, settings: Settings, sharers: int) -> Process:
     home, pki = plane.home, plane.pki
-    argv = modelplane(
+    argv = build_argv(
         "agent",
         f"--kubeconfig={home.agent_kubeconfig}",
         f"--node={plane.node}",
         f"--pool={POOL}",
         f"--dir={home.agent}",
         f"--port={plane.ports.agent}",
-        f"--tls-cert={pki.certificate('agent-serving')}",
-        f"--tls-key={pki.key('agent-serving')}",
+        f"--tls-cert={pki.find_certificate('agent-serving')}",
+        f"--tls-key={pki.find_key('agent-serving')}",
         f"--client-ca={pki.authority}",
-        f"--pod-addresses={addresses.of_node(plane.place)}",
+        f"--pod-addresses={addresses.find_cidr(plane.place)}",
         f"--share={max(plane.place, 1)}/{sharers}",
         f"--cpu-devices={settings.cpu_devices}",
         f"--container-engine={settings.container_engine}",
@@ -121,11 +137,11 @@ def _agent(plane: ControlPlane, settings: Settings, sharers: int) -> Process:
         *(["--host-commands"] if settings.host_commands else []),
     )
     return Process(
-        plane.process("agent"),
+        plane.name_process("agent"),
         argv,
         home.root,
         Healthy(plane.ports.agent, "/healthz", pki.authority),
-        (plane.process("control-plane"),),
+        (plane.name_process("control-plane"),),
         grace_s=40.0,
         cluster=plane.cluster,
         stopped=lambda: _stop_pods(home),
@@ -136,19 +152,19 @@ def _envoy(plane: ControlPlane, serving: Iterable[ControlPlane]) -> Process:
     directory = plane.home.envoy
     # From its first start, so that no other program takes their ports before the controllers write routes.
     clusters = (f"--cluster={cluster.node}:{cluster.ports.workload_gateway}" for cluster in serving)
-    argv = modelplane("envoy", f"--dir={directory}", f"--port={plane.ports.gateway}", *clusters)
+    argv = build_argv("envoy", f"--dir={directory}", f"--port={plane.ports.gateway}", *clusters)
     return Process("envoy", argv, directory, Listens(plane.ports.gateway))
 
 
 def _standby(plane: ControlPlane, only: Collection[str]) -> Process:
-    argv = supervisor_argv(plane.home, plane.binary, only)
+    argv = build_supervisor_argv(plane.home, plane.binary, only)
     return Process(STANDBY, argv, plane.home.root, Lived(0.0))
 
 
-def supervisor_argv(home: Home, binary: Path, only: Collection[str] = ()) -> tuple[str, ...]:
+def build_supervisor_argv(home: Home, binary: Path, only: Collection[str] = ()) -> tuple[str, ...]:
     """Return the command line of a supervisor: leader and standby have the same."""
     names = (f"--process={name}" for name in only)
-    return modelplane("supervise", f"--home={home.root}", f"--binary={binary}", *names)
+    return build_argv("supervise", f"--home={home.root}", f"--binary={binary}", *names)
 
 
 def _stop_pods(home: Home) -> None:

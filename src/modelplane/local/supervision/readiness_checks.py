@@ -18,7 +18,7 @@ _TIMEOUT_S = 0.5
 class Check(Protocol):
     """One way to see readiness."""
 
-    def passes(self, age_s: float) -> bool:
+    def is_ready(self, age_s: float) -> bool:
         """Return True if a process that was started ``age_s`` seconds ago is ready."""
 
 
@@ -28,7 +28,7 @@ class Lived:
 
     seconds: float
 
-    def passes(self, age_s: float) -> bool:
+    def is_ready(self, age_s: float) -> bool:
         """See ``Check``."""
         return age_s >= self.seconds
 
@@ -39,7 +39,7 @@ class Listens:
 
     port: int
 
-    def passes(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
+    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
         """See ``Check``."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), _TIMEOUT_S):
@@ -55,7 +55,7 @@ class HealthyOnSocket:
     address: Path
     path: str
 
-    def passes(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
+    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
         """See ``Check``."""
         try:
             with socket.socket(socket.AF_UNIX) as connection:
@@ -74,7 +74,7 @@ class Healthy:
     path: str
     authority: Path
 
-    def passes(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
+    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
         """See ``Check``."""
         import ssl  # noqa: PLC0415 - several megabytes that the standby does without
 

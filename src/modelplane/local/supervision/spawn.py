@@ -28,7 +28,7 @@ ALREADY_RUNNING = 75
 def start(home: Home, process: Process) -> int:
     """Fork a process of the table and return its pid."""
     log = home.log(process.name)
-    _rotate(log, home.earlier_log(process.name))
+    _rotate(log, home.find_earlier_log(process.name))
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     kept = _KEPT & os.environ.keys() if process.own_environment else os.environ.keys()
     environment = {name: os.environ[name] for name in kept} | dict(process.environment)

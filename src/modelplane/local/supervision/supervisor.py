@@ -113,7 +113,7 @@ class Supervisor:
             with suppress(OSError):
                 ports.claim(port)
         clusters = {child.process.cluster for child in self._all.values()} - {""}
-        self._held = frozenset(name for name in clusters if self._home.held(name).exists())
+        self._held = frozenset(name for name in clusters if self._home.find_hold(name).exists())
 
     def _advance_hold(self, child: _Supervised, now: float) -> None:
         if child.alive:
@@ -128,7 +128,7 @@ class Supervisor:
             self._enter(child, State.WAITING)
         if child.state is State.WAITING and self._dependencies_run(child.process):
             self._start(child)
-        if child.state is State.STARTING and child.process.ready.passes(now - child.started):
+        if child.state is State.STARTING and child.process.ready.is_ready(now - child.started):
             self._enter(child, State.RUNNING)
 
     def _dependencies_run(self, process: Process) -> bool:
@@ -156,14 +156,14 @@ class Supervisor:
     def _adopt(self, child: _Supervised) -> bool:
         """Take over a process that runs already, if it does."""
         lock = self._home.lock(child.process.name)
-        pid = locks.holder(lock)
+        pid = locks.find_holder(lock)
         if pid is None:
             return False
         try:
             self._watch(child, pid)
         except ProcessLookupError:
             return False
-        if locks.holder(lock) != pid:  # it died, and the pid may be another's by now
+        if locks.find_holder(lock) != pid:  # it died, and the pid may be another's by now
             self._forget(child)
             return False
         _say(f"{child.process.name}: adopted, pid {pid}")

@@ -11,7 +11,7 @@ from modelplane.mcp.documentation.markdown import Page
 OPTIONAL = "Optional"
 
 
-def index(
+def build_index(
     title: str,
     summary: str,
     pages: Iterable[Page],
@@ -34,7 +34,7 @@ def index(
     return "\n\n".join((f"# {title}", f"> {summary}", *told)) + "\n"
 
 
-def full(title: str, summary: str, pages: Sequence[Page], address: Callable[[str], str] = str) -> str:
+def build_full(title: str, summary: str, pages: Sequence[Page], address: Callable[[str], str] = str) -> str:
     """Return ``llms-full.txt``: each page with its source, separated by rules."""
     told = (_with_source(page, address(page.path)) for page in pages)
     return "\n---\n\n".join((f"# {title}\n\n> {summary}\n", *told))

@@ -59,7 +59,7 @@ def parse(texts: Mapping[str, str]) -> tuple[Page, ...]:
     return tuple(_page(path, text, tuple(names.get(path, ()))) for path, text in texts.items())
 
 
-def front_matter(text: str) -> tuple[Mapping[str, str], str]:
+def split_front_matter(text: str) -> tuple[Mapping[str, str], str]:
     """Return the fields before a page, each on one line, and the page without them."""
     found = _FRONT_MATTER.match(text)
     if not found:
@@ -67,7 +67,7 @@ def front_matter(text: str) -> tuple[Mapping[str, str], str]:
     return dict(_FIELD.findall(found[1])), text[found.end() :].lstrip("\n")
 
 
-def plain(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return text with links reduced to their words, and without the marks of code and emphasis."""
     return re.sub(r"`|\*\*", "", _LINK.sub(r"\1", text))
 
@@ -78,11 +78,11 @@ def _links(path: str, text: str) -> Iterator[tuple[str, str]]:
         for words, target in _LINK_TO_PAGE.findall(line):
             other = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
             if other != path:
-                yield other, plain(line if line.startswith("|") else words)
+                yield other, clean_text(line if line.startswith("|") else words)
 
 
 def _page(path: str, text: str, linked_as: tuple[str, ...]) -> Page:
-    _, text = front_matter(text.replace("\r\n", "\n"))
+    _, text = split_front_matter(text.replace("\r\n", "\n"))
     body = _COMMENT.sub("", text).strip()
     sections = tuple(_sections(path, body))
     summary = next((said for section in sections if (said := _first_sentence(section.text))), "")
@@ -100,7 +100,7 @@ def _sections(path: str, body: str) -> Iterator[Section]:
             continue
         if trail or any(lines):
             yield _section(trail, path, anchor, lines)
-        level, heading = len(found[1]), plain(found[2])
+        level, heading = len(found[1]), clean_text(found[2])
         trail = [*(above for above in trail if above[0] < level), (level, heading)]
         anchor, lines = _anchor(heading, anchors) if len(trail) > 1 else "", []
     yield _section(trail, path, anchor, lines)
@@ -134,7 +134,7 @@ def _anchor(heading: str, taken: Counter[str]) -> str:
 def _first_sentence(text: str) -> str:
     for block in re.split(r"\n\s*\n", text):
         if block.strip() and not block.lstrip().startswith(_NOT_PROSE):
-            said = " ".join(plain(_LABEL.sub("", block.lstrip(), count=1)).split())
+            said = " ".join(clean_text(_LABEL.sub("", block.lstrip(), count=1)).split())
             found = _SENTENCE.match(said)
             return found[0] if found else said
     return ""

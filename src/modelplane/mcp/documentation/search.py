@@ -14,7 +14,7 @@ from typing import Final
 
 import snowballstemmer
 
-from modelplane.mcp.documentation.markdown import Page, Section, plain
+from modelplane.mcp.documentation.markdown import Page, Section, clean_text
 
 _K1: Final = 3.0
 """Saturation. It is above the usual 1.2, because the weights of fields multiply the counts."""
@@ -71,10 +71,10 @@ class Index:
 
     def search(self, query: str, limit: int) -> tuple[Hit, ...]:
         """Return the pages that fit a query, the best first."""
-        wanted = tuple(dict.fromkeys(terms(query)))
-        whole = dict(zip((page.path for page in self._pages), self._by_page.scores(wanted), strict=True))
+        wanted = tuple(dict.fromkeys(split_terms(query)))
+        whole = dict(zip((page.path for page in self._pages), self._by_page.score(wanted), strict=True))
         best: dict[str, tuple[float, Page, Section]] = {}
-        scores = self._by_section.scores(wanted)
+        scores = self._by_section.score(wanted)
         for (page, section), score in zip(self._sections, scores, strict=True):
             total = (score + _WHOLE_PAGE * whole[page.path]) * self._weight(page.path)
             if total > best.get(page.path, (0.0,))[0]:
@@ -102,7 +102,7 @@ class _Bm25:
             for term, count in having.items()
         }
 
-    def scores(self, wanted: Iterable[str]) -> list[float]:
+    def score(self, wanted: Iterable[str]) -> list[float]:
         """Return the score of each document."""
         known = [(term, self._rarity[term]) for term in wanted if term in self._rarity]
         return [self._score(document, known) for document in self._documents]
@@ -113,7 +113,7 @@ class _Bm25:
         return sum(rarity * count * (_K1 + 1) / (count + norm) for count, rarity in found if count)
 
 
-def terms(text: str) -> Iterator[str]:
+def split_terms(text: str) -> Iterator[str]:
     """Yield the stems of the words of a text; a word of several humps also as a whole."""
     for word in re.findall(r"[A-Za-z0-9]+", text):
         parts = _HUMPS.sub(" ", word).lower().split()
@@ -128,14 +128,14 @@ def _stem(word: str) -> str:
 
 def _of_section(page: Page, section: Section) -> _Scored:
     headings = " ".join(section.trail[1:])
-    fields = ((page.title, _TITLE), (headings, _HEADING), (page.path, _PATH), (plain(section.text), 1.0))
+    fields = ((page.title, _TITLE), (headings, _HEADING), (page.path, _PATH), (clean_text(section.text), 1.0))
     links = " ".join(page.linked_as) if section is page.sections[0] else ""
     return _counted((*fields, (links, _LINKS)))
 
 
 def _of_page(page: Page) -> _Scored:
     headings = " ".join(section.heading for section in page.sections[1:])
-    text = " ".join(plain(section.text) for section in page.sections)
+    text = " ".join(clean_text(section.text) for section in page.sections)
     links = " ".join(page.linked_as)
     return _counted(
         ((page.title, _TITLE), (headings, _HEADING), (page.path, _PATH), (links, _LINKS), (text, 1.0))
@@ -145,21 +145,21 @@ def _of_page(page: Page) -> _Scored:
 def _counted(fields: Iterable[tuple[str, float]]) -> _Scored:
     counts: defaultdict[str, float] = defaultdict(float)
     for text, weight in fields:
-        for term in terms(text):
+        for term in split_terms(text):
             counts[term] += weight
     return _Scored(counts, sum(counts.values()))
 
 
 def _snippet(section: Section, wanted: Sequence[str]) -> str:
     """Return the part of a section with most of the wanted words."""
-    text = " ".join(_TABLE.sub(" ", plain(section.text)).split())
+    text = " ".join(_TABLE.sub(" ", clean_text(section.text)).split())
     if len(text) <= _SNIPPET:
         return text
     starts = [0, *(found.end() for found in re.finditer(r"[.:] ", text))]
     meant = set(wanted)
 
     def found_in(start: int) -> tuple[int, int]:
-        return len(meant.intersection(terms(text[start : start + _SNIPPET]))), -start
+        return len(meant.intersection(split_terms(text[start : start + _SNIPPET]))), -start
 
     start = max(starts, key=found_in)
     told = text[start : start + _SNIPPET]

@@ -24,7 +24,7 @@ from modelplane.offline.models.engine_containers import (
 )
 from modelplane.offline.models.nominal_memory import describe_missed_cards
 from modelplane.sizing.architecture import Quantization
-from modelplane.sizing.hardware import Node, Served, wanted_capability
+from modelplane.sizing.hardware import Node, Served, choose_capability
 from modelplane.sizing.memory import Model
 
 MOUNTED: Final = "/mnt/models"
@@ -123,7 +123,7 @@ def _device_request(node: Node, count: int, needed_bytes: int, quantization: Qua
     """Return a request for devices like those of a node, with at least the memory that each needs."""
     driver = node.driver
     selectors = [_memory_selector(node, needed_bytes)]
-    if capability := wanted_capability(node, quantization):
+    if capability := choose_capability(node, quantization):
         version = ".".join(map(str, (*capability, 0)))
         selectors.append(
             f'device.attributes["{driver}"].cudaComputeCapability.compareTo(semver("{version}")) >= 0'

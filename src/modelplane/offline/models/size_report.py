@@ -14,7 +14,7 @@ from modelplane.api.meta import Object
 from modelplane.api.schema.decode import decode_as
 from modelplane.offline.files.output import Output, Report
 from modelplane.sizing.architecture import Architecture, LayerKind
-from modelplane.sizing.hardware import Node, Refused, Served, node, served
+from modelplane.sizing.hardware import Node, Refused, Served, describe_node, plan_service
 from modelplane.sizing.memory import (
     BATCHES,
     GIB,
@@ -22,12 +22,12 @@ from modelplane.sizing.memory import (
     Load,
     Memory,
     Model,
-    memory,
-    sequence_bytes,
-    state_bytes,
-    token_bytes,
+    compute_memory,
+    compute_sequence_bytes,
+    compute_state_bytes,
+    compute_token_bytes,
 )
-from modelplane.sizing.splits import PIPELINE_SIZES, TENSOR_SIZES, Split, best_split, rejections
+from modelplane.sizing.splits import PIPELINE_SIZES, TENSOR_SIZES, Split, find_best_split, find_rejections
 from modelplane.sizing.tensors import Role
 from modelplane.sizing.unsizable import MAX_BYTES, Unsizable
 
@@ -142,7 +142,7 @@ def size(name: str, model: Model, load: Load, hardware: Iterable[HardwareSize]) 
         model_type=architecture.model_type,
         quantization=model.quantization.method if model.quantization else "",
         parameters=weights.total,
-        active_parameters=weights.active(architecture),
+        active_parameters=weights.count_active(architecture),
         weights_bytes=weights.size,
         checkpoint_bytes=weights.stored,
         context=load.context,
@@ -171,9 +171,9 @@ def _cache(model: Architecture, load: Load) -> Cache:
         full_layers=model.layers.count(LayerKind.FULL),
         sliding_layers=model.layers.count(LayerKind.SLIDING),
         state_layers=states,
-        layer_bytes_per_token=token_bytes(model, element=load.element),
-        state_bytes_per_sequence=states * state_bytes(model),
-        sequence_bytes=sequence_bytes(
+        layer_bytes_per_token=compute_token_bytes(model, element=load.element),
+        state_bytes_per_sequence=states * compute_state_bytes(model),
+        sequence_bytes=compute_sequence_bytes(
             model, model.layers, load.context, step_tokens=BATCHES[-1].tokens, element=load.element
         ),
         heads=0 if model.latent else model.kv_heads,
@@ -185,8 +185,8 @@ def _cache(model: Architecture, load: Load) -> Cache:
 def _splits(model: Model, load: Load) -> Iterator[SplitSize]:
     for pipeline in PIPELINE_SIZES:
         for tensor in TENSOR_SIZES:
-            split = best_split(model.architecture, model.quantization, tensor, pipeline)
-            refused = rejections(model.architecture, model.quantization, split)
+            split = find_best_split(model.architecture, model.quantization, tensor, pipeline)
+            refused = find_rejections(model.architecture, model.quantization, split)
             parts = Memory(0, 0, 0, 0) if refused else _on_the_smallest(model, split, load)
             yield SplitSize(
                 name=str(split),
@@ -206,18 +206,18 @@ def _on_the_smallest(model: Model, split: Split, load: Load) -> Memory:
     """Return what a split needs of the smallest GPUs that suffice, whose defaults are the smallest too."""
 
     def is_sufficient(step: Batch, larger: Batch) -> bool:
-        return memory(model, split, load, step).gpu < larger.gpu_gib * GIB
+        return compute_memory(model, split, load, step).gpu < larger.gpu_gib * GIB
 
     pairs = zip(reversed(BATCHES), reversed(BATCHES[:-1]), strict=False)
     step = next((step for step, larger in pairs if is_sufficient(step, larger)), BATCHES[0])
-    return memory(model, split, load, step)
+    return compute_memory(model, split, load, step)
 
 
 def size_classes(model: Model, load: Load, classes: Iterable[InferenceClass]) -> Iterator[HardwareSize]:
     """Yield how each class serves a model."""
     for class_ in classes:
-        if (hardware := node(class_)) is not None:
-            yield _row(served(model, hardware, load))
+        if (hardware := describe_node(class_)) is not None:
+            yield _row(plan_service(model, hardware, load))
 
 
 class PoolFit(NamedTuple):
@@ -241,7 +241,7 @@ def find_pool_fits(model: Model, load: Load, objects: Iterable[Object]) -> Itera
     for cluster in _decoded(items, InferenceCluster):
         for pool in cluster.spec.node_pools:
             class_ = classes.get(pool.class_name)
-            hardware = node(class_, pool.pricing, spot=pool.spot) if class_ else None
+            hardware = describe_node(class_, pool.pricing, spot=pool.spot) if class_ else None
             if hardware is None:
                 lacks = "has no device with memory" if class_ else "is not in --fleet: add its file"
                 missing = Node(pool.class_name, "", 0, 0)
@@ -249,7 +249,7 @@ def find_pool_fits(model: Model, load: Load, objects: Iterable[Object]) -> Itera
                 yield PoolFit(cluster, pool.name, refused)
             else:
                 most = max(pool.node_count, pool.max_node_count or 0)
-                yield PoolFit(cluster, pool.name, served(model, hardware, load, most))
+                yield PoolFit(cluster, pool.name, plan_service(model, hardware, load, most))
 
 
 def _decoded(objects: Iterable[Object], type_: type[M]) -> Iterator[M]:

@@ -14,7 +14,7 @@ from modelplane.api.fields.cluster.devices import Device
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.schema.decode import decode_as
-from modelplane.catalogue.cards import Overstatement, overstatements
+from modelplane.catalogue.cards import Overstatement, find_overstatements
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.offline.models.nominal_memory import is_selected
 from modelplane.offline.plan.fleet_of_files import Files
@@ -42,7 +42,7 @@ def find_lost_claims(files: Files, cluster: str, engines: Iterable[scheduler.Pla
 def _lost(devices: Iterable[Device], claims: Sequence[Sequence[str]]) -> Iterator[Overstatement]:
     """Yield the devices that match a claim as declared, and not as their card publishes itself."""
     for device in devices:
-        for overstatement in overstatements([device]):
+        for overstatement in find_overstatements([device]):
             declared = fleet_snapshot.device(device)
             published = replace(
                 declared, capacity={**declared.capacity, overstatement.key: overstatement.published}

@@ -19,7 +19,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import ROWS, Place
 from modelplane.compose.workload_readiness import Finished
 from modelplane.crossplane.package.clouds import CLOUDS
-from modelplane.install.permissions.identity_permissions import on_control_plane
+from modelplane.install.permissions.identity_permissions import list_control_plane_rules
 
 PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "clouds.md").read_text(encoding="utf-8")
 every_cloud = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.source)
@@ -34,7 +34,7 @@ def test_every_cloud_is_composed() -> None:
 def test_a_cloud_is_composed_permitted_packaged_and_described(recipe: Recipe) -> None:
     assert COMPOSERS[recipe.kind].is_platform
     kinds = [kind for provider in recipe.providers for kind in provider.kinds]
-    permitted = {(rule.group, plural) for rule in on_control_plane() for plural in rule.resources}
+    permitted = {(rule.group, plural) for rule in list_control_plane_rules() for plural in rule.resources}
     [package] = [each for each in CLOUDS if each.kind == recipe.kind]
     assert sorted(package.activates) == sorted(kind.definition for kind in kinds)
     for kind in kinds:

@@ -30,7 +30,7 @@ def _case(name: str) -> dict[str, Any]:
     return copy.deepcopy(loaded)
 
 
-REGISTRY = metrics.registry(Program.FUNCTION)
+REGISTRY = metrics.build_registry(Program.FUNCTION)
 CLASS = {
     "apiVersion": "modelplane.ai/v1alpha1",
     "kind": "InferenceClass",

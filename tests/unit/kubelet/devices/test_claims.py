@@ -40,4 +40,4 @@ async def test_a_container_has_the_devices_of_the_claims_that_it_names(
         },
     }
     api = cast("Client", Api(machine[0].driver, machine[0].name))
-    assert await claims.devices_of(api, pod, machine) == machine[:count]
+    assert await claims.find_devices(api, pod, machine) == machine[:count]

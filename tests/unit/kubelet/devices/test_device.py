@@ -12,5 +12,5 @@ GPUS = tuple(
 
 
 def test_devices_of_one_kind_differ_in_name_and_uuid_only() -> None:
-    assert GPUS[0].kind() == GPUS[1].kind()
-    assert GPUS[0].kind().attributes == {"architecture": {"string": "Hopper"}}
+    assert GPUS[0].drop_identity() == GPUS[1].drop_identity()
+    assert GPUS[0].drop_identity().attributes == {"architecture": {"string": "Hopper"}}

@@ -17,25 +17,25 @@ GPUS = tuple(
 
 
 def test_a_machine_without_a_gpu_has_its_cpu() -> None:
-    cpu = device_discovery.cpu()
+    cpu = device_discovery.describe_cpu()
     assert (cpu.driver, cpu.name) == ("cpu.modelplane.ai", "cpu-0")
     assert set(cpu.attributes) == {"type", "model", "architecture", "cores"}
-    assert cpu.attributes["cores"] == {"int": device_discovery.cores()}
-    assert cpu.capacity == {"memory": f"{device_discovery.memory_bytes() // 2**20}Mi"}
+    assert cpu.attributes["cores"] == {"int": device_discovery.count_cores()}
+    assert cpu.capacity == {"memory": f"{device_discovery.measure_memory() // 2**20}Mi"}
 
 
 def test_an_engine_sees_its_own_gpus_only() -> None:
-    assert device_discovery.environment(GPUS, GPUS[1:])["CUDA_VISIBLE_DEVICES"] == "GPU-1"
-    assert device_discovery.environment(GPUS, ()) == {
+    assert device_discovery.build_environment(GPUS, GPUS[1:])["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+    assert device_discovery.build_environment(GPUS, ()) == {
         "CUDA_VISIBLE_DEVICES": "",
         "NVIDIA_VISIBLE_DEVICES": "void",
     }
-    assert device_discovery.environment((CPU,), (CPU,)) == {}
+    assert device_discovery.build_environment((CPU,), (CPU,)) == {}
 
 
 def test_devices_are_published_in_one_slice_per_driver() -> None:
     node = {"metadata": {"name": "local", "uid": "n-1"}}
-    assert resource_slices.resource_slice(node, CPU_DRIVER, [CPU], 4) == {
+    assert resource_slices.build_slice(node, CPU_DRIVER, [CPU], 4) == {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
         "metadata": {
@@ -71,7 +71,7 @@ def claim(uid: str, *names: str) -> dict[str, object]:
 
 
 def test_the_devices_of_a_claim() -> None:
-    assert claims.allocated("c", claim("p-1", "gpu-1", "gpu-0"), POD, GPUS) == (GPUS[1], GPUS[0])
+    assert claims.list_allocated("c", claim("p-1", "gpu-1", "gpu-0"), POD, GPUS) == (GPUS[1], GPUS[0])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_devices_of_a_claim() -> None:
 )
 def test_a_claim_that_is_not_the_pods_says_why(found: dict[str, object] | None, message: str) -> None:
     with pytest.raises(ClaimNotReady) as caught:
-        claims.allocated("c", found, POD, GPUS)
+        claims.list_allocated("c", found, POD, GPUS)
     assert str(caught.value) == message
 
 

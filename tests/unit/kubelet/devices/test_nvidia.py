@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.kubelet.devices import nvidia
 from modelplane.kubelet.devices.local_device import DiscoveredDevice
-from modelplane.kubelet.devices.nvidia import semantic_version
+from modelplane.kubelet.devices.nvidia import normalize_version
 
 # What NVML (nvidia-ml-py 13) answers for an H100, by the names of its functions.
 H100 = SimpleNamespace(
@@ -47,4 +47,4 @@ def test_a_gpu_is_described_as_its_dra_driver_does() -> None:
     ],
 )
 def test_a_version_is_strict(text: str, version: str) -> None:
-    assert semantic_version(text) == version
+    assert normalize_version(text) == version

@@ -19,7 +19,7 @@ def test_the_download_of_a_cache_runs_with_the_agents_own_python() -> None:
         "command": ["python", "-c", PROGRAM, *arguments],
         "volumeMounts": [{"name": "artifact", "mountPath": "/mnt/artifact"}],
     }
-    command = launchers.command_line(container, {}, "127.77.1.2", host_commands=False)
+    command = launchers.build_command_line(container, {}, "127.77.1.2", host_commands=False)
     assert command == (sys.executable, "-E", "-P", "-c", PROGRAM, *arguments)
 
 
@@ -30,21 +30,21 @@ def test_the_program_for_other_sources_runs_too_and_a_pod_cannot_lead_it_to_the_
         "volumeMounts": [{"name": "artifact", "mountPath": "/mnt/artifact"}],
     }
     variables = {"SOURCE": '{"http": {}}', "ARTIFACT": "c0ffee", "LIMIT": "1", "TOKEN": "x"}
-    command = launchers.command_line(container, variables, "127.77.1.2", host_commands=False)
+    command = launchers.build_command_line(container, variables, "127.77.1.2", host_commands=False)
     assert command == (sys.executable, "-E", "-P", "-c", SOURCES_PROGRAM, "/mnt/artifact", MARKER, "65")
     allowed = variables | {"MODELPLANE_CACHE_ALLOW_LOCAL": "1"}
     with pytest.raises(CannotLaunch, match='does not get the variable "MODELPLANE_CACHE_ALLOW_LOCAL"'):
-        launchers.command_line(container, allowed, "127.77.1.2", host_commands=False)
+        launchers.build_command_line(container, allowed, "127.77.1.2", host_commands=False)
 
 
 @pytest.mark.parametrize("image", [HYDRATION.reference, "python:3.12"])
 def test_no_other_program_of_a_python_image_runs_unless_that_is_allowed(image: str) -> None:
     container = {"image": image, "command": ["python", "-c", "print(1)"]}
     with pytest.raises(CannotLaunch) as caught:
-        launchers.command_line(container, {}, "127.77.1.2", host_commands=False)
+        launchers.build_command_line(container, {}, "127.77.1.2", host_commands=False)
     assert str(caught.value) == (
         f'cannot run the command "python" of image "{image}" without a container runtime: {ENGINES} with '
         "--host-commands"
     )
-    command = launchers.command_line(container, {}, "127.77.1.2", host_commands=True)
+    command = launchers.build_command_line(container, {}, "127.77.1.2", host_commands=True)
     assert command == ("python", "-c", "print(1)")

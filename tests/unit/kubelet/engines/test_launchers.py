@@ -36,7 +36,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 def line(container: dict[str, Any], *, host_commands: bool = False) -> tuple[str, ...]:
     words = (*container.get("command", ()), *container.get("args", ()))
     variables = {"PORT": "8000"} if "$(PORT)" in words else {}
-    return launchers.command_line(container, variables, ADDRESS, host_commands=host_commands)
+    return launchers.build_command_line(container, variables, ADDRESS, host_commands=host_commands)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def line(container: dict[str, Any], *, host_commands: bool = False) -> tuple[str
     ],
 )
 def test_an_image_has_an_engine(image: str, engine: str) -> None:
-    assert launchers.engine_of(image) == engine
+    assert launchers.find_engine(image) == engine
 
 
 OTHER_REMEDIES = (

@@ -6,12 +6,12 @@ import pytest
 
 from modelplane.kubelet.logs import log_files
 from modelplane.kubelet.logs.log_files import Selection
-from modelplane.kubelet.logs.server import selection_of
-from modelplane.kubelet.runtime.shim import timestamp
+from modelplane.kubelet.logs.server import parse_selection
+from modelplane.kubelet.runtime.shim import format_timestamp
 
 
 def line(second: int, text: str) -> str:
-    return f"{timestamp(second * 1_000_000_000)} {text}\n"
+    return f"{format_timestamp(second * 1_000_000_000)} {text}\n"
 
 
 def log_of(path: Path, count: int) -> Path:
@@ -30,7 +30,7 @@ async def read(path: Path, selection: Selection) -> str:
         pytest.param(Selection(tail_lines=1), "line 2\n", id="the last line"),
         pytest.param(Selection(tail_lines=9), "line 0\nline 1\nline 2\n", id="more lines than there are"),
         pytest.param(Selection(tail_lines=0), "", id="no line"),
-        pytest.param(Selection(since=timestamp(1_000_000_000)), "line 1\nline 2\n", id="since a time"),
+        pytest.param(Selection(since=format_timestamp(1_000_000_000)), "line 1\nline 2\n", id="since a time"),
         pytest.param(Selection(limit_bytes=9), "line 0\nli", id="a number of bytes"),
         pytest.param(Selection(tail_lines=1, timestamps=True), line(2, "line 2"), id="with times"),
     ],
@@ -47,7 +47,7 @@ async def test_the_end_of_a_long_log_is_found(tmp_path: Path) -> None:
 
 async def test_no_log_is_an_empty_log(tmp_path: Path) -> None:
     assert await read(tmp_path / "none", Selection()) == ""
-    assert log_files.ending(tmp_path / "none") == ""
+    assert log_files.read_end(tmp_path / "none") == ""
 
 
 async def test_following_goes_on_over_a_rotation_until_the_end(tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ async def _until(parts: list[bytes], expected: bytes) -> None:
 
 
 def test_the_ending_is_short_and_without_times(tmp_path: Path) -> None:
-    assert log_files.ending(log_of(tmp_path / "log", 99)) == "\n".join(f"line {n}" for n in range(19, 99))
+    assert log_files.read_end(log_of(tmp_path / "log", 99)) == "\n".join(f"line {n}" for n in range(19, 99))
     (tmp_path / "wide").write_text(line(0, "x" * 5000))
-    assert log_files.ending(tmp_path / "wide") == "x" * 2048
+    assert log_files.read_end(tmp_path / "wide") == "x" * 2048
 
 
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
@@ -106,7 +106,7 @@ NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
     ],
 )
 def test_the_options_of_a_request(query: dict[str, str], selection: Selection) -> None:
-    assert selection_of(query, NOW) == selection
+    assert parse_selection(query, NOW) == selection
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ def test_the_options_of_a_request(query: dict[str, str], selection: Selection) -
 )
 def test_an_option_that_cannot_be_read(query: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"tailLines|invalid literal|Invalid isoformat"):
-        selection_of(query, NOW)
+        parse_selection(query, NOW)

@@ -5,14 +5,14 @@ import pytest
 from modelplane.host import addresses
 from modelplane.kubelet.pods import pods
 
-NODE = IPv4Network(addresses.of_node(0))
+NODE = IPv4Network(addresses.find_cidr(0))
 
 
 def test_an_address_follows_from_the_uid() -> None:
     address = pods.choose_address("a-uid", (), NODE)
     assert address == pods.choose_address("a-uid", (), NODE)
     assert address != pods.choose_address("another-uid", (), NODE)
-    assert addresses.bound(addresses.reported(address)) == address
+    assert addresses.bound(addresses.find_reported(address)) == address
 
 
 def test_a_taken_address_is_not_given_again() -> None:
@@ -32,6 +32,6 @@ def test_every_address_is_given_once_and_none_more() -> None:
 
 
 def test_nodes_of_one_machine_never_share_an_address() -> None:
-    ranges = [IPv4Network(addresses.of_node(place)) for place in range(16)]
+    ranges = [IPv4Network(addresses.find_cidr(place)) for place in range(16)]
     assert not any(one.overlaps(other) for one in ranges for other in ranges if one is not other)
     assert {str(each.supernet(new_prefix=16)) for each in ranges} == {"198.18.0.0/16"}

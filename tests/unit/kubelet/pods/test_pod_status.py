@@ -29,7 +29,7 @@ RUNNING = seen(**UP, container_id="process://u/0")
 def conditions(view: PodView, pod: dict[str, Any] = POD) -> dict[str, tuple[str, Any, Any, str]]:
     return {
         each["type"]: (each["status"], each["reason"], each["message"], each["lastTransitionTime"])
-        for each in pod_status.status(pod, view, NOW)["conditions"]
+        for each in pod_status.build_status(pod, view, NOW)["conditions"]
     }
 
 
@@ -49,7 +49,7 @@ def test_the_phase(view: PodView, phase: str) -> None:
 
 
 def test_a_running_pod() -> None:
-    written = pod_status.status(POD, RUNNING, NOW)
+    written = pod_status.build_status(POD, RUNNING, NOW)
     assert written["containerStatuses"] == [
         {
             "name": "engine",
@@ -74,7 +74,7 @@ def test_a_running_pod() -> None:
 
 def test_a_pod_that_cannot_start_says_why_in_its_conditions() -> None:
     obstacle = replace(ENGINE, state=Waiting("NoLauncher", "cannot run it: do this"))
-    found = conditions(VIEW.having(obstacle).having(obstacle))
+    found = conditions(VIEW.replace_container(obstacle).replace_container(obstacle))
     unready = "containers with unready status: [engine]: cannot run it: do this"
     assert found["Ready"] == ("False", "ContainersNotReady", unready, NOW)
     assert found["PodReadyToStartContainers"] == ("False", "NoLauncher", "cannot run it: do this", NOW)
@@ -94,25 +94,25 @@ def test_a_readiness_gate_holds_a_ready_container_back() -> None:
 
 
 def test_a_condition_that_still_holds_keeps_its_time() -> None:
-    before = POD | {"status": pod_status.status(POD, RUNNING, THEN)}
+    before = POD | {"status": pod_status.build_status(POD, RUNNING, THEN)}
     assert conditions(RUNNING, before)["Ready"][3] == THEN
     assert conditions(seen(**UP | {"ready": False}, container_id="process://u/0"), before)["Ready"][3] == NOW
 
 
 def test_only_what_differs_is_written() -> None:
-    stored = pod_status.status(POD, RUNNING, THEN)
+    stored = pod_status.build_status(POD, RUNNING, THEN)
     # The API server drops what a patch sets to null, and keeps the conditions of others.
     stored["conditions"] = [
         {key: value for key, value in each.items() if value is not None} for each in stored["conditions"]
     ] + [{"type": "PodScheduled", "status": "True"}]
     pod = POD | {"status": stored}
-    assert pod_status.changes(pod, pod_status.status(pod, RUNNING, NOW)) == {}
-    unready = pod_status.status(pod, seen(**UP | {"ready": False}, container_id="process://u/0"), NOW)
-    assert set(pod_status.changes(pod, unready)) == {"conditions", "containerStatuses"}
+    assert pod_status.find_changes(pod, pod_status.build_status(pod, RUNNING, NOW)) == {}
+    unready = pod_status.build_status(pod, seen(**UP | {"ready": False}, container_id="process://u/0"), NOW)
+    assert set(pod_status.find_changes(pod, unready)) == {"conditions", "containerStatuses"}
 
 
 def test_an_end_is_reported_without_empty_fields() -> None:
-    written = pod_status.status(POD, seen(state=DONE, finished=True), NOW)
+    written = pod_status.build_status(POD, seen(state=DONE, finished=True), NOW)
     assert written["containerStatuses"][0]["state"] == {
         "terminated": {
             "exitCode": 0,
@@ -135,8 +135,11 @@ def test_an_end_is_reported_without_empty_fields() -> None:
 def test_what_was_told_of_a_container_holds_for_that_one_alone(
     container_id: str, told: tuple[bool, bool]
 ) -> None:
-    assert pod_status.told(POD | {"status": pod_status.status(POD, RUNNING, NOW)}, container_id) == told
-    assert pod_status.told(POD, container_id) == (False, False)
+    assert (
+        pod_status.read_flags(POD | {"status": pod_status.build_status(POD, RUNNING, NOW)}, container_id)
+        == told
+    )
+    assert pod_status.read_flags(POD, container_id) == (False, False)
 
 
 THREE: dict[str, Any] = POD | {
@@ -185,7 +188,7 @@ def test_the_phase_of_a_pod_of_several_containers(view: PodView, phase: str) -> 
 
 
 def test_each_container_has_a_status_in_the_list_of_its_kind() -> None:
-    written = pod_status.status(THREE, seen(FETCHED, SERVING, **UP), NOW)
+    written = pod_status.build_status(THREE, seen(FETCHED, SERVING, **UP), NOW)
     assert [each["name"] for each in written["initContainerStatuses"]] == ["fetch", "proxy"]
     assert [each["name"] for each in written["containerStatuses"]] == ["engine"]
 
@@ -223,7 +226,7 @@ def test_conditions_count_init_containers_and_sidecars(
 
 def test_a_pod_stays_initialized_while_everything_is_restarted() -> None:
     view = seen(FETCHED, SERVING, **UP)
-    for ended in (ENDED, replace(view.container("engine"), state=CRASHED, last=CRASHED)):
-        view = view.having(ended)
+    for ended in (ENDED, replace(view.find_container("engine"), state=CRASHED, last=CRASHED)):
+        view = view.replace_container(ended)
     assert conditions(view, THREE)["Initialized"][0] == "True"
     assert view.phase == "Running"

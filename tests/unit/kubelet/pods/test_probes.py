@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelplane.kubelet.pods.http_check import Answer
-from modelplane.kubelet.pods.probes import Probe, Verdict, probe, verdicts
+from modelplane.kubelet.pods.probes import Probe, Verdict, observe_verdicts, probe
 
 GOOD, BAD = Answer(True), Answer(False, "HTTP status 503")
 
@@ -51,7 +51,7 @@ async def test_answers_amount_to_verdicts(
     found: list[Verdict] = []
 
     async def collect() -> None:
-        async for verdict in verdicts(asked, ask, 0):
+        async for verdict in observe_verdicts(asked, ask, 0):
             found.append(verdict)  # noqa: PERF401 - looked at while it grows
 
     task = asyncio.create_task(collect())
@@ -67,7 +67,7 @@ async def test_the_initial_delay_counts_from_the_start_of_the_container() -> Non
         return GOOD
 
     async with asyncio.timeout(2):
-        async for verdict in verdicts(asked, ask, running_s=40):
+        async for verdict in observe_verdicts(asked, ask, running_s=40):
             assert verdict == Verdict(True)
             return
 

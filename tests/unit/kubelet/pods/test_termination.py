@@ -7,7 +7,7 @@ import pytest
 
 from modelplane.kubelet.pods import ordering, termination, views
 from modelplane.kubelet.pods.reporting import ContainerReport, Report
-from modelplane.kubelet.pods.termination import Termination, countdown
+from modelplane.kubelet.pods.termination import Termination, start_countdown
 from modelplane.kubelet.pods.views import PodView, Running, Terminated
 from modelplane.kubelet.records import Attempt
 
@@ -29,7 +29,7 @@ class Stub:
         self._deaf = deaf
         self._ended = asyncio.Event()
 
-    def of(self, _attempt: Attempt) -> "Stub":
+    def find(self, _attempt: Attempt) -> "Stub":
         return self
 
     async def terminate(self, _attempt: Attempt) -> None:
@@ -45,7 +45,7 @@ class Stub:
 
 
 def running() -> Report:
-    view = PodView("", "", "", views.of_pod(POD))
+    view = PodView("", "", "", views.build_views(POD))
     report = Report(cast("Any", None), cast("Any", None), POD, view)
     for name in ("proxy", "engine"):
         ContainerReport(report, name).set(state=Running(""))
@@ -56,7 +56,7 @@ def ending(report: Report, stub: Stub, grace_s: float) -> "asyncio.Task[None]":
     """Begin to end the sidecar of a pod."""
     ends = Termination(ContainerReport(report, "proxy"), cast("Any", stub))
     turn = partial(ordering.may_end, name="proxy")
-    return asyncio.create_task(ends.end(Attempt(Path("/none")), countdown(grace_s), turn))
+    return asyncio.create_task(ends.end(Attempt(Path("/none")), start_countdown(grace_s), turn))
 
 
 async def test_a_sidecar_is_asked_to_end_once_the_main_container_has() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.records import AgentDirectory, PodRecord
-from modelplane.kubelet.runtime.launch import account_of, environment_of, obstacles
+from modelplane.kubelet.runtime.launch import find_account, find_environment, find_obstacles
 from modelplane.kubelet.volumes.service_account import Account, ApiServer
 
 PICKER = "ghcr.io/llm-d/llm-d-router-endpoint-picker:v1"
@@ -17,7 +17,7 @@ def test_a_pod_sees_the_environment_of_its_engine(tmp_path: Path, is_environment
     if is_environment:
         (tmp_path / "pyvenv.cfg").touch()
     expected = (tmp_path,) if is_environment else ()
-    assert environment_of(str(tmp_path / "bin" / "vllm")) == expected
+    assert find_environment(str(tmp_path / "bin" / "vllm")) == expected
 
 
 class Tokens:
@@ -54,7 +54,7 @@ async def test_only_a_program_that_reads_the_api_gets_a_token(
     machine = Tokens(tmp_path)
     record = PodRecord("ml", "pod", "uid", "127.77.0.2")
     pod = {"metadata": {"namespace": "ml", "name": "pod", "uid": "uid"}, "spec": spec}
-    account = await account_of(cast("Machine", machine), pod, record, image)
+    account = await find_account(cast("Machine", machine), pod, record, image)
     assert machine.asked == asked
     assert (account != Account()) is bool(asked)
 
@@ -74,19 +74,19 @@ def mounting(path: str, image: str = "ghcr.io/ggml-org/llama.cpp:server") -> dic
 
 def test_a_mount_path_is_an_obstacle_where_a_tenant_chose_it() -> None:
     machine = cast("Machine", OneMachine())
-    assert [each.reason for each in obstacles(machine, mounting("/etc"))] == ["UnsupportedPod"]
-    assert list(obstacles(machine, mounting("/data"))) == []
+    assert [each.reason for each in find_obstacles(machine, mounting("/etc"))] == ["UnsupportedPod"]
+    assert list(find_obstacles(machine, mounting("/data"))) == []
     # A picker starts only where the controllers composed it.
-    assert list(obstacles(machine, mounting("/config", PICKER))) == []
+    assert list(find_obstacles(machine, mounting("/config", PICKER))) == []
 
 
 def test_with_host_commands_a_pod_may_mount_anywhere() -> None:
     machine = OneMachine()
     machine.host_commands = True
-    assert list(obstacles(cast("Machine", machine), mounting("/etc"))) == []
+    assert list(find_obstacles(cast("Machine", machine), mounting("/etc"))) == []
 
 
 def test_a_mount_of_an_init_container_is_an_obstacle_for_the_whole_pod() -> None:
     pod = mounting("/data")
     pod["spec"]["initContainers"] = mounting("/usr")["spec"]["containers"]
-    assert len(list(obstacles(cast("Machine", OneMachine()), pod))) == 1
+    assert len(list(find_obstacles(cast("Machine", OneMachine()), pod))) == 1

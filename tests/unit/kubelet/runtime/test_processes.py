@@ -10,7 +10,7 @@ from modelplane.kubelet.runtime.other_processes import Process
 
 def started(*command: str) -> tuple[subprocess.Popen[bytes], Process]:
     child = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE)
-    return child, Process(child.pid, shim.identity(child.pid))
+    return child, Process(child.pid, shim.find_identity(child.pid))
 
 
 async def test_the_end_of_a_process_is_noticed() -> None:
@@ -30,7 +30,7 @@ async def test_a_later_process_of_the_same_number_is_left_alone() -> None:
     child, process = started("sleep", "100")
     earlier = Process(process.pid, "another-boot/1")
     assert not earlier.send(signal.SIGKILL)
-    assert other_processes.session_of(earlier) == ()
+    assert other_processes.find_session(earlier) == ()
     await asyncio.wait_for(earlier.wait(), 5)
     assert process.alive
     child.kill()
@@ -41,8 +41,8 @@ def test_what_is_left_of_a_session_is_found_after_its_leader_has_ended() -> None
     source = "import subprocess; print(subprocess.Popen(['sleep', '100'], stdout=-3).pid)"
     child, leader = started(sys.executable, "-c", source)
     printed, _ = child.communicate(timeout=10)
-    orphan = Process(int(printed), shim.identity(int(printed)))
-    assert other_processes.session_of(leader) == (orphan.pid,)
+    orphan = Process(int(printed), shim.find_identity(int(printed)))
+    assert other_processes.find_session(leader) == (orphan.pid,)
     other_processes.kill_session(leader)
     assert other_processes.wait_until_ended([orphan], 5) == ()
 
@@ -53,7 +53,7 @@ def test_a_session_of_an_earlier_boot_is_nobodys_business() -> None:
     printed, _ = child.communicate(timeout=10)
     earlier = Process(leader.pid, f"another-boot/{leader.identity.partition('/')[2]}")
     try:
-        assert other_processes.session_of(earlier) == ()
+        assert other_processes.find_session(earlier) == ()
     finally:
         os.kill(int(printed), signal.SIGKILL)
 

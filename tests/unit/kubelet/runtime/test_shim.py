@@ -97,7 +97,7 @@ def test_a_request_to_end_goes_on_to_the_engine(tmp_path: Path) -> None:
 def test_what_an_engine_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     process = run(tmp_path, "sh", "-c", "sleep 100 & echo $!; exit 0")
     process.wait(5)
-    assert shim.identity(int(lines(tmp_path)[0])) == ""
+    assert shim.find_identity(int(lines(tmp_path)[0])) == ""
     assert record(tmp_path, "exit.json")["exitCode"] == 0
 
 
@@ -121,12 +121,12 @@ def test_a_line_without_an_end_is_broken(tmp_path: Path) -> None:
 
 
 def test_a_time_is_always_equally_wide() -> None:
-    assert shim.timestamp(0) == "1970-01-01T00:00:00.000000000Z"
-    assert shim.timestamp(1_700_000_000_000_000_001) == "2023-11-14T22:13:20.000000001Z"
-    assert len(shim.timestamp(0)) == shim.TIMESTAMP_WIDTH
+    assert shim.format_timestamp(0) == "1970-01-01T00:00:00.000000000Z"
+    assert shim.format_timestamp(1_700_000_000_000_000_001) == "2023-11-14T22:13:20.000000001Z"
+    assert len(shim.format_timestamp(0)) == shim.TIMESTAMP_WIDTH
 
 
 def test_a_process_is_told_from_others() -> None:
-    assert shim.identity(os.getpid()) == shim.identity(os.getpid())
-    assert shim.identity(os.getpid()) != shim.identity(1)
-    assert shim.identity(2**22 + 1) == ""
+    assert shim.find_identity(os.getpid()) == shim.find_identity(os.getpid())
+    assert shim.find_identity(os.getpid()) != shim.find_identity(1)
+    assert shim.find_identity(2**22 + 1) == ""

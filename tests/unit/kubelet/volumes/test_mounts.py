@@ -24,11 +24,11 @@ OPEN = KernelSettings(clone=None, apparmor=None, most="96365", seccomp="0")
     ],
 )
 def test_when_a_namespace_is_needed(mount: Mount, needed: bool) -> None:
-    assert mounts.needs_namespace((mount,)) is needed
+    assert mounts.must_have_namespace((mount,)) is needed
 
 
 def test_no_mount_needs_none() -> None:
-    assert mounts.needs_namespace(()) is False
+    assert mounts.must_have_namespace(()) is False
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_no_mount_needs_none() -> None:
     ],
 )
 def test_a_refusal_names_the_setting_and_what_to_do(settings: KernelSettings, why: str, remedy: str) -> None:
-    assert mounts.refused("cannot enter", settings) == f"{why} (cannot enter): {remedy}"
+    assert mounts.find_namespace_refusal("cannot enter", settings) == f"{why} (cannot enter): {remedy}"
 
 
 def test_a_program_with_mounts_has_a_tmp_of_its_own_but_for_what_it_is_shown(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_program_with_mounts_has_a_tmp_of_its_own_but_for_what_it_is_shown(tmp
     wanted = (Mount(tmp_path / "data", "/models-of-a-test", read_only=True),)
 
     async def run() -> str:
-        before = await mounts.entering(wanted, tmp_path / "run", (tmp_path / "shown",))
+        before = await mounts.build_prefix(wanted, tmp_path / "run", (tmp_path / "shown",))
         source = f"""if True:
             import os, pathlib
             print(os.path.exists("{tmp_path}/shown"), os.path.exists("{tmp_path}/data"))
@@ -99,6 +99,6 @@ def test_a_program_with_mounts_has_a_tmp_of_its_own_but_for_what_it_is_shown(tmp
 def test_what_cannot_be_mounted_is_known_before_the_program_runs(tmp_path: Path) -> None:
     missing = Mount(tmp_path / "missing", "/models-of-a-test", read_only=True)
     with pytest.raises(CannotMount) as caught:
-        asyncio.run(mounts.entering((missing,), tmp_path / "run", ()))
+        asyncio.run(mounts.build_prefix((missing,), tmp_path / "run", ()))
     assert caught.value.refusal.reason == "MountFailed"
     assert str(caught.value) == f'cannot open "{tmp_path}/missing": No such file or directory'

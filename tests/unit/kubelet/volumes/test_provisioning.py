@@ -31,7 +31,7 @@ def claim(metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]
 def made(
     metadata: dict[str, Any] | None = None, phase: str = "Bound", policy: str = "Delete", size: str = "5Gi"
 ) -> dict[str, Any]:
-    volume = provisioning.persistent_volume(claim(), "laptop", ROOT)
+    volume = provisioning.build_volume(claim(), "laptop", ROOT)
     volume["metadata"] |= metadata or {}
     volume["spec"] |= {"persistentVolumeReclaimPolicy": policy, "capacity": {"storage": size}}
     return volume | {"status": {"phase": phase}}
@@ -46,7 +46,7 @@ OTHER_CLASS = (
     '"modelplane-local": create the claim with that storageClassName'
 )
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-CREATE = CreateVolume(provisioning.persistent_volume(claim(), "laptop", ROOT))
+CREATE = CreateVolume(provisioning.build_volume(claim(), "laptop", ROOT))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ CREATE = CreateVolume(provisioning.persistent_volume(claim(), "laptop", ROOT))
 def test_the_next_step_for_a_claim(
     found: dict[str, Any], volume: dict[str, Any] | None, step: Step | None
 ) -> None:
-    assert provisioning.next_step(found, volume, "laptop", ROOT) == step
+    assert provisioning.choose_step(found, volume, "laptop", ROOT) == step
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_next_step_for_a_claim(
     ],
 )
 def test_the_next_step_to_reclaim_a_volume(volume: dict[str, Any], step: Step | None) -> None:
-    assert provisioning.reclaim_step(volume, ROOT) == step
+    assert provisioning.choose_reclaim_step(volume, ROOT) == step
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ def test_the_next_step_to_reclaim_a_volume(volume: dict[str, Any], step: Step | 
     ],
 )
 def test_what_a_folder_cannot_be_is_refused(spec: dict[str, Any], why: str) -> None:
-    assert provisioning.refusal(claim(**spec)) == why
+    assert provisioning.find_refusal(claim(**spec)) == why
 
 
 def test_a_volume_is_named_for_its_claim_and_bound_to_its_node() -> None:
-    volume = provisioning.persistent_volume(claim(), "laptop", ROOT)
+    volume = provisioning.build_volume(claim(), "laptop", ROOT)
     terms = [
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["laptop"]}]}
     ]
@@ -167,7 +167,7 @@ def test_a_volume_is_named_for_its_claim_and_bound_to_its_node() -> None:
             "volumeMode": "Filesystem",
         },
     }
-    assert provisioning.folder(volume, ROOT) == ROOT / "pvc-u-1"
+    assert provisioning.find_folder(volume, ROOT) == ROOT / "pvc-u-1"
 
 
 @pytest.mark.parametrize(
@@ -179,5 +179,5 @@ def test_a_volume_is_named_for_its_claim_and_bound_to_its_node() -> None:
     ],
 )
 def test_a_folder_that_is_not_certainly_ours_is_left_alone(change: dict[str, Any]) -> None:
-    volume = provisioning.persistent_volume(claim(), "laptop", ROOT)
-    assert provisioning.folder(volume | change, ROOT) is None
+    volume = provisioning.build_volume(claim(), "laptop", ROOT)
+    assert provisioning.find_folder(volume | change, ROOT) is None

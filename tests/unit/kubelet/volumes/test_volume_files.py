@@ -91,7 +91,7 @@ def volume(**source: Any) -> dict[str, Any]:
     ],
 )
 def test_the_files_of_a_volume(described: dict[str, Any], files: dict[str, File]) -> None:
-    assert volume_files.files(described, POD, SOURCES) == files
+    assert volume_files.build_files(described, POD, SOURCES) == files
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_files_of_a_volume(described: dict[str, Any], files: dict[str, File]
 )
 def test_what_cannot_be_had_is_named(described: dict[str, Any], message: str) -> None:
     with pytest.raises(Unresolvable) as caught:
-        volume_files.files(described, POD, SOURCES)
+        volume_files.build_files(described, POD, SOURCES)
     assert str(caught.value) == message
 
 
@@ -130,4 +130,4 @@ def test_what_has_to_be_fetched() -> None:
         volume(emptyDir={}),
     ]
     wanted = References(frozenset({"hub", "projected"}), frozenset({"settings", "also"}))
-    assert volume_files.references(described) == wanted
+    assert volume_files.find_references(described) == wanted

@@ -51,13 +51,13 @@ def mounted(
     }
     variables = {"POD": "qwen-0"}
     (found,) = asyncio.run(
-        volumes.mounts_of(machine, pod, container, RECORD, variables, sources or Sources())
+        volumes.build_mounts(machine, pod, container, RECORD, variables, sources or Sources())
     )
     return found
 
 
 def own(folder: Path) -> volumes.PodVolumes:
-    return volumes.of_pod(AgentDirectory(folder / "agent").pod("u-1"))
+    return volumes.find_folder(AgentDirectory(folder / "agent").get_pod("u-1"))
 
 
 def _socket(path: Path) -> None:
@@ -113,9 +113,9 @@ def test_a_path_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_there_and_goes_with_its_pod(tmp_path: Path) -> None:
     mount = mounted(tmp_path, {"emptyDir": {}}, mountPath="/x/", readOnly=True)
-    assert mount == Mount(own(tmp_path).empty("v"), "/x", read_only=True)
+    assert mount == Mount(own(tmp_path).make_empty("v"), "/x", read_only=True)
     assert mount.source.stat().st_mode & 0o777 == 0o777, "a container of any user may write"
-    AgentDirectory(tmp_path / "agent").pod("u-1").remove()
+    AgentDirectory(tmp_path / "agent").get_pod("u-1").remove()
     assert not mount.source.exists()
 
 
@@ -128,7 +128,7 @@ def test_an_empty_folder_is_there_and_goes_with_its_pod(tmp_path: Path) -> None:
     ],
 )
 def test_memory(tmp_path: Path, volume: dict[str, Any], target: str, source: str) -> None:
-    expected = Path(source) if source else own(tmp_path).empty("v")
+    expected = Path(source) if source else own(tmp_path).make_empty("v")
     mount = mounted(tmp_path, volume, mountPath=target)
     assert mount == Mount(expected, target, read_only=False, in_memory=True)
 
@@ -213,7 +213,7 @@ def test_a_claim_that_cannot_be_had_is_named(
 
 def test_a_sub_path_is_made_below_its_volume_and_may_name_variables(tmp_path: Path) -> None:
     mount = mounted(tmp_path, {"emptyDir": {}}, subPathExpr="of/$(POD)")
-    assert mount.source == own(tmp_path).empty("v") / "of" / "qwen-0"
+    assert mount.source == own(tmp_path).make_empty("v") / "of" / "qwen-0"
     assert mount.source.is_dir()
 
 
@@ -242,15 +242,15 @@ def test_a_sub_path_that_cannot_be(tmp_path: Path, volume: dict[str, Any], below
 
 def test_a_volume_is_in_use_until_what_mounts_it_has_settled(tmp_path: Path) -> None:
     directory = AgentDirectory(tmp_path / "agent")
-    assert not volumes.in_use(directory, "pvc-1")
+    assert not volumes.is_in_use(directory, "pvc-1")
     folder = tmp_path / "agent" / "volumes" / "pvc-1"
     mounted(tmp_path, CLAIMED, claim(), persistent(local={"path": str(folder)}))
-    assert not volumes.in_use(directory, "pvc-1"), "nothing runs yet"
-    attempt = directory.pod("u-1").container("engine").new_attempt()
-    assert volumes.in_use(directory, "pvc-1")
-    assert not volumes.in_use(directory, "pvc-2")
+    assert not volumes.is_in_use(directory, "pvc-1"), "nothing runs yet"
+    attempt = directory.get_pod("u-1").get_container("engine").make_attempt()
+    assert volumes.is_in_use(directory, "pvc-1")
+    assert not volumes.is_in_use(directory, "pvc-2")
     attempt.settle()
-    assert not volumes.in_use(directory, "pvc-1")
+    assert not volumes.is_in_use(directory, "pvc-1")
     assert list(folder.iterdir()) == []
 
 

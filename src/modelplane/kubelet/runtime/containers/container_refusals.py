@@ -1,13 +1,13 @@
 """Pod features that the container runtime rejects, with the message for each.
 
-As in ``refusals``, no field of a pod is ignored silently. Access to the machine itself is refused, because
-the creator of a pod is not always the machine's owner.
+As in ``pod_refusals``, no field of a pod is ignored silently. Access to the machine itself is refused,
+because the creator of a pod is not always the machine's owner.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from modelplane.kubelet.pod_refusals import REASON, Refusal, volumes
+from modelplane.kubelet.pod_refusals import REASON, Refusal, find_volume_refusals
 from modelplane.kubelet.pods import probes
 
 _ELSEWHERE = "or run it on a cluster of its own nodes"
@@ -26,7 +26,7 @@ _OF_THE_MACHINE = ("hostNetwork", "hostPID", "hostIPC")
 _DEFAULT_PROFILE = "RuntimeDefault"
 
 
-def refusals(pod: Mapping[str, Any]) -> tuple[Refusal, ...]:
+def find_refusals(pod: Mapping[str, Any]) -> tuple[Refusal, ...]:
     """Return everything that keeps a pod from running as a container here."""
     return tuple(Refusal(REASON, f"{cause}, {_ELSEWHERE}") for cause in _causes(pod["spec"]))
 
@@ -48,7 +48,7 @@ def _causes(spec: Mapping[str, Any]) -> Iterator[str]:
 
 def _causes_of(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[str]:
     yield from _security(container.get("securityContext", {}), "the securityContext")
-    yield from volumes(spec, container, "a pod here")
+    yield from find_volume_refusals(spec, container, "a pod here")
     yield from _ports(container.get("ports", ()))
     for kind in probes.FIELDS:
         if "grpc" in container.get(kind, {}):

@@ -40,11 +40,11 @@ from modelplane.kubelet.runtime.containers.cli import (
     NoSuchObject,
 )
 from modelplane.kubelet.runtime.containers.container_arguments import ContainerIdentity, ContainerInputs
-from modelplane.kubelet.runtime.containers.image_pulls import Pulls, full_name
+from modelplane.kubelet.runtime.containers.image_pulls import Pulls, expand_name
 from modelplane.kubelet.runtime.containers.pod_network import PodNetwork
 from modelplane.kubelet.runtime.launch import NotYet
 from modelplane.kubelet.runtime.protocol import Tell
-from modelplane.kubelet.runtime.shim import timestamp
+from modelplane.kubelet.runtime.shim import format_timestamp
 from modelplane.kubelet.volumes import volumes
 
 UNAVAILABLE = "ContainerEngineUnavailable"
@@ -72,9 +72,9 @@ class PodContainers:
 
     async def start(self, pod: Object, directory: ContainerDirectory, tell: Tell) -> Attempt:
         """Pull the image, create the container, start it."""
-        for refusal in container_refusals.refusals(pod):
+        for refusal in container_refusals.find_refusals(pod):
             raise NotYet(refusal)
-        unfinished = directory.unfinished()
+        unfinished = directory.find_unfinished()
         try:
             if unfinished is not None and await self._has_run(unfinished):
                 return unfinished
@@ -82,16 +82,16 @@ class PodContainers:
             # A second container could run beside this one.
             raise NotYet(Refusal(UNAVAILABLE, f"{self.runtime.name} does not answer: {error}")) from error
         try:
-            with launch.missing_as_not_yet():
+            with launch.convert_missing():
                 image = await self.pulls.get(self.runtime, pod, _remedy(pod), tell)
                 inputs = await self._inputs(pod, image)
-            for old in directory.superseded():
+            for old in directory.list_superseded():
                 await self.forget(old)
             await self._make_network()
             if self.network is not None:
-                name = full_name(pod["spec"]["containers"][0]["image"])
+                name = expand_name(pod["spec"]["containers"][0]["image"])
                 inputs = replace(inputs, joins=await self.network.hold(self.runtime, name))
-            attempt = unfinished or directory.new_attempt()
+            attempt = unfinished or directory.make_attempt()
             await self._run(attempt, pod, self._identity(directory, attempt), inputs, image)
         except (container_arguments.Unwritable, ContainerRuntimeError) as error:
             raise NotYet(Refusal("CreateContainerError", str(error))) from error
@@ -113,12 +113,12 @@ class PodContainers:
 
     async def _inputs(self, pod: Object, image: Mapping[str, Any]) -> ContainerInputs:
         container = pod["spec"]["containers"][0]
-        allocated = await claims.devices_of(self.machine.client, pod, self.machine.devices)
-        sources = await launch.sources_of(self.machine.client, pod, container, self.record.namespace)
+        allocated = await claims.find_devices(self.machine.client, pod, self.machine.devices)
+        sources = await launch.fetch_sources(self.machine.client, pod, container, self.record.namespace)
         # In its own network the pod has the address that the API shows.
-        own = replace(self.record, address=addresses.reported(self.record.address))
+        own = replace(self.record, address=addresses.find_reported(self.record.address))
         variables = container_environment.resolve(container, pod, own.address, node.ADDRESS, sources)
-        mounted = await volumes.mounts_of(self.machine, pod, container, own, variables, sources)
+        mounted = await volumes.build_mounts(self.machine, pod, container, own, variables, sources)
         nvidia = [device for device in allocated if device.driver == NVIDIA_DRIVER]
         # CUDA images ask for every device, which a container runtime may be configured to give.
         hidden = {} if nvidia else {"NVIDIA_VISIBLE_DEVICES": _NOTHING_VISIBLE}
@@ -129,19 +129,19 @@ class PodContainers:
             environment={server.POD_ADDRESS_VARIABLE: own.address, **hidden, **variables},
             mounts=mounted,
             gpus=tuple(device.uuid for device in nvidia),
-            memory_bytes=device_discovery.memory_bytes(),
+            memory_bytes=device_discovery.measure_memory(),
             image_user=user,
             expanded=variables,
         )
 
     def _identity(self, directory: ContainerDirectory, attempt: Attempt) -> ContainerIdentity:
         agent = self.machine.directory.id
-        return container_arguments.identity(agent, self.record, directory.path.name, attempt.number)
+        return container_arguments.build_identity(agent, self.record, directory.path.name, attempt.number)
 
     async def _make_network(self) -> None:
         if container_arguments.NETWORK in await self._networks():
             return
-        self.machine.directory.note_network(self.runtime.name)
+        self.machine.directory.record_network(self.runtime.name)
         wanted = ("--subnet", addresses.POD_CIDR, "--gateway", container_arguments.GATEWAY)
         try:
             await self.runtime.do("network", "create", *wanted, container_arguments.NETWORK)
@@ -168,7 +168,7 @@ class PodContainers:
         spec = pod["spec"]["containers"][0]
         file = attempt.directory / "environment"
         create = container_arguments.create_arguments(
-            self.runtime.kind, identity, full_name(spec["image"]), pod, inputs, str(file)
+            self.runtime.kind, identity, expand_name(spec["image"]), pod, inputs, str(file)
         )
         attempt.hand_over(Container(self.runtime.name, identity.name, spec["image"]))
         try:
@@ -314,20 +314,20 @@ class PodContainers:
                         if left <= 0:
                             return
 
-    async def termination_message(self, attempt: Attempt) -> str:
+    async def read_termination_message(self, attempt: Attempt) -> str:
         """Return the end of the log."""
         printed = self.runtime.stream("logs", "--tail", str(log_files.ENDING_LINES), self._id(attempt))
         try:
             parts = [data async for data in printed]
         except ContainerRuntimeError:
             return ""  # the output is the container runtime's message
-        return log_files.shortened(b"".join(parts).rstrip(b"\n"))
+        return log_files.limit_message(b"".join(parts).rstrip(b"\n"))
 
-    def container_id(self, attempt: Attempt) -> str:
+    def find_container_id(self, attempt: Attempt) -> str:
         """Return the container's id, with the scheme of its container runtime."""
         return f"{self.runtime.kind.scheme}://{self._id(attempt)}"
 
-    def image_id(self, attempt: Attempt) -> str:
+    def find_image_id(self, attempt: Attempt) -> str:
         """Return the digest of the image; empty if unknown."""
         started = attempt.started
         return started.image_id if started else ""
@@ -357,7 +357,7 @@ def _started(found: Mapping[str, Any]) -> Started | None:
 
 
 def _exit(code: int, *, message: str, reason: str = "", supervised: bool = True) -> Exit:
-    return Exit(code, 0, timestamp(time.time_ns()), supervised, reason, message)
+    return Exit(code, 0, format_timestamp(time.time_ns()), supervised, reason, message)
 
 
 def _image_id(image: Mapping[str, Any]) -> str:
@@ -366,7 +366,7 @@ def _image_id(image: Mapping[str, Any]) -> str:
 
 def _remedy(pod: Mapping[str, Any]) -> str:
     """Return the way to run a pod whose image cannot be pulled; empty if there is none."""
-    engine = launchers.engine_of(pod["spec"]["containers"][0]["image"])
+    engine = launchers.find_engine(pod["spec"]["containers"][0]["image"])
     return f"; with --container-engine none {engine} runs without a container" if engine else ""
 
 

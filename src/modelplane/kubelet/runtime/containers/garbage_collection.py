@@ -17,7 +17,7 @@ from typing import Any
 from modelplane.kubelet.records import NETWORK, AgentDirectory, Attempt, Exit
 from modelplane.kubelet.runtime.containers import cli, container_arguments
 from modelplane.kubelet.runtime.containers.cli import ContainerRuntime, ContainerRuntimeError, NoSuchObject
-from modelplane.kubelet.runtime.shim import timestamp
+from modelplane.kubelet.runtime.shim import format_timestamp
 
 _ANSWER_S = 60.0
 _KILLED = 137
@@ -37,7 +37,7 @@ def stop(attempts: Iterable[Attempt], grace_s: float) -> tuple[Attempt, ...]:
     left: list[Attempt] = []
     for name, held in by_runtime.items():
         try:
-            _remove(cli.runtime_of(name), held, grace_s)
+            _remove(cli.find_runtime(name), held, grace_s)
         except (ContainerRuntimeError, OSError) as error:
             _log.warning("cannot remove %d container(s) of %s: %s", len(held), name, error)
             left += held
@@ -63,9 +63,9 @@ def _remove(runtime: ContainerRuntime, attempts: list[Attempt], grace_s: float) 
 
 def remove_networks(directory: AgentDirectory) -> None:
     """Remove the networks that an agent made, but for those that other containers are on."""
-    for name in directory.networks():
+    for name in directory.list_networks():
         try:
-            _do(cli.runtime_of(name), "network", "rm", container_arguments.NETWORK)
+            _do(cli.find_runtime(name), "network", "rm", container_arguments.NETWORK)
         except NoSuchObject:
             pass
         except ContainerRuntimeError as error:
@@ -84,7 +84,7 @@ def _state(runtime: ContainerRuntime, called: str) -> Mapping[str, Any] | None:
 
 def _exit(state: Mapping[str, Any] | None) -> Exit:
     if state is None or state["FinishedAt"].startswith(cli.NEVER):
-        return Exit(_KILLED, 0, timestamp(time.time_ns()), supervised=True)
+        return Exit(_KILLED, 0, format_timestamp(time.time_ns()), supervised=True)
     return Exit(int(state["ExitCode"]), 0, str(state["FinishedAt"]), supervised=True)
 
 
@@ -96,7 +96,7 @@ def _do(runtime: ContainerRuntime, *arguments: str, within_s: float = 0.0) -> st
             capture_output=True,
             text=True,
             errors="replace",
-            env=cli.environment({}),
+            env=cli.build_environment({}),
             timeout=within_s + _ANSWER_S,
             check=False,
         )
@@ -107,7 +107,7 @@ def _do(runtime: ContainerRuntime, *arguments: str, within_s: float = 0.0) -> st
     except OSError as error:
         raise ContainerRuntimeError(f"cannot run {runtime.name}: {error.strerror}") from error
     if done.returncode:
-        raise cli.failure(runtime.name, done.stderr)
+        raise cli.describe_failure(runtime.name, done.stderr)
     return done.stdout
 
 

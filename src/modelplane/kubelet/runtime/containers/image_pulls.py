@@ -32,7 +32,7 @@ _LAYER = re.compile(r"([0-9a-f]{12}): (.*)")
 _DONE = frozenset({"Pull complete", "Already exists"})
 
 
-def full_name(image: str) -> str:
+def expand_name(image: str) -> str:
     """Return the name of an image with its registry, as Kubernetes completes it."""
     first, slash, _ = image.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):
@@ -60,18 +60,18 @@ class Pulls:
         ``remedy`` ends the message if it cannot be pulled.
         """
         container = pod["spec"]["containers"][0]
-        image = full_name(container["image"])
+        image = expand_name(container["image"])
         policy = container.get("imagePullPolicy", "IfNotPresent")
         if policy != "Always":
             try:
-                return await runtime.image(image)
+                return await runtime.find_image(image)
             except NoSuchObject:
                 pass
         if policy == "Never":
             message = f'{runtime.name} does not have image "{image}", and imagePullPolicy is Never'
             raise NotYet(Refusal("ErrImageNeverPull", f"{message}: pull it by hand, or change the policy"))
         await self._pull(runtime, image, pod, remedy, tell)
-        return await runtime.image(image)
+        return await runtime.find_image(image)
 
     async def _pull(
         self,
@@ -85,7 +85,7 @@ class Pulls:
             raise NotYet(Refusal("ImagePullBackOff", f"waiting before another try: {self._failed}"))
         tell(Refusal(PULLING, f'{runtime.name} pulls image "{image}"'))
         try:
-            with credentials(self.directory, await self._secrets(pod)) as variables:
+            with write_credentials(self.directory, await self._secrets(pod)) as variables:
                 await _pull(runtime, image, variables, tell)
         except ContainerRuntimeError as error:
             self._failed = f'cannot pull image "{image}": {error}{remedy}'
@@ -120,7 +120,7 @@ async def _pull(
             tell(Refusal(PULLING, f'{runtime.name} pulls image "{image}": {progress}'))
 
 
-def merged(secrets: Iterable[Object]) -> dict[str, Any]:
+def merge_credentials(secrets: Iterable[Object]) -> dict[str, Any]:
     """Return the credentials of pull secrets by registry; the first secret wins."""
     found: dict[str, Any] = {}
     for secret in secrets:
@@ -141,9 +141,9 @@ def merged(secrets: Iterable[Object]) -> dict[str, Any]:
 
 
 @contextmanager
-def credentials(directory: Path, secrets: Iterable[Object]) -> Iterator[dict[str, str]]:
+def write_credentials(directory: Path, secrets: Iterable[Object]) -> Iterator[dict[str, str]]:
     """Provide credentials in files, and the variables by which a container runtime's program finds them."""
-    auths = merged(secrets)
+    auths = merge_credentials(secrets)
     if not auths:
         yield {}
         return

@@ -59,7 +59,7 @@ PROGRAMS: Mapping[str, Instructions] = {
 """By the machine's name, as ``uname -m`` says it."""
 
 
-def program(instructions: Instructions) -> bytes:
+def build_program(instructions: Instructions) -> bytes:
     """Return the file (elf(5)): a header, one segment, and the instructions."""
     begin = _HEADER.size + _SEGMENT.size
     size = begin + len(instructions.code)
@@ -86,7 +86,7 @@ def program(instructions: Instructions) -> bytes:
 
 def install(path: Path, machine: str) -> None:
     """Write the program of a machine, once; ``KeyError`` for a machine without one."""
-    content = program(PROGRAMS[machine])
+    content = build_program(PROGRAMS[machine])
     if path.is_file() and path.read_bytes() == content:
         return
     unfinished = path.with_name(f".{path.name}")

@@ -36,7 +36,7 @@ class PodNetwork:
     @property
     def name(self) -> str:
         """The name of the container that holds it."""
-        return container_arguments.container_name(self._record.uid, NETWORK, 0)
+        return container_arguments.name_container(self._record.uid, NETWORK, 0)
 
     async def hold(self, runtime: ContainerRuntime, image: str) -> str:
         """Return the id of the container that holds it, which is made of an image of the pod if necessary."""
@@ -64,12 +64,12 @@ class PodNetwork:
         attempt = self._attempt
         attempt.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         attempt.hand_over(Container(runtime.name, self.name, image))
-        create = container_arguments.holder_arguments(
+        create = container_arguments.build_holder_arguments(
             runtime.kind,
-            container_arguments.identity(directory.id, self._record, NETWORK, 0),
+            container_arguments.build_identity(directory.id, self._record, NETWORK, 0),
             image,
             self._pod,
-            addresses.reported(self._record.address),
+            addresses.find_reported(self._record.address),
             str(directory.pause),
         )
         return (await runtime.do(*create)).split()[-1]
@@ -88,13 +88,13 @@ class PodNetwork:
         """Remove the container that holds it; raise ``ContainerRuntimeError`` unless it is gone."""
         if container := self._attempt.container:
             with suppress(NoSuchObject):
-                await cli.runtime_of(container.engine).do("rm", "--force", "--volumes", container.name)
+                await cli.find_runtime(container.engine).do("rm", "--force", "--volumes", container.name)
 
     @property
     def _attempt(self) -> Attempt:
-        return self._machine.directory.pod(self._record.uid).network
+        return self._machine.directory.get_pod(self._record.uid).network
 
 
-def of(machine: Machine, record: PodRecord, pod: Mapping[str, Any]) -> PodNetwork | None:
+def find_network(machine: Machine, record: PodRecord, pod: Mapping[str, Any]) -> PodNetwork | None:
     """Return the network of a pod; None for a pod of one container, which has a network of its own."""
-    return PodNetwork(machine, record, pod) if len(narrowing.containers(pod)) > 1 else None
+    return PodNetwork(machine, record, pod) if len(narrowing.list_containers(pod)) > 1 else None

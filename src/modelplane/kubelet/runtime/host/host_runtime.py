@@ -59,17 +59,17 @@ class HostProcesses:
         ended = (lambda: attempt.exit is not None or not attempt.kept) if follow else None
         return log_files.read(attempt.log, selection, ended)
 
-    async def termination_message(self, attempt: Attempt) -> str:
+    async def read_termination_message(self, attempt: Attempt) -> str:
         """Read the end of that file."""
-        return log_files.ending(attempt.log)
+        return log_files.read_end(attempt.log)
 
-    def container_id(self, attempt: Attempt) -> str:
+    def find_container_id(self, attempt: Attempt) -> str:
         """Return a name that no container runtime gives."""
         return "/".join(("process:/", self.record.uid, *filter(None, [self.name]), str(attempt.number)))
 
-    def image_id(self, attempt: Attempt) -> str:
+    def find_image_id(self, attempt: Attempt) -> str:
         """Return the engine that stands in for the image."""
-        engine = launchers.engine_of(attempt.image)
+        engine = launchers.find_engine(attempt.image)
         return f"process://{engine}" if engine else ""
 
     async def forget(self, _attempt: Attempt) -> None:

@@ -41,7 +41,7 @@ class Launch:
 
 async def start(container: ContainerDirectory, launch: Launch) -> Attempt:
     """Start the next attempt and return once its engine has started, or has failed to."""
-    attempt = container.new_attempt()
+    attempt = container.make_attempt()
     supervisor = _spawn(attempt, container.path, launch)
     deadline = time.monotonic() + _START_S
     while not attempt.started_at and supervisor.alive:
@@ -78,7 +78,7 @@ def _spawn(attempt: Attempt, work_directory: Path, launch: Launch) -> Process:
             setsigmask=(),
             setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM),
         )
-        supervisor = Process(pid, shim.identity(pid))
+        supervisor = Process(pid, shim.find_identity(pid))
         attempt.release(supervisor, launch.image)
         os.write(opening, shim.GO)
     except (OSError, ValueError) as error:
@@ -129,7 +129,7 @@ def _settle(attempt: Attempt) -> Exit:
         kill(attempt)
     ended = attempt.exit
     if ended is None:
-        ended = Exit(_KILLED, int(signal.SIGKILL), shim.timestamp(time.time_ns()), supervised=False)
+        ended = Exit(_KILLED, int(signal.SIGKILL), shim.format_timestamp(time.time_ns()), supervised=False)
         attempt.record_exit(ended)
     attempt.settle()
     return ended

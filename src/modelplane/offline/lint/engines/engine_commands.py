@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from modelplane.api.fields.pods.containers import Container
-from modelplane.catalogue.flag_files import flag_table
-from modelplane.catalogue.flag_table import SWITCHES, Release, nearest
+from modelplane.catalogue.flag_files import load_flag_table
+from modelplane.catalogue.flag_table import SWITCHES, Release, find_nearest
 from modelplane.compose.replica.engine_flags import Written, begins_with, written_words
 from modelplane.offline.files.diagnostics import Path
 
@@ -153,7 +153,7 @@ def _parsed(image: str, written: tuple[Written, ...]) -> tuple[EngineCommand, ..
             starts = [0]
         if official or starts:
             version = official["version"] if official else None
-            releases = nearest(flag_table(engine.table), version)
+            releases = find_nearest(load_flag_table(engine.table), version)
             return tuple(
                 _command(engine, official is not None, version, releases, tuple(_to_its_end(words[start:])))
                 for start in sorted(starts)
@@ -167,7 +167,7 @@ def _command(
     given = tuple(tuple(_given(engine, words, release)) for release in releases)
     named: dict[str, Given] = {}
     for flag_given in given[0]:
-        flag = releases[0].named(flag_given.name)
+        flag = releases[0].find_flag(flag_given.name)
         named |= dict.fromkeys(flag.names if flag else (flag_given.name,), flag_given)
     return EngineCommand(engine, official, version, releases, given, Flags(named))
 
@@ -184,7 +184,7 @@ def _given(engine: KnownEngine, words: Words, release: Release) -> Iterator[Give
         name = written.replace("_", "-") if engine.dashes and word.startswith("--") else written
         if engine.table == "vllm" and re.match(r"-O|--[^.]*\.", name):
             continue  # a level of optimization, or one key of a flag whose value is JSON
-        flag = release.named(name)
+        flag = release.find_flag(name)
         if equals or flag is None or flag.kind in SWITCHES:
             yield Given(written, name, attached if equals else None, path)
             continue

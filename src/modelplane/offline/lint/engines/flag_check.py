@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from modelplane.catalogue.flag_table import SWITCHES, Flag, Release, history
+from modelplane.catalogue.flag_table import SWITCHES, Flag, Release, describe_history
 from modelplane.offline.files.diagnostics import find_nearest, join_choices, quote
 from modelplane.offline.lint.engines.engine_commands import EngineCommand, Given
 
@@ -29,7 +29,7 @@ def check(command: EngineCommand) -> Iterator[tuple[Given, str]]:
         ]
         if all(messages):
             yield given, messages[0]
-        flag = command.releases[0].named(given.name)
+        flag = command.releases[0].find_flag(given.name)
         if flag is None or command.engine.repeatable or flag.values or flag.names == ("--middleware",):
             continue
         before = first.setdefault(flag, given)
@@ -39,13 +39,13 @@ def check(command: EngineCommand) -> Iterator[tuple[Given, str]]:
 
 def _problem(command: EngineCommand, release: Release, given: Given) -> str:
     """Return what is wrong with a flag of a release; empty if the release accepts it."""
-    flag = release.named(given.name)
+    flag = release.find_flag(given.name)
     engine = f"{command.engine.name} {release.version}"
     exact = command.version == release.version
     if flag is None:
         if not command.official or not given.name.startswith("--") or "$" in given.name:
             return ""
-        past = history(release.table, given.name, release)
+        past = describe_history(release.table, given.name, release)
         near = find_nearest(given.name, release.flags)
         remedy = f": {past}" if past else f"; did you mean {near}?" if near else ": remove it"
         has = "has" if exact else "probably has"

@@ -135,7 +135,7 @@ def _model(container: Container, given: Flags, cached: Repo | None) -> Repo:
 def _longest(config: bytes, table: str, given: Flags) -> int:
     """Return the longest context of a model with an engine's changes; 0 if it cannot be told."""
     from modelplane.sizing import context  # noqa: PLC0415  few configurations are at hand
-    from modelplane.sizing.architecture import architecture  # noqa: PLC0415  see above
+    from modelplane.sizing.architecture import parse_architecture  # noqa: PLC0415  see above
     from modelplane.sizing.unsizable import Unsizable  # noqa: PLC0415  see above
 
     try:
@@ -143,7 +143,7 @@ def _longest(config: bytes, table: str, given: Flags) -> int:
             if changed := given.find(name):
                 value = changed.value or ""
                 changes = f'{{"rope_parameters": {value}}}' if name == "--rope-scaling" else value
-                config = context.overridden(config, changes)
-        return context.LONGEST[table](architecture(config))
+                config = context.replace_settings(config, changes)
+        return context.LONGEST[table](parse_architecture(config))
     except Unsizable:
         return 0

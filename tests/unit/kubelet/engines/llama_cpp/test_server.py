@@ -44,7 +44,7 @@ def configured(model: LocalModel, *arguments: str) -> Any:
 def test_where_to_listen(
     arguments: list[str], environment: dict[str, str], expected: tuple[str, int]
 ) -> None:
-    assert server.listening_address(flags.parse(arguments, environment), environment) == expected
+    assert server.choose_address(flags.parse(arguments, environment), environment) == expected
 
 
 def test_the_context_is_shared_out_among_the_slots() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelplane.kubelet.engines.llm_d import ext_proc_messages
-from modelplane.kubelet.engines.llm_d.endpoint_picker import Choice, Turns, answers, is_divided
+from modelplane.kubelet.engines.llm_d.endpoint_picker import Choice, Turns, build_answer, is_divided
 
 POOL = {
     "spec": {"selector": {"matchLabels": {"serving": "r"}}, "targetPorts": [{"number": 8000}]},
@@ -63,7 +63,7 @@ def asked(**parts: Any) -> Any:
 
 
 def test_the_pods_are_told_in_headers_that_replace_those_of_clients() -> None:
-    said = answers(lambda: Choice(at(1), at(3)))(asked(request_headers={"end_of_stream": False}))
+    said = build_answer(lambda: Choice(at(1), at(3)))(asked(request_headers={"end_of_stream": False}))
     options = said.request_headers.response.header_mutation.set_headers
     assert [(each.header.key, each.header.raw_value.decode(), each.append_action) for each in options] == [
         ("x-gateway-destination-endpoint", at(1), 2),
@@ -73,15 +73,15 @@ def test_the_pods_are_told_in_headers_that_replace_those_of_clients() -> None:
 
 
 def test_a_body_goes_back_as_it_came() -> None:
-    said = answers(lambda: None)(asked(request_body={"body": b"{}", "end_of_stream": True}))
+    said = build_answer(lambda: None)(asked(request_body={"body": b"{}", "end_of_stream": True}))
     streamed = said.request_body.response.body_mutation.streamed_response
     assert (streamed.body, streamed.end_of_stream) == (b"{}", True)
 
 
 def test_without_a_pod_the_request_is_refused() -> None:
-    said = answers(lambda: None)(asked(request_headers={}))
+    said = build_answer(lambda: None)(asked(request_headers={}))
     assert (said.WhichOneof("kind"), said.immediate_response.status.code) == ("immediate_response", 503)
 
 
 def test_trailers_are_answered() -> None:
-    assert answers(lambda: None)(asked(request_trailers={})).WhichOneof("kind") == "request_trailers"
+    assert build_answer(lambda: None)(asked(request_trailers={})).WhichOneof("kind") == "request_trailers"

@@ -11,7 +11,12 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from modelplane.kubelet.engines.llm_d import routing_sidecar
-from modelplane.kubelet.engines.llm_d.routing_sidecar import application, is_pod, of_decode, of_prefill
+from modelplane.kubelet.engines.llm_d.routing_sidecar import (
+    build_application,
+    build_decode_request,
+    build_prefill_request,
+    is_pod,
+)
 
 BODY = {"model": "m", "stream": True, "stream_options": {"include_usage": True}, "max_tokens": 9}
 ASKED_OF_PREFILL = {
@@ -36,7 +41,7 @@ ASKED_OF_PREFILL = {
     ],
 )
 def test_a_prefill_engine_computes_one_token(body: dict[str, Any], asked: dict[str, Any]) -> None:
-    assert of_prefill(body) == {**asked, "kv_transfer_params": ASKED_OF_PREFILL}
+    assert build_prefill_request(body) == {**asked, "kv_transfer_params": ASKED_OF_PREFILL}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +59,7 @@ def test_a_prefill_engine_computes_one_token(body: dict[str, Any], asked: dict[s
 def test_the_decode_engine_gets_the_parameters_of_the_transfer(
     answered: dict[str, Any], added: dict[str, Any]
 ) -> None:
-    assert of_decode(BODY, answered) == BODY | added
+    assert build_decode_request(BODY, answered) == BODY | added
 
 
 @pytest.mark.parametrize(
@@ -99,7 +104,7 @@ async def ask(
         engine("prefill", log, **prefill) as first,
         engine("decode", log) as second,
         aiohttp.ClientSession() as session,
-        TestClient(TestServer(application(str(second.make_url("")).rstrip("/"), session))) as client,
+        TestClient(TestServer(build_application(str(second.make_url("")).rstrip("/"), session))) as client,
     ):
         headers = {"x-prefiller-host-port": f"{first.host}:{first.port}", "content-type": "application/json"}
         async with client.post(path, data=json.dumps(BODY), headers=headers) as response:
@@ -110,7 +115,7 @@ async def test_prefill_comes_before_decode(monkeypatch: pytest.MonkeyPatch) -> N
     answer, log = await ask(monkeypatch, kv_transfer_params={"remote_host": "h"})
     assert answer["by"] == "decode"
     assert log == [
-        ("prefill", of_prefill(BODY)),
+        ("prefill", build_prefill_request(BODY)),
         ("decode", {**BODY, "kv_transfer_params": {"remote_host": "h"}}),
     ]
 
@@ -141,7 +146,7 @@ async def test_a_redirect_of_a_prefill_engine_is_not_followed(monkeypatch: pytes
         engine("decode", log) as second,
         TestServer(app) as first,
         aiohttp.ClientSession() as session,
-        TestClient(TestServer(application(str(second.make_url("")).rstrip("/"), session))) as client,
+        TestClient(TestServer(build_application(str(second.make_url("")).rstrip("/"), session))) as client,
     ):
         headers = {"x-prefiller-host-port": f"{first.host}:{first.port}", "content-type": "application/json"}
         async with client.post("/v1/completions", data=json.dumps(BODY), headers=headers) as response:

@@ -13,8 +13,8 @@ from modelplane.kubelet.runtime.containers.cli import (
     ContainerRuntimeError,
     ContainerRuntimes,
     NoSuchObject,
-    failure,
-    runtime_of,
+    describe_failure,
+    find_runtime,
 )
 from support.fake_docker import IMAGE, FakeDocker
 
@@ -28,7 +28,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDock
 
 
 async def found(choice: Choice) -> str:
-    engine = await ContainerRuntimes(choice).answering()
+    engine = await ContainerRuntimes(choice).find_answering()
     return engine.name if engine else ""
 
 
@@ -51,24 +51,24 @@ async def test_a_program_behind_which_nothing_answers_is_none(
     engines = ContainerRuntimes(Choice.AUTO, remembered_s=0.0)
     with caplog.at_level(logging.INFO):
         for _ in range(3):
-            assert await engines.answering() is None
+            assert await engines.find_answering() is None
         assert [record.getMessage() for record in caplog.records] == ["no container runtime answers (auto)"]
         caplog.clear()
         monkeypatch.setenv("PATH", f"{docker.path}:{os.environ['PATH']}:/bin:/usr/bin")
         docker.fault()
-        assert await engines.answering() == runtime_of("docker")
+        assert await engines.find_answering() == find_runtime("docker")
     assert [record.getMessage() for record in caplog.records] == ["new pods run in containers of docker"]
 
 
 async def test_an_engine_that_says_nothing_is_not_waited_for_for_ever(docker: FakeDocker) -> None:
     docker.fault(latency_s=30)
     with pytest.raises(ContainerRuntimeError, match=r"docker did not answer within 0.2 s"):
-        await runtime_of("docker").do("version", timeout_s=0.2)
+        await find_runtime("docker").do("version", timeout_s=0.2)
 
 
 async def test_a_command_that_nobody_waits_for_any_more_is_ended(docker: FakeDocker) -> None:
     docker.fault(latency_s=30)
-    asking = asyncio.create_task(runtime_of("docker").do("version"))
+    asking = asyncio.create_task(find_runtime("docker").do("version"))
     async with asyncio.timeout(10):
         while not docker.calls("version"):
             await asyncio.sleep(0.02)
@@ -80,7 +80,7 @@ async def test_a_command_that_nobody_waits_for_any_more_is_ended(docker: FakeDoc
 
 async def test_a_program_that_is_not_there_is_an_engine_that_does_not_answer() -> None:
     with pytest.raises(ContainerRuntimeError, match="cannot run nerdctl: No such file or directory"):
-        await runtime_of("nerdctl").do("version")
+        await find_runtime("nerdctl").do("version")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ async def test_a_program_that_is_not_there_is_an_engine_that_does_not_answer() -
 def test_what_an_engine_says_when_it_fails(
     said: str, kind: type[ContainerRuntimeError], message: str
 ) -> None:
-    error = failure("docker", said)
+    error = describe_failure("docker", said)
     assert (type(error), str(error)) == (kind, message)
 
 

@@ -10,9 +10,9 @@ from modelplane.kubelet.runtime.containers.container_arguments import (
     ContainerInputs,
     CreateArguments,
     Unwritable,
-    container_name,
     create_arguments,
-    published,
+    list_published_ports,
+    name_container,
     run_as_user,
 )
 from modelplane.kubelet.volumes.mounts import Mount
@@ -198,7 +198,7 @@ def test_what_is_probed_is_published_too() -> None:
         "readinessProbe": {"tcpSocket": {"port": 9}},
         "lifecycle": {"preStop": {"httpGet": {"port": 8}}},
     }
-    assert published(container) == ("8:8/tcp", "9:9/tcp", "53:53/udp", "80:80/tcp")
+    assert list_published_ports(container) == ("8:8/tcp", "9:9/tcp", "53:53/udp", "80:80/tcp")
 
 
 def test_a_name_of_a_host_is_as_long_as_it_may_be() -> None:
@@ -208,8 +208,8 @@ def test_a_name_of_a_host_is_as_long_as_it_may_be() -> None:
 
 
 def test_no_two_attempts_have_containers_of_one_name() -> None:
-    assert container_name("uid", "engine", 3) == "modelplane-uid-engine-3"
-    assert container_name("uid", "engine", 4) == "modelplane-uid-engine-4"
+    assert name_container("uid", "engine", 3) == "modelplane-uid-engine-3"
+    assert name_container("uid", "engine", 4) == "modelplane-uid-engine-4"
 
 
 @pytest.mark.parametrize(

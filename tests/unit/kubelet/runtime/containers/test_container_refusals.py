@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from modelplane.kubelet.pod_refusals import Refusal
-from modelplane.kubelet.runtime.containers.container_refusals import refusals
+from modelplane.kubelet.runtime.containers.container_refusals import find_refusals
 
 ELSEWHERE = ", or run it on a cluster of its own nodes"
 
@@ -39,7 +39,7 @@ def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_a_pod_that_a_container_here_can_be(accepted: dict[str, Any]) -> None:
-    assert refusals(accepted) == ()
+    assert find_refusals(accepted) == ()
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ def test_a_pod_that_a_container_here_can_be(accepted: dict[str, Any]) -> None:
     ],
 )
 def test_a_pod_that_it_cannot_be(refused: dict[str, Any], cause: str) -> None:
-    assert refusals(refused) == (Refusal("UnsupportedPod", cause + ELSEWHERE),)
+    assert find_refusals(refused) == (Refusal("UnsupportedPod", cause + ELSEWHERE),)

@@ -188,13 +188,13 @@ async def test_the_log_of_a_container(bench: Bench) -> None:
     stamped = await log_of(bench, attempt, Selection(tail_lines=1, timestamps=True))
     assert stamped.startswith(time.strftime("%Y-"))
     assert stamped.endswith("Z last\n")
-    assert await (await bench.runtime()).termination_message(attempt) == "0\n1\n2\nlast"
+    assert await (await bench.runtime()).read_termination_message(attempt) == "0\n1\n2\nlast"
 
 
 async def test_an_engine_that_is_away_has_no_termination_message(bench: Bench) -> None:
     attempt = await bench.start(sleeping())
     bench.engine.fault(away=True)
-    assert await (await bench.runtime()).termination_message(attempt) == ""
+    assert await (await bench.runtime()).read_termination_message(attempt) == ""
 
 
 async def test_a_probe_executes_a_command_in_the_container(bench: Bench) -> None:
@@ -232,7 +232,7 @@ async def test_an_image_that_cannot_be_pulled_is_tried_again_later(bench: Bench)
     )
     assert [refusal.message for refusal in reasons] == [cause, f"waiting before another try: {cause}"]
     assert len(bench.engine.calls("pull")) == 1
-    assert bench.directory.unfinished() is None, "nothing ties the pod to the engine yet"
+    assert bench.directory.find_unfinished() is None, "nothing ties the pod to the engine yet"
 
 
 async def test_an_image_with_a_launcher_says_what_would_run_without_it(bench: Bench) -> None:
@@ -337,7 +337,7 @@ async def test_no_container_starts_if_another_one_of_its_pod_never_can(bench: Be
 
 
 async def test_all_containers_of_a_pod_have_the_runtime_of_the_first(bench: Bench) -> None:
-    first = bench.machine.directory.pod(RECORD.uid).container("side").new_attempt()
+    first = bench.machine.directory.get_pod(RECORD.uid).get_container("side").make_attempt()
     first.release(Process(1, "gone"), LAUNCHED)
     found = await Runtimes(bench.machine, RECORD).choose(bench.directory, several(LAUNCHED, LAUNCHED))
     assert isinstance(found, HostProcesses)
@@ -353,7 +353,7 @@ async def test_a_pod_stays_with_the_engine_that_began_it(bench: Bench) -> None:
         ContainerRuntimes(Choice.NONE),
     )
     runtime = await Runtimes(without, RECORD).choose(bench.directory, sleeping())
-    assert runtime.container_id(attempt) == next(
+    assert runtime.find_container_id(attempt) == next(
         f"docker://{process_attempt['Id']}" for process_attempt in bench.engine.containers().values()
     )
 
@@ -395,7 +395,7 @@ async def test_the_network_of_pods_is_made_once_and_goes_with_the_fleet(bench: B
     assert [call for call in bench.engine.calls("network") if "create" in call] == [created]
     await asyncio.to_thread(stop_all, bench.machine.directory.path, 1.0)
     assert json.loads((bench.engine.state / "networks").read_text()) == {}
-    assert bench.machine.directory.networks() == ()
+    assert bench.machine.directory.list_networks() == ()
 
 
 async def test_a_container_that_must_not_be_root_is_not(bench: Bench) -> None:

@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from modelplane.kubelet.runtime.containers.cli import ContainerRuntimeError
-from modelplane.kubelet.runtime.containers.image_pulls import credentials, full_name, merged
+from modelplane.kubelet.runtime.containers.image_pulls import (
+    expand_name,
+    merge_credentials,
+    write_credentials,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +24,7 @@ from modelplane.kubelet.runtime.containers.image_pulls import credentials, full_
     ],
 )
 def test_an_image_has_a_registry(image: str, full: str) -> None:
-    assert full_name(image) == full
+    assert expand_name(image) == full
 
 
 def secret(name: str, key: str, value: Any) -> dict[str, Any]:
@@ -29,7 +33,7 @@ def secret(name: str, key: str, value: Any) -> dict[str, Any]:
 
 
 def test_credentials_of_several_secrets_are_put_together() -> None:
-    found = merged(
+    found = merge_credentials(
         [
             secret("a", ".dockerconfigjson", {"auths": {"one": {"auth": "1"}}}),
             secret("b", ".dockercfg", {"two": {"auth": "2"}, "one": {"auth": "other"}}),
@@ -41,7 +45,7 @@ def test_credentials_of_several_secrets_are_put_together() -> None:
 
 def test_a_secret_that_is_none_is_named_without_its_content() -> None:
     with pytest.raises(ContainerRuntimeError) as caught:
-        merged([secret("a", ".dockerconfigjson", b"hush")])
+        merge_credentials([secret("a", ".dockerconfigjson", b"hush")])
     assert str(caught.value) == 'the pull secret "a" is not a Docker configuration'
     assert caught.value.__cause__ is None
 
@@ -53,7 +57,9 @@ def test_where_the_daemon_is_stays_known(tmp_path: Path, monkeypatch: pytest.Mon
     (user / "config.json").write_text(json.dumps(known))
     monkeypatch.setenv("DOCKER_CONFIG", str(user))
     directory = tmp_path / "pull"
-    with credentials(directory, [secret("a", ".dockerconfigjson", {"auths": {"one": {}}})]) as variables:
+    with write_credentials(
+        directory, [secret("a", ".dockerconfigjson", {"auths": {"one": {}}})]
+    ) as variables:
         file = directory / "config.json"
         assert variables == {"DOCKER_CONFIG": str(directory), "REGISTRY_AUTH_FILE": str(file)}
         assert json.loads(file.read_text()) == {"auths": {"one": {}}, "currentContext": "rootless"}
@@ -64,6 +70,6 @@ def test_where_the_daemon_is_stays_known(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_without_secrets_the_users_own_credentials_are_used(tmp_path: Path) -> None:
-    with credentials(tmp_path / "pull", []) as variables:
+    with write_credentials(tmp_path / "pull", []) as variables:
         assert variables == {}
         assert not (tmp_path / "pull").exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.kubelet.runtime.containers.pause import PROGRAMS, install, program
+from modelplane.kubelet.runtime.containers.pause import PROGRAMS, build_program, install
 
 
 @pytest.mark.skipif(platform.machine() not in PROGRAMS, reason="no program is known for this machine")
@@ -30,7 +30,7 @@ def test_it_waits_until_a_signal_ends_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("machine", sorted(PROGRAMS))
 def test_a_file_has_one_segment_with_all_of_it(machine: str) -> None:
-    content = program(PROGRAMS[machine])
+    content = build_program(PROGRAMS[machine])
     number, entry = struct.unpack_from("<HIQ", content, 18)[0::2]
     offset, address, _, in_file, in_memory = struct.unpack_from("<5Q", content, 64 + 8)
     assert (number, offset) == (PROGRAMS[machine].machine, 0)
@@ -46,4 +46,4 @@ def test_it_is_written_once_for_any_user(tmp_path: Path) -> None:
     install(path, "x86_64")
     assert path.stat() == before
     assert before.st_mode & 0o777 == 0o755
-    assert path.read_bytes() == program(PROGRAMS["x86_64"])
+    assert path.read_bytes() == build_program(PROGRAMS["x86_64"])

@@ -11,7 +11,12 @@ from modelplane.kube.resources import Object
 from modelplane.kubelet.pods.pods import stop_all
 from modelplane.kubelet.records import Attempt
 from modelplane.kubelet.runtime.containers import garbage_collection, pod_network
-from modelplane.kubelet.runtime.containers.cli import RUNTIME_KINDS, Choice, ContainerRuntimeError, runtime_of
+from modelplane.kubelet.runtime.containers.cli import (
+    RUNTIME_KINDS,
+    Choice,
+    ContainerRuntimeError,
+    find_runtime,
+)
 from modelplane.kubelet.runtime.containers.container_arguments import (
     ContainerIdentity,
     ContainerInputs,
@@ -63,22 +68,22 @@ async def test_containers_join_one_that_has_all_ports_of_the_pod(bench: Bench) -
 
 async def test_containers_that_start_together_make_it_once(bench: Bench) -> None:
     assert bench.whole is not None
-    network = pod_network.of(bench.machine, RECORD, bench.whole)
+    network = pod_network.find_network(bench.machine, RECORD, bench.whole)
     assert network is not None
     await (await bench.runtime()).start(
         sleeping(), bench.directory, bench.told.append
     )  # makes what pods need
-    held = await asyncio.gather(*(network.hold(runtime_of("docker"), IMAGE) for _ in range(3)))
+    held = await asyncio.gather(*(network.hold(find_runtime("docker"), IMAGE) for _ in range(3)))
     assert set(held) == {bench.engine.containers()[NETWORK]["Id"]}
 
 
 async def test_a_pod_of_one_container_has_a_network_of_its_own(bench: Bench) -> None:
-    assert pod_network.of(bench.machine, RECORD, sleeping()) is None
+    assert pod_network.find_network(bench.machine, RECORD, sleeping()) is None
 
 
 async def test_a_container_without_its_network_is_ended_and_says_why(bench: Bench) -> None:
     _, engine = await both(bench)
-    await runtime_of("docker").do("kill", "--signal", "KILL", NETWORK)
+    await find_runtime("docker").do("kill", "--signal", "KILL", NETWORK)
     ended = await (await bench.runtime()).wait(engine)
     assert (ended.code, ended.reason) == (137, "PodNetworkLost")
     again = await bench.start_of_several("engine")
@@ -88,10 +93,10 @@ async def test_a_container_without_its_network_is_ended_and_says_why(bench: Benc
 
 async def test_a_container_that_joined_before_the_network_began_anew_is_ended(bench: Bench) -> None:
     side, _ = await both(bench)
-    await runtime_of("docker").do("kill", "--signal", "KILL", NETWORK)
+    await find_runtime("docker").do("kill", "--signal", "KILL", NETWORK)
     # The engine's worker is the first to know, and starts it again.
-    await runtime_of("docker").do("wait", NETWORK)
-    await runtime_of("docker").do("start", NETWORK)
+    await find_runtime("docker").do("wait", NETWORK)
+    await find_runtime("docker").do("start", NETWORK)
     assert (await (await bench.runtime()).wait(side)).reason == "PodNetworkLost"
 
 
@@ -102,7 +107,7 @@ async def test_a_runtime_that_is_away_has_not_said_that_the_network_ended(bench:
     done, _ = await asyncio.wait({waiting}, timeout=0.5)
     assert not done
     bench.engine.fault()
-    await runtime_of("docker").do("kill", "--signal", "KILL", ENGINE)
+    await find_runtime("docker").do("kill", "--signal", "KILL", ENGINE)
     assert (await waiting).reason == ""
 
 
@@ -119,10 +124,10 @@ async def test_it_goes_after_the_others_when_a_fleet_ends(bench: Bench) -> None:
 async def test_it_goes_after_the_others_if_nobody_knows_of_the_pod(bench: Bench) -> None:
     await both(bench)
     agent = bench.machine.directory.id
-    await garbage_collection.sweep(runtime_of("docker"), agent, lambda uid: uid == RECORD.uid)
+    await garbage_collection.sweep(find_runtime("docker"), agent, lambda uid: uid == RECORD.uid)
     assert len(bench.engine.containers()) == 3
     held = bench.engine.containers()[NETWORK]["Id"]
-    await garbage_collection.sweep(runtime_of("docker"), agent, lambda _uid: False)
+    await garbage_collection.sweep(find_runtime("docker"), agent, lambda _uid: False)
     assert bench.engine.containers() == {}
     removed = [call[-1] for call in bench.engine.calls("rm")]
     assert (len(removed), removed[-1]) == (3, held)
@@ -133,12 +138,12 @@ async def test_a_machine_without_a_program_for_it_says_so(
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     assert bench.whole is not None
-    network = pod_network.of(bench.machine, RECORD, bench.whole)
+    network = pod_network.find_network(bench.machine, RECORD, bench.whole)
     assert network is not None
     with pytest.raises(
         ContainerRuntimeError, match="needs a machine of aarch64 or x86_64, and this is riscv64"
     ):
-        await network.hold(runtime_of("docker"), IMAGE)
+        await network.hold(find_runtime("docker"), IMAGE)
     assert bench.engine.containers() == {}
 
 

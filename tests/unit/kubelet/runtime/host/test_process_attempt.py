@@ -24,7 +24,7 @@ time.sleep(99)
 
 
 def sleeping(directory: Path) -> tuple[ContainerDirectory, Launch]:
-    path = AgentDirectory(directory).pod("uid").container("engine")
+    path = AgentDirectory(directory).get_pod("uid").get_container("engine")
     return path, Launch(("sleep", "100"), {"PATH": os.environ["PATH"]})
 
 
@@ -39,7 +39,7 @@ async def test_an_attempt_is_started_waited_for_and_counted(tmp_path: Path) -> N
         ended = await process_attempt.wait(attempt)
         numbers.append((attempt.number, ended.code, ended.supervised))
     assert numbers == [(0, 4, True), (1, 4, True), (2, 4, True)]
-    assert [attempt.number for attempt in kept.attempts()] == [1, 2]
+    assert [attempt.number for attempt in kept.list_attempts()] == [1, 2]
 
 
 async def test_an_end_that_no_supervisor_saw_is_recorded_and_leaves_nothing_running(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ async def test_an_engine_ends_when_it_is_asked(tmp_path: Path) -> None:
 async def test_everything_of_a_directory_can_be_stopped_without_an_agent(tmp_path: Path) -> None:
     kept, launch = sleeping(tmp_path)
     gentle = await process_attempt.start(kept, launch)
-    other = AgentDirectory(tmp_path).pod("other").container("engine")
+    other = AgentDirectory(tmp_path).get_pod("other").get_container("engine")
     stubborn = await process_attempt.start(other, Launch((sys.executable, "-c", STUBBORN), {}))
     await _until_up(stubborn)
     assert stop_all(tmp_path, 0.3) == 2
