@@ -100,5 +100,5 @@ def accepted(child: Object) -> bool:
     parents = child.get("status", {}).get("parents", ())
     conditions = [condition for parent in parents for condition in parent.get("conditions", ())]
     return not refusal(child) and any(
-        each["type"] == "Accepted" and each["status"] == "True" for each in conditions
+        reported["type"] == "Accepted" and reported["status"] == "True" for reported in conditions
     )

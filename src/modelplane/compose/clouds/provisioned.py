@@ -127,5 +127,5 @@ def progress(cluster: Object | None, recipe: Recipe, name: str) -> str:
     if conditions.get(READY, {}).get("status") == "True":
         return ""
     found = (conditions.get(type_, {}) for type_ in (CloudClusterCondition.PROVISIONED, READY, SYNCED))
-    said = next((each["message"] for each in found if each.get("message")), "it is not ready yet")
+    said = next((item["message"] for item in found if item.get("message")), "it is not ready yet")
     return f"{what}: {said}"

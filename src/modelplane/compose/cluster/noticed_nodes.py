@@ -45,11 +45,14 @@ def report(request: ClusterRequest, pools: Sequence[Mapping[str, Any]]) -> Repor
         return Report([*pools], _unwatched(request, watches=watches))
     unknown = request.unknown(NODES)
     notices = known.eviction_notices if unknown else _notices(request, now)
-    ends = {each.name: each.blocked_until for each in known.gpu_pools if each.blocked_until}
+    ends = {
+        node_pool.name: node_pool.blocked_until for node_pool in known.gpu_pools if node_pool.blocked_until
+    }
     blocked = {
-        each.name: until
-        for each in cluster.spec.node_pools
-        if each.spot and (until := _until(request, each.name, notices, ends.get(each.name), now)) > now
+        node_pool.name: until
+        for node_pool in cluster.spec.node_pools
+        if node_pool.spot
+        and (until := _until(request, node_pool.name, notices, ends.get(node_pool.name), now)) > now
     }
     published = [
         {**pool, **({"blockedUntil": _text(blocked[pool["name"]])} if pool.get("name") in blocked else {})}

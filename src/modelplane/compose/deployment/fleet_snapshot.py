@@ -53,7 +53,7 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
     """Return an InferenceCluster in the scheduler's types."""
     status = source.status
     why = _not_ready(source)
-    classes = {each.name: each.class_name for each in source.spec.node_pools}
+    classes = {node_pool.name: node_pool.class_name for node_pool in source.spec.node_pools}
     cordons = {each.pool: source.cordon(each.pool) for each in source.spec.pool_taints}
     return scheduler.Cluster(
         name=source.metadata.name,
@@ -63,8 +63,8 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
         not_ready=why,
         gateway_address=status.gateway.address if status.gateway else "",
         pools=tuple(
-            pool(each, cordons.get(each.name, Cordon.NONE), classes.get(each.name, ""))
-            for each in status.gpu_pools
+            pool(node_pool, cordons.get(node_pool.name, Cordon.NONE), classes.get(node_pool.name, ""))
+            for node_pool in status.gpu_pools
         ),
         taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
         capabilities=_capabilities(status.capabilities, source.spec.serving_stack.backend),
@@ -97,12 +97,12 @@ def clusters(
 ) -> tuple[scheduler.Cluster, ...]:
     """Return the InferenceClusters; one that a replica just failed to reach is not ready either."""
     # The last of the causes in sorted order, so that the text does not depend on the order of the replicas.
-    silent = dict(sorted((each.cluster, each.unreachable) for each in replicas if each.unreachable))
+    silent = dict(sorted((peer.cluster, peer.unreachable) for peer in replicas if peer.unreachable))
     return tuple(
-        replace(each, ready=False, not_ready=silent[each.name])
-        if each.ready and each.name in silent
-        else each
-        for each in map(cluster, found)
+        replace(site, ready=False, not_ready=silent[site.name])
+        if site.ready and site.name in silent
+        else site
+        for site in map(cluster, found)
     )
 
 
@@ -111,7 +111,7 @@ def outside(found: Iterable[Mapping[str, Any]], regions: Collection[str]) -> fro
     if not regions:
         return frozenset()
     known = map(cluster, found)
-    return frozenset(each.name for each in known if each.region is not None and each.region not in regions)
+    return frozenset(site.name for site in known if site.region is not None and site.region not in regions)
 
 
 def unreachable(

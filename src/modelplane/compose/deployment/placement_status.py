@@ -38,7 +38,7 @@ def scheduled(request: DeploymentRequest, placement: scheduler.Placement) -> Con
     """Return the condition that every replica has a place, or why not."""
     type_ = Type.REPLICAS_SCHEDULED
     wanted = request.owner.spec.replicas
-    staying = [each for each in placement.assignments if not each.leaving and not each.surge]
+    staying = [placed for placed in placement.assignments if not placed.leaving and not placed.surge]
     if wanted and not placement.diagnosis.clusters:
         return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
     problem = placement.diagnosis.describe()
@@ -90,11 +90,11 @@ def ready_replicas(
     type_ = Type.REPLICAS_READY
     wanted = request.owner.spec.replicas
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
-    keys = [replica_key(each.cluster, each.index) for each in staying]
+    keys = [replica_key(placed.cluster, placed.index) for placed in staying]
     observed = [request.observed.get(key) for key in keys]
     behind = sum(key in request.observed and key not in rollout.updated for key in keys)
     silent = fleet_snapshot.unreachable(
-        request.found("clusters"), request.observed.values(), {each.cluster for each in staying}
+        request.found("clusters"), request.observed.values(), {placed.cluster for placed in staying}
     )
     known = [replica for each, replica in zip(staying, observed, strict=True) if each.cluster not in silent]
     ready = sum(

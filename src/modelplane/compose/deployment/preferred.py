@@ -230,7 +230,7 @@ def _saturation(request: DeploymentRequest, preferred: Preferred, *, short: bool
     found = _autoscalers(request, preferred.name)
     if not found:
         return Saturation.HEADROOM
-    active = [each for each in found if is_true(each[1], InferenceAutoscalerCondition.SCALING_ACTIVE)]
+    active = [row for row in found if is_true(row[1], InferenceAutoscalerCondition.SCALING_ACTIVE)]
     if not active:
         return Saturation.UNKNOWN
     autoscaler, item = active[0]

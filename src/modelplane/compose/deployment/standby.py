@@ -35,7 +35,7 @@ class Standby(msgspec.Struct, frozen=True):
 
     def joined(self, composition: Composition) -> Composition:
         """Return a composition of the request with the report about the standby."""
-        times = [each for each in (composition.again_in_s, self.again_in_s) if each is not None]
+        times = [number for number in (composition.again_in_s, self.again_in_s) if number is not None]
         return replace(
             composition,
             status={**composition.status, **self.status},

@@ -70,5 +70,5 @@ def _message(ignored: Iterable[str], backend: str, remedy: str) -> str:
 
 def _stated(condition: Condition, status: Status) -> tuple[Condition, ...]:
     """Return a condition unless it is True and was never False: Crossplane keeps conditions that are gone."""
-    known: Iterable[StrEnum | str] = (each.type for each in status.conditions)
+    known: Iterable[StrEnum | str] = (reported.type for reported in status.conditions)
     return () if condition.holds and condition.type not in known else (condition,)

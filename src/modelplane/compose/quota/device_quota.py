@@ -92,11 +92,11 @@ def _class(use: scheduler.QuotaUse) -> dict[str, Any]:
 
 def _accepted(request: Request[DeviceQuota, NoFacts]) -> Condition:
     own = request.owner
-    for each in map(scheduler_quotas.quota, request.found(_OTHERS)):
-        shared = frozenset(own.spec.namespaces) & (each.namespaces or frozenset())
-        if each.name != own.metadata.name and shared:
+    for other in map(scheduler_quotas.quota, request.found(_OTHERS)):
+        shared = frozenset(own.spec.namespaces) & (other.namespaces or frozenset())
+        if other.name != own.metadata.name and shared:
             message = (
-                f'DeviceQuota "{each.name}" names namespace {listing(shared)} too, so no new replica is '
+                f'DeviceQuota "{other.name}" names namespace {listing(shared)} too, so no new replica is '
                 "placed there: remove it from one of them"
             )
             return false(Type.ACCEPTED, Reason.NAMESPACE_CONFLICT, message)

@@ -83,10 +83,10 @@ def others(
     footprints = _footprints(request.found(_CACHES.key))
     uid = request.owner.metadata.uid
     return tuple(
-        _described(each, known, footprints)
+        _described(row, known, footprints)
         for item in request.found(_DEPLOYMENTS.key)
         if item["metadata"].get("uid") != uid
-        for each in _read(item)
+        for row in _read(item)
         if _is_composed(item, request.now)
     )
 
@@ -132,10 +132,10 @@ _UNKNOWN: Final = scheduler.CacheFootprint(known=False)
 
 def _footprints(found: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], scheduler.CacheFootprint]:
     footprints = {}
-    for each in found:
+    for entry in found:
         try:
-            footprint = fleet_snapshot.footprint((each,))
+            footprint = fleet_snapshot.footprint((entry,))
         except InvalidObject:
             continue  # its deployments wait, so they come before no other
-        footprints[each["metadata"]["namespace"], each["metadata"]["name"]] = footprint
+        footprints[entry["metadata"]["namespace"], entry["metadata"]["name"]] = footprint
     return footprints

@@ -31,7 +31,7 @@ def of_fleet(request: DeploymentRequest) -> tuple[scheduler.Quota, ...]:
     if isinstance(found, Unknown):
         problem = f"DeviceQuotas cannot be read, so no new replica is placed: {found.cause}"
         return (scheduler.Quota("", None, problem=problem),)
-    return tuple(sorted(map(quota, found), key=lambda each: each.name))
+    return tuple(sorted(map(quota, found), key=lambda other: other.name))
 
 
 @per_version
@@ -47,7 +47,7 @@ def quota(found: Mapping[str, Any]) -> scheduler.Quota:
 def described(source: DeviceQuota) -> scheduler.Quota:
     """Return a DeviceQuota in the scheduler's types."""
     spec = source.spec
-    allowed = tuple(each for each in spec.priority_class_names if not each.startswith(SYSTEM_PREFIX))
+    allowed = tuple(text for text in spec.priority_class_names if not text.startswith(SYSTEM_PREFIX))
     known = {class_.name: class_ for class_ in source.status.priority_classes if class_.name in allowed}
     return scheduler.Quota(
         name=source.metadata.name,

@@ -111,8 +111,8 @@ class Written(NamedTuple):
 def written_words(container: Container) -> Iterator[Written]:
     """Yield each word of the command line, with its place in the container."""
     known = {variable.name: variable.value for variable in container.env if variable.value is not None}
-    written = [("command", *each) for each in enumerate(container.command)]
-    written += [("args", *each) for each in enumerate(container.args)]
+    written = [("command", *row) for row in enumerate(container.command)]
+    written += [("args", *row) for row in enumerate(container.args)]
     words = [_expanded(word, known) for *_, word in written]
     of_shell = script(words)
     for number, (field, place, _) in enumerate(written):

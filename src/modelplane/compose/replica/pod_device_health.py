@@ -78,7 +78,7 @@ def _reported(pods: Iterable[Object]) -> Iterator[tuple[UnhealthyDevice, Health]
             if by_device.get(device) is not Health.UNHEALTHY:
                 by_device[device] = health
         name = str(pod["metadata"]["name"])[:_LONGEST_NAME]
-        yield from ((UnhealthyDevice(pod=name, device=each), by_device[each]) for each in sorted(by_device))
+        yield from ((UnhealthyDevice(pod=name, device=text), by_device[text]) for text in sorted(by_device))
 
 
 def _of_pod(pod: Object) -> Iterator[tuple[str, Health]]:
@@ -95,4 +95,4 @@ def _of_pod(pod: Object) -> Iterator[tuple[str, Health]]:
 
 
 def _maps(value: object) -> list[Mapping[str, Any]]:
-    return [each for each in as_list(value) if isinstance(each, Mapping)]
+    return [item for item in as_list(value) if isinstance(item, Mapping)]

@@ -55,7 +55,7 @@ class SelectingServices:
         filed = [self._filed[label] for label in under if label in self._filed]
         if sum(map(len, filed)) > MOST_COMPARED:
             return TooMany()
-        matches = (each for part in filed for each in part if labels is None or each[1] <= labels)
+        matches = (row for part in filed for row in part if labels is None or row[1] <= labels)
         return tuple(dict.fromkeys(name for name, _ in matches))
 
 

@@ -103,8 +103,8 @@ def in_force(gateway: Object | None, policy: Object | None) -> frozenset[Protoco
         if _holds(listener, "Programmed", gateway)
     }
     wanted = gateway.get("spec", {}).get("listeners") or ()
-    plain = [each for each in wanted if not is_listener(each)]
-    found = {Protocol.PLAIN} if plain and all(each.get("name") in names for each in plain) else set()
+    plain = [item for item in wanted if not is_listener(item)]
+    found = {Protocol.PLAIN} if plain and all(item.get("name") in names for item in plain) else set()
     if LISTENER in names and any(map(is_listener, wanted)) and policy is not None:
         ancestors = policy.get("status", {}).get("ancestors") or ()
         if ancestors and all(_holds(ancestor, "Accepted", policy) for ancestor in ancestors):

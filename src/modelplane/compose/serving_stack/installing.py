@@ -123,7 +123,7 @@ def _invalid(settings: ComponentSettings) -> str:
 def _is_deeper(value: Any, levels: int) -> bool:
     level = [value]
     for _ in range(levels):
-        level = [inner for each in level for inner in _inner(each)]
+        level = [inner for item in level for inner in _inner(item)]
         if not level:
             return False
     return True

@@ -65,7 +65,7 @@ def compose(request: StackRequest) -> Composition:
             outcomes[row.name] = outcome(row, plan, outcomes)
         elif _is_off(row, plan) and any(key in request.observed for key in row.keys):
             outcomes[row.name] = uninstalling(row, plan)
-    children = tuple(child for each in outcomes.values() for child in each.children)
+    children = tuple(child for result in outcomes.values() for child in result.children)
     named = {child.key for child in children}
     dropped = _dropped(outcomes) | cluster_mutual_tls.withdrawn(plan)
     kept = keep_all(key for key in request.observed if key not in named | dropped)
@@ -109,8 +109,8 @@ def _is_chosen(row: Component, plan: Plan) -> bool:
 
 def _dropped(outcomes: Mapping[ComponentName, Outcome]) -> set[str]:
     """Return the keys of the children that are uninstalled."""
-    leaving = (each for each in outcomes.values() if each.state is ComponentState.UNINSTALLING)
-    return {key for each in leaving for key in each.row.keys}
+    leaving = (result for result in outcomes.values() if result.state is ComponentState.UNINSTALLING)
+    return {key for result in leaving for key in result.row.keys}
 
 
 def _is_off(row: Component, plan: Plan) -> bool:
@@ -119,22 +119,22 @@ def _is_off(row: Component, plan: Plan) -> bool:
 
 
 def _progress(outcomes: Mapping[ComponentName, Outcome]) -> Condition:
-    leaving = [each.row.name for each in outcomes.values() if each.state is ComponentState.UNINSTALLING]
-    wanted = [each for each in outcomes.values() if each.row.name not in leaving]
-    unready = [each for each in wanted if not each.is_settled]
-    pending = [each for each in unready if not each.row.optional]
-    failed = [f"{each.row.name}: {each.message}" for each in wanted if each.has_failed]
+    leaving = [result.row.name for result in outcomes.values() if result.state is ComponentState.UNINSTALLING]
+    wanted = [result for result in outcomes.values() if result.row.name not in leaving]
+    unready = [result for result in wanted if not result.is_settled]
+    pending = [result for result in unready if not result.row.optional]
+    failed = [f"{result.row.name}: {result.message}" for result in wanted if result.has_failed]
     message = f"{len(wanted) - len(unready)} of {len(wanted)} components are ready"
     if leaving:
         message = f"{message}, uninstalling {listing(leaving)}"
     if failed:
         message = f"{message}: {in_order(failed, separator='; ')}"
     elif unready:
-        message = f"{message}: waiting for {listing(each.row.name for each in pending or unready)}"
+        message = f"{message}: waiting for {listing(result.row.name for result in pending or unready)}"
     if not pending:
         degraded = failed or unready
         return true(Type.INSTALLED, Reason.DEGRADED if degraded else Reason.COMPONENTS_READY, message)
-    broken = any(each.has_failed for each in pending)
+    broken = any(result.has_failed for result in pending)
     return false(Type.INSTALLED, Reason.COMPONENT_FAILED if broken else Reason.INSTALLING, message)
 
 
@@ -149,7 +149,7 @@ def _composition(
     clusters = set(stack.status.clusters) | ({stack.spec.cluster_name} if outcomes else set())
     known = msgspec.to_builtins(stack.status.components)
     status: dict[str, Any] = {
-        "components": [each.status() for each in outcomes] or known,
+        "components": [result.status() for result in outcomes] or known,
         "clusters": sorted(filter(None, clusters)),
     }
     if address := _address(request):

@@ -128,7 +128,7 @@ def _node(item: Object) -> NodeFacts:
 
 def _slice(item: Object) -> SliceFacts:
     driver = _text(value_at(item, "spec", "driver"))
-    devices = [each for each in as_list(value_at(item, "spec", "devices")) if isinstance(each, Mapping)]
+    devices = [entry for entry in as_list(value_at(item, "spec", "devices")) if isinstance(entry, Mapping)]
     return SliceFacts(
         driver,
         _text(value_at(item, "spec", "nodeName")),
@@ -209,10 +209,10 @@ _READERS: Final = {
 
 def _taints(items: object) -> tuple[Taint, ...]:
     found = (
-        (_text(value_at(each, "key")), _text(value_at(each, "value")), _text(value_at(each, "effect")))
-        for each in as_list(items)[:_MOST_TAINTS]
+        (_text(value_at(item, "key")), _text(value_at(item, "value")), _text(value_at(item, "effect")))
+        for item in as_list(items)[:_MOST_TAINTS]
     )
-    return tuple(each for each in found if each[2] in EFFECTS)
+    return tuple(row for row in found if row[2] in EFFECTS)
 
 
 def _value(item: object) -> str:

@@ -120,7 +120,7 @@ def _usable(
     rises_at: dt.datetime | None = None,
 ) -> UsableCapacity:
     vectors = Counter(vector for vector in nodes if any(vector))
-    groups = sorted(vectors.items(), key=lambda each: (-each[1], each[0]))
+    groups = sorted(vectors.items(), key=lambda row: (-row[1], row[0]))
     if len(groups) > MAX_TERMS:
         rest = groups[MAX_TERMS - 1 :]
         worst = tuple(map(max, *(vector for vector, _ in rest)))
@@ -194,5 +194,5 @@ def _phrases(terms: Sequence[CapacityTerm], *, with_details: bool) -> str:
 
 def vectors(pool: GPUPool, usable: UsableCapacity) -> tuple[tuple[_Vector, int], ...]:
     """Return what usable nodes lack, by entry, and how many nodes lack it."""
-    counts = Counter(each for each in _nodes_in(pool, usable) if any(each))
+    counts = Counter(row for row in _nodes_in(pool, usable) if any(row))
     return tuple(sorted(counts.items()))

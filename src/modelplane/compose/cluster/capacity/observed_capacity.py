@@ -98,7 +98,7 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
     )
     lacking = [_lacking(devices, published[node.name], lost) for node in counted]
     # Pods that are on further nodes take nothing of those that are counted.
-    lacking = sorted(lacking, key=lambda each: (sum(each[0]), each[0]))[: declared - growth]
+    lacking = sorted(lacking, key=lambda row: (sum(row[0]), row[0]))[: declared - growth]
     for _, causes_of_node in lacking:
         terms += causes_of_node
     differences = Counter(
@@ -226,7 +226,7 @@ def _foreign(
     for namespace, by_node in by_namespace.items():
         left = cluster.given.get((pool, namespace), 0)
         # Where it is not known which devices are the replicas', the others' are taken to be scattered.
-        order = sorted(by_node.items(), key=lambda each: (each[0] in usable, -len(each[1]), each[0]))
+        order = sorted(by_node.items(), key=lambda row: (row[0] in usable, -len(row[1]), row[0]))
         for _, devices in order:
             ours, left = min(left, len(devices)), max(left - len(devices), 0)
             foreign |= {device: held[device] for device in sorted(devices)[ours:]}

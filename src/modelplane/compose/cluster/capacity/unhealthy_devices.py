@@ -30,15 +30,15 @@ def unhealthy(reports: Reports, claims: Iterable[ClaimFacts]) -> frozenset[Name]
 def _of_pod(ids: Sequence[str], devices: Sequence[Name]) -> set[Name]:
     left, found = sorted(set(devices)), set[Name]()
     unnamed = []
-    for each in ids:
-        named = next((name for name in left if _names(each, name)), None)
+    for text in ids:
+        named = next((name for name in left if _names(text, name)), None)
         if named is None:
-            unnamed.append(each)
+            unnamed.append(text)
             continue
         left.remove(named)
         found.add(named)
-    for each in unnamed:
-        vendor = each.partition("/")[0]
+    for text in unnamed:
+        vendor = text.partition("/")[0]
         likely = next((name for name in left if vendor.endswith(name[0])), None) or next(iter(left), None)
         if likely is not None:
             left.remove(likely)

@@ -88,7 +88,7 @@ def arguments(replica: ModelReplica, phase: Phase | None, container: Container) 
     if phase is None or chosen(replica) is None:
         return ()
     wanted = row(replica).prefill if phase is Phase.PREFILL else row(replica).decode
-    return tuple(each for each in wanted if flag(container, each.partition("=")[0]) is None)
+    return tuple(text for text in wanted if flag(container, text.partition("=")[0]) is None)
 
 
 def refusal(replica: ModelReplica, engine: PlacedEngine) -> Rejected | None:

@@ -51,13 +51,17 @@ def _primary(replica: ModelReplica, engine: PlacedEngine) -> PlacedEngine:
     """Return the engine whose LLMInferenceService runs an engine."""
     if engine.phase is not Phase.PREFILL:
         return engine
-    return next(each for each in replica.spec.engines if each.phase is Phase.DECODE)
+    return next(
+        placed_engine for placed_engine in replica.spec.engines if placed_engine.phase is Phase.DECODE
+    )
 
 
 def _prefill(replica: ModelReplica, engine: PlacedEngine) -> PlacedEngine | None:
     if engine.phase is not Phase.DECODE:
         return None
-    return next(each for each in replica.spec.engines if each.phase is Phase.PREFILL)
+    return next(
+        placed_engine for placed_engine in replica.spec.engines if placed_engine.phase is Phase.PREFILL
+    )
 
 
 def _heads(replica: ModelReplica, engine: PlacedEngine) -> bool:
@@ -67,10 +71,13 @@ def _heads(replica: ModelReplica, engine: PlacedEngine) -> bool:
 def _sizes(replica: ModelReplica, engine: PlacedEngine) -> str:
     """Return the sizes of the gangs of an LLMInferenceService, which are immutable; empty if it has none."""
     own = _primary(replica, engine)
-    served = (own, *(each for each in (_prefill(replica, own),) if each is not None))
+    served = (
+        own,
+        *(placed_engine for placed_engine in (_prefill(replica, own),) if placed_engine is not None),
+    )
     if not any(map(is_gang, served)):
         return ""
-    return "-".join(str(sum(member.pods for member in each.members)) for each in served)
+    return "-".join(str(sum(member.pods for member in placed_engine.members)) for placed_engine in served)
 
 
 def _key(replica: ModelReplica, engine: PlacedEngine) -> str:

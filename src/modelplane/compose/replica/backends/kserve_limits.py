@@ -46,7 +46,11 @@ def rejected(replica: ModelReplica) -> Rejected | None:
 
 def rejections(engines: Sequence[_Engine]) -> Iterator[Rejected]:
     """Yield each setting of engines that KServe cannot express."""
-    if len(engines) > 1 and any(map(is_gang, engines)) and all(each.phase is None for each in engines):
+    if (
+        len(engines) > 1
+        and any(map(is_gang, engines))
+        and all(placed_engine.phase is None for placed_engine in engines)
+    ):
         yield Rejected(
             "KServe gives the pods of gangs no labels, so one route cannot lead to several engines with a "
             f"gang among them: give each a deployment of its own, {_OTHERWISE}"
@@ -108,7 +112,7 @@ def _texts(value: object) -> Iterable[str]:
     if isinstance(value, str):
         return (value,)
     if isinstance(value, dict):
-        return (text for pair in value.items() for each in pair for text in _texts(each))
+        return (text for pair in value.items() for item in pair for text in _texts(item))
     if isinstance(value, list | tuple):
-        return (text for each in value for text in _texts(each))
+        return (text for item in value for text in _texts(item))
     return ()

@@ -57,7 +57,7 @@ def pod_spec(workload: Workload, member: PlacedMember, template: dict[str, Any])
     }
     if before := spec.get("initContainers"):
         written["initContainers"] = [
-            _sidecar(each) if each["name"] == ROUTING_SIDECAR else _beside(each) for each in before
+            _sidecar(item) if item["name"] == ROUTING_SIDECAR else _beside(item) for item in before
         ]
     return written
 

@@ -171,7 +171,7 @@ def _profile(name: str, scorers: tuple[WeightedScorer, ...], *filters: str) -> d
     return {
         "name": name,
         "plugins": [
-            *({"pluginRef": each} for each in filters),
+            *({"pluginRef": text} for text in filters),
             {"pluginRef": "max-score-picker"},
             *(
                 {"pluginRef": _PLUGINS[scorer.type], "weight": scorer.weight}
