@@ -190,7 +190,7 @@ class Finalizer:
                 left.append(f'what is on "{connection.name}" ({error})')
         # Last: the charts' controllers finish the deletion of the objects above.
         installed = (name for name in ownership.helm_releases(owner) if name not in abandoned)
-        return left or [each for name in installed for each in self._releases.left(owner, name)]
+        return left or [text for name in installed for text in self._releases.left(owner, name)]
 
     @staticmethod
     async def _delete(connection: Connection, children: Iterable[Object]) -> list[str]:

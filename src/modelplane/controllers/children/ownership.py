@@ -91,7 +91,7 @@ def helm_releases(owner: Mapping[str, Any]) -> dict[str, frozenset[tuple[str, st
 def recorded_releases(owner: Mapping[str, Any], further: Iterable[tuple[str, str, str]]) -> str:
     """Return the record of an owner's Helm releases with further ones, each cluster, namespace and name."""
     known = {(cluster, *each) for cluster, of in helm_releases(owner).items() for each in of}
-    return ",".join("/".join(each) for each in sorted(known.union(further)))
+    return ",".join("/".join(row) for row in sorted(known.union(further)))
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:

@@ -157,7 +157,7 @@ def _answers(endpoints: Iterable[Object], before: Load, now: Load) -> Answers:
     for item in endpoints:
         name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
         counts = (
-            now.count_since(before, each, name) for each in ("answers", "errors", "timed", "milliseconds")
+            now.count_since(before, text, name) for text in ("answers", "errors", "timed", "milliseconds")
         )
         counted += Answers(*counts)
     return counted

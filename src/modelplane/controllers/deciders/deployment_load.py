@@ -70,9 +70,9 @@ class DeploymentLoad:
     def _first_tokens(self, deployment: Object) -> tuple[int, ...]:
         """Return the streams of a deployment's replicas, by the time to their first token."""
         since = (
-            self._now.count_first_tokens_since(self._before, each) for each in self._endpoints_of(deployment)
+            self._now.count_first_tokens_since(self._before, text) for text in self._endpoints_of(deployment)
         )
-        counted = [each for each in since if each]
+        counted = [row for row in since if row]
         return first_tokens.sum_counts(counted) if counted else ()
 
     def _of_service(self, name: str) -> _Counts:

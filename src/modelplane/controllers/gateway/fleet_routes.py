@@ -100,15 +100,15 @@ class Routes:
         known: dict[str, tuple[Any, ...]] = {}
         owners = self._routes[namespace]
         for key in sorted(owners, key=lambda key: (self._is_outdated(key), key)):
-            for backend in (each for route in owners[key] for each in route.backends):
+            for backend in (target for route in owners[key] for target in route.backends):
                 known.setdefault(backend.name, shared(backend))
         routes, problems = [], {}
         for route in self._of(namespace):
-            backends = tuple(each for each in route.backends if known[each.name] == shared(each))
+            backends = tuple(target for target in route.backends if known[target.name] == shared(target))
             if len(backends) == len(route.backends):
                 routes.append(route)
                 continue
-            left = sorted({each.name for each in route.backends} - {each.name for each in backends})
+            left = sorted({target.name for target in route.backends} - {target.name for target in backends})
             problems[f"{route.name} does not use {listing(left)}"] = "it knows them in a former state"
             message = f'cannot serve ModelService "{route.name}": its endpoints are changing: try again'
             routes.append(replace(route, backends=backends, unavailable="" if backends else message))

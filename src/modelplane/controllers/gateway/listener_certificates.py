@@ -131,7 +131,7 @@ class Certificates:
     def look_again_s(self) -> float | None:
         """Seconds until the next certificate expires, an hour at most; None if there is none to look at."""
         left = [(expires - self._now()).total_seconds() for expires in self.expiries.values()]
-        return min([_LONGEST_WAIT_S, *(each for each in left if each > 0)]) if left else None
+        return min([_LONGEST_WAIT_S, *(number for number in left if number > 0)]) if left else None
 
     def announced(self, address: GatewayAddress) -> GatewayAddress:
         """Return the address of the gateway with the problem of its TLS; none while it serves no request."""

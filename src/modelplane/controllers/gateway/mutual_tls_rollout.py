@@ -166,7 +166,7 @@ class MutualTls(Runnable):
         active = (
             decode_as(InferenceCluster, item) for item in self._informers[_CLUSTER] if _is_concerned(item)
         )
-        return sorted(active, key=lambda each: each.metadata.name)
+        return sorted(active, key=lambda cluster: cluster.metadata.name)
 
     def _observed(self, cluster: InferenceCluster) -> _Observed:
         name = cluster.metadata.name
@@ -175,7 +175,7 @@ class MutualTls(Runnable):
         secret = self._find(cluster_mutual_tls.secret_requirement(name))
         if isinstance(gateways, Unknown) or isinstance(policies, Unknown):
             return _Observed(cluster, frozenset(), False, secret)
-        found, policy = (next(iter(each), None) for each in (gateways, policies))
+        found, policy = (next(iter(row), None) for row in (gateways, policies))
         is_ours = found is not None and cluster_gateway.is_ours(found)
         return _Observed(cluster, cluster_mutual_tls.in_force(found, policy), is_ours, secret)
 

@@ -138,12 +138,12 @@ class ClusterReleases:
 
     def know(self, uid: str, recorded: Collection[tuple[str, str]], former: Former) -> None:
         """Take the releases that an owner records as its own; no other is taken for one of its."""
-        self._recorded[uid] = frozenset(ReleaseId(*each) for each in recorded)
+        self._recorded[uid] = frozenset(ReleaseId(*row) for row in recorded)
         self._former[uid] = former
 
     def keep_only(self, uid: str, staying: Collection[str]) -> None:
         """Uninstall the releases of an owner, except those with some keys."""
-        dropped = [each for each in self._wanted if each[0] == uid and each[1] not in staying]
+        dropped = [row for row in self._wanted if row[0] == uid and row[1] not in staying]
         for each in dropped:
             self._supersede(self._wanted.pop(each))
         if dropped or self._staying.get(uid) != frozenset(staying):

@@ -190,9 +190,9 @@ def _address(repository: str) -> tuple[str, bool]:
 
 
 def _sources(wanted: Mapping[str, Any]) -> Iterator[ValuesSource]:
-    for each in wanted.get("valuesFrom", ()):
-        reference = each.get("secretKeyRef")
-        if reference is None or each.keys() - {"secretKeyRef"}:
+    for item in wanted.get("valuesFrom", ()):
+        reference = item.get("secretKeyRef")
+        if reference is None or item.keys() - {"secretKeyRef"}:
             raise _Refused("spec.forProvider.valuesFrom must name Secrets: use secretKeyRef")
         key = reference.get("key", "values.yaml")
         if not re.fullmatch(SECRET_KEY, key):

@@ -60,11 +60,11 @@ def _values(source: ValuesSource, secret: Object | None) -> Mapping[str, Any] | 
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
+        for item in value.values():
+            yield from _texts(item)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _texts(item)
     elif not isinstance(value, bool) and len(str(value)) >= _SHORTEST:
         yield str(value)
 

@@ -175,7 +175,7 @@ def _hardware(clusters: Iterable[Object], replicas: Iterable[Object]) -> Iterato
         for amount in usage.amounts:
             yield from _amount(metric_definitions.NODES, pool, amount, usage.observed)
             for device in devices[pool]:
-                numbers = (each * device.count for each in (amount.total, amount.taken, amount.usable))
+                numbers = (number * device.count for number in (amount.total, amount.taken, amount.usable))
                 yield from _amount(
                     metric_definitions.DEVICES,
                     (*pool, device.name),
