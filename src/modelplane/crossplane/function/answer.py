@@ -89,7 +89,7 @@ def kept(kind: str, owner: Object, composed: Mapping[str, Object]) -> Answer:
             Statement(*(str(condition.get(name, "")) for name in Statement._fields))
             for condition in pace.own_conditions(owner)
         ),
-        ready=any(each.get("type") == READY and each.get("status") == "True" for each in known),
+        ready=any(entry.get("type") == READY and entry.get("status") == "True" for entry in known),
     )
 
 
@@ -242,9 +242,9 @@ def _event(condition: Condition) -> Event:
 
 def _repeated(owner: Object) -> Iterator[Condition]:
     """Yield the conditions of an owner as they are."""
-    for each in pace.own_conditions(owner):
-        reason, message = str(each.get("reason", "")), str(each.get("message", ""))
-        yield Condition(str(each["type"]), each.get("status") == "True", reason, message)
+    for reported in pace.own_conditions(owner):
+        reason, message = str(reported.get("reason", "")), str(reported.get("message", ""))
+        yield Condition(str(reported["type"]), reported.get("status") == "True", reason, message)
 
 
 def _explained(conditions: Iterable[Condition], observation: Observation) -> Iterator[Condition]:

@@ -96,11 +96,11 @@ def companions(
         yield from _connection(owner, requirements, composed)
         if _installs(composition, composed):
             yield from _installer(owner, composed)
-    for each in requirements:
-        if each.key == cluster_namespace.key(each.cluster) and not reserved(each.name):
-            written = composed.get(f"{PREFIX}{each.key}")
-            used = connection(kind.name, each.cluster)
-            yield f"{PREFIX}{each.key}", remote.namespace(each.name, used, written)
+    for need in requirements:
+        if need.key == cluster_namespace.key(need.cluster) and not reserved(need.name):
+            written = composed.get(f"{PREFIX}{need.key}")
+            used = connection(kind.name, need.cluster)
+            yield f"{PREFIX}{need.key}", remote.namespace(need.name, used, written)
     if isinstance(owner, ServingStack):
         yield from _of_a_stack(owner, requirements, composed)
     if isinstance(owner, InferenceGateway):

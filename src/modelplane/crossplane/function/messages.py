@@ -74,7 +74,7 @@ def _classes() -> tuple[Any, ...]:
     for file in (request, shallow):
         pool.Add(file)
     names = (name, *(f"{_PACKAGE}.{message.name}" for message in shallow.message_type))
-    return tuple(GetMessageClass(pool.FindMessageTypeByName(each)) for each in names)
+    return tuple(GetMessageClass(pool.FindMessageTypeByName(text)) for text in names)
 
 
 RunFunctionRequest, ShallowStruct, ShallowValue, ShallowList = _classes()

@@ -106,18 +106,18 @@ def backend_of_leaving(owner: Any, composed: Mapping[str, Object]) -> str:
 def selectors(requirements: Iterable[Requirement]) -> fnv1.Requirements:
     """Return the selectors of the objects that Crossplane is to fetch; it cannot fetch from clusters."""
     wanted = fnv1.Requirements()
-    for each in requirements:
-        if each.cluster:
+    for need in requirements:
+        if need.cluster:
             continue
-        selector = wanted.resources[each.key]
-        selector.api_version, selector.kind = each.api_version, each.kind
-        if each.namespace:
-            selector.namespace = each.namespace
-        if each.name:
-            selector.match_name = each.name
+        selector = wanted.resources[need.key]
+        selector.api_version, selector.kind = need.api_version, need.kind
+        if need.namespace:
+            selector.namespace = need.namespace
+        if need.name:
+            selector.match_name = need.name
         else:
             # Present even if empty: a selector without it matches nothing.
-            selector.match_labels.labels.update(each.labels)
+            selector.match_labels.labels.update(need.labels)
     return wanted
 
 
@@ -223,13 +223,13 @@ class RequiredResources:
         """Return the objects of each requirement, by its key."""
         asked = {requirement.key: key for key, requirement in looks(requirements).items()}
         found: dict[str, tuple[Object, ...] | Unknown] = {}
-        for each in requirements:
-            if each.optional and each.key not in self._given:
+        for need in requirements:
+            if need.optional and need.key not in self._given:
                 continue
-            if each.key in asked:
-                found[each.key] = observation.looked(asked[each.key])
+            if need.key in asked:
+                found[need.key] = observation.looked(asked[need.key])
             else:
-                found[each.key] = self.find(each)
+                found[need.key] = self.find(need)
         return found
 
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:

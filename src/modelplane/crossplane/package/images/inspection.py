@@ -79,7 +79,7 @@ def inspect(path: Path) -> Inspection:
                 tag=stored.tag,
                 digest=stored.manifest,
                 crossplane=str((spec.get("crossplane") or {}).get("version", "")),
-                dependencies=tuple(_dependency(each) for each in spec.get("dependsOn") or ()),
+                dependencies=tuple(_dependency(item) for item in spec.get("dependsOn") or ()),
                 objects=tuple((entry["kind"], entry["metadata"]["name"]) for entry in objects),
                 platform=str(image.platform),
                 config=image.config,
@@ -117,7 +117,7 @@ def _content(files: Files, archive: tarfile.TarFile, member: tarfile.TarInfo) ->
 def _documents(path: Path, content: bytes) -> tuple[Json, list[Json]]:
     """Return a package's metadata, and its objects."""
     try:
-        documents = [each for each in yaml.load_all(content, Loader=_LOADER) if each]
+        documents = [item for item in yaml.load_all(content, Loader=_LOADER) if item]
     except yaml.YAMLError as error:
         raise damaged(path, f"{PACKAGE_FILE} is not YAML: {' '.join(str(error).split())}") from error
     if not all(isinstance(document, dict) for document in documents):

@@ -49,7 +49,7 @@ def read_layout(files: Files) -> StoredImage:
 def image_of(files: Files, config: Any, blobs: tuple[Descriptor, ...]) -> Image:
     """Return the image of a config and its layers."""
     with well_formed(files, "the image's config"):
-        diff_ids = tuple(str(each) for each in config["rootfs"]["diff_ids"])
+        diff_ids = tuple(str(item) for item in config["rootfs"]["diff_ids"])
         platform = Platform(config["architecture"], config["os"], config.get("variant", ""))
         started: Json = config.get("config") or {}
     if len(diff_ids) != len(blobs):
@@ -68,10 +68,10 @@ def _chosen(files: Files, index: Any, depth: int = 1) -> tuple[Descriptor, str]:
         entries = [
             manifest for manifest in index["manifests"] if manifest.get("platform", {}).get("os") != "unknown"
         ]
-        fitting = [each for each in entries if _fits(each.get("platform", {}))]
+        fitting = [item for item in entries if _fits(item.get("platform", {}))]
         alone = entries if len(entries) == 1 else fitting
         entry = alone[0] if len(alone) == 1 and depth <= _DEEPEST else None
-        platforms = [_shown(each.get("platform", {})) for each in entries]
+        platforms = [_shown(item.get("platform", {})) for item in entries]
     if entry is None:
         raise PackageError(
             f'cannot tell which image of "{files.path}" is meant: it has {len(entries)} of them, for '

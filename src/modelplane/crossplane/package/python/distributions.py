@@ -43,7 +43,7 @@ def required() -> tuple[Distribution, ...]:
         seen.add(key)
         distribution = _installed(requirement.name, by.name)
         found[key[0]] = distribution
-        waiting += [(distribution, each) for each in _needs(distribution, key[1])]
+        waiting += [(distribution, need) for need in _needs(distribution, key[1])]
     found.pop(NAME, None)
     return (own, *(found[name] for name in sorted(found)))
 

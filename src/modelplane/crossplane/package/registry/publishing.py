@@ -75,8 +75,8 @@ class _Manifest:
         with well_formed(image.files, name):
             media_type = str(document.get("mediaType") or MediaType.MANIFEST)
             blobs = tuple(
-                Descriptor(str(each["mediaType"]), str(each["digest"]), int(each["size"]))
-                for each in (*document["layers"], document["config"])
+                Descriptor(str(item["mediaType"]), str(item["digest"]), int(item["size"]))
+                for item in (*document["layers"], document["config"])
             )
         return cls(image.files, Descriptor(media_type, image.manifest, len(content)), content, blobs)
 
@@ -106,7 +106,7 @@ def _tag(images: Iterable[StoredImage]) -> str:
     found = sorted({image.tag for image in images})
     if len(found) != 1 or not found[0]:
         raise PackageError(
-            f"the files have {', '.join(each for each in found if each) or 'no tag'}: name the tag to push, "
+            f"the files have {', '.join(text for text in found if text) or 'no tag'}: name the tag to push, "
             "as in REGISTRY/PATH:TAG"
         )
     return found[0]
@@ -116,7 +116,7 @@ def _tagged(images: Sequence[StoredImage], manifests: Sequence[_Manifest]) -> tu
     """Return what the tag names: the manifest of one image, or an index of several."""
     if len(manifests) == 1:
         return manifests[0].blob.media_type, manifests[0].content
-    platforms = [str(each.image.platform) for each in images]
+    platforms = [str(stored.image.platform) for stored in images]
     if len(set(platforms)) != len(platforms):
         raise PackageError(
             f"the files are for {', '.join(platforms)}: name one file for each platform, of one package"
