@@ -150,7 +150,9 @@ class Tree:
             if 1 in reference:
                 self._names[_number(entry, 1)] = _text(reference, 1)
             if 3 in reference:
-                self._overloads[_number(entry, 1)] = tuple(each.decode() for each in _messages(reference, 3))
+                self._overloads[_number(entry, 1)] = tuple(
+                    message.decode() for message in _messages(reference, 3)
+                )
         self._types = {_number(entry, 1): _last(entry, 2) for entry in map(_fields, _messages(checked, 3))}
         self._read: dict[bytes, Type] = {}
         self._calls: dict[str, list[Call]] = {}

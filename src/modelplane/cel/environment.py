@@ -60,10 +60,10 @@ _PLAIN: Final = {
 def compiler() -> Any:
     """Return the compiler that checks selectors. It cannot evaluate: the functions have no implementation."""
     crossed = [
-        (name, cel.Overload(identity, cel.Type.BOOL, [_PLAIN[each] for each in parameters], False))
+        (name, cel.Overload(identity, cel.Type.BOOL, [_PLAIN[parameter] for parameter in parameters], False))
         for name, parameters, identity in operators.CROSS_TYPE
     ]
-    merged = [(each.function, _overload(each)) for each in functions.MERGED]
+    merged = [(overload.function, _overload(overload)) for overload in functions.MERGED]
     return cel.NewEnv(
         config=cel.NewEnvConfigFromYaml(_LIBRARIES),
         variables={
@@ -73,7 +73,7 @@ def compiler() -> Any:
             CAPACITY: _domains(_type(QUANTITY)),
             **dict.fromkeys(source.PRESENT, cel.Type.BOOL),
         },
-        functions=_declared((each.function, _overload(each)) for each in functions.DECLARED),
+        functions=_declared((overload.function, _overload(overload)) for overload in functions.DECLARED),
         extensions=[
             ext_optional.ExtOptional(),
             cel.CelExtension("kubernetes", _declared([*crossed, *merged])),

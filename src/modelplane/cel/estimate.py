@@ -272,9 +272,9 @@ class _Estimator:
             return 1 + costs[0]
         if not node.overloads:
             return 0
-        found = [self.overloaded(node, each) for each in node.overloads]
-        total = max(each.cost for each in found)
-        sizes = [each.size for each in found if each.size is not None]
+        found = [self.overloaded(node, form) for form in node.overloads]
+        total = max(estimate.cost for estimate in found)
+        sizes = [estimate.size for estimate in found if estimate.size is not None]
         size: Size | None = None
         for each in sizes:
             size = each if size is None else size.union(each)

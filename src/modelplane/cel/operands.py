@@ -37,7 +37,7 @@ def _split(expression: str) -> tuple[str, ...]:
             return (expression.strip(),)
     if not pieces:
         return _unwrapped(expression.strip())
-    return tuple(each for piece in (*pieces, expression[start:]) for each in _split(piece.strip()))
+    return tuple(text for piece in (*pieces, expression[start:]) for text in _split(piece.strip()))
 
 
 def _unwrapped(expression: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ OPERATORS: Final = operators.OPERATORS
 
 # Functions that the compiler learns from us.
 DECLARED: Final[tuple[Overload, ...]] = tuple(
-    each
+    overload
     for library in (
         quantities.OVERLOADS,
         semvers.OVERLOADS,
@@ -29,8 +29,8 @@ DECLARED: Final[tuple[Overload, ...]] = tuple(
         lists.OVERLOADS,
         conversions.TO_TEXT,
     )
-    for each in library
-    if each.identity
+    for overload in library
+    if overload.identity
 )
 # Functions that it merges with those it has under the same name.
 MERGED: Final = lists.MERGED
@@ -47,8 +47,8 @@ _ALL: Final = (
 
 def _by_name() -> dict[str, list[Overload]]:
     found: dict[str, list[Overload]] = {}
-    for each in _ALL:
-        found.setdefault(each.function, []).append(each)
+    for overload in _ALL:
+        found.setdefault(overload.function, []).append(overload)
     return found
 
 
@@ -59,4 +59,4 @@ NAMES: Final = tuple(sorted(name for name in _BY_NAME if not name.startswith("@"
 @functools.lru_cache(maxsize=1024)
 def resolve(function: str, kinds: tuple[type, ...]) -> Implementation | None:
     """Return the implementation of a function for these types, or None if it has none."""
-    return next((each.call for each in _BY_NAME.get(function, ()) if each.accepts(kinds)), None)
+    return next((overload.call for overload in _BY_NAME.get(function, ()) if overload.accepts(kinds)), None)

@@ -85,7 +85,7 @@ def _sort(items: _List) -> _List:
 
 
 def _sort_by(items: _List, by: _List) -> _List:
-    if len({type(each) for each in by}) > 1:
+    if len({type(item) for item in by}) > 1:
         raise EvaluationError("a list of mixed types cannot be sorted")
 
     def compare(left: int, right: int) -> int:
@@ -114,7 +114,7 @@ def _holds(items: _List, wanted: Any) -> bool:
 
 
 def _contains_all(items: _List, wanted: _List) -> bool:
-    return all(_holds(items, each) for each in wanted)
+    return all(_holds(items, item) for item in wanted)
 
 
 def _unwrapped(items: _List) -> _List:

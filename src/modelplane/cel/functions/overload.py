@@ -89,5 +89,5 @@ def overload(
         result,
         identity,
         member,
-        tuple(TYPES.get(each.partition("<")[0], object) for each in parameters),
+        tuple(TYPES.get(parameter.partition("<")[0], object) for parameter in parameters),
     )
