@@ -361,13 +361,13 @@ class InferenceCluster(Model):
 
     def cordon(self, pool: str = "") -> Cordon:
         """Return what the cluster is closed for, or a pool of it, without the cluster's own cordon."""
-        taints = [each.key for each in self.spec.pool_taints if each.pool == pool] if pool else ()
-        keys = taints if pool else [each.key for each in self.spec.taints]
+        taints = [taint.key for taint in self.spec.pool_taints if taint.pool == pool] if pool else ()
+        keys = taints if pool else [taint.key for taint in self.spec.taints]
         return strongest(CORDONS[key] for key in keys if key in CORDONS)
 
     def drains(self) -> bool:
         """Return True if the cluster or a pool of it is being drained."""
-        cordons = (self.cordon(), *(self.cordon(each.pool) for each in self.spec.pool_taints))
+        cordons = (self.cordon(), *(self.cordon(taint.pool) for taint in self.spec.pool_taints))
         return Cordon.DRAINING in cordons
 
     def region(self) -> str:

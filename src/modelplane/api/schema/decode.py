@@ -100,7 +100,7 @@ def _fields(model: Model) -> dict[str, Any]:
 def _wire_fields(type_: type[Model]) -> tuple[tuple[str, str, Any], ...]:
     """Return the attribute, wire name and empty default of each field of a type."""
     return tuple(
-        (each.name, each.encode_name, _empty_default(each)) for each in msgspec.structs.fields(type_)
+        (field.name, field.encode_name, _empty_default(field)) for field in msgspec.structs.fields(type_)
     )
 
 
@@ -117,7 +117,7 @@ def _wire(value: Any) -> Any:
         case Model():
             return _fields(value)
         case tuple():
-            return [_wire(each) for each in value]
+            return [_wire(item) for item in value]
         case Mapping():
             return {key: _wire(each) for key, each in value.items()}
         case _:

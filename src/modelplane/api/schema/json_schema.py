@@ -99,7 +99,7 @@ def _plain(schema: Mapping[str, Any], *, closed: bool = True) -> Schema:
             plain[key] = _plain(plain[key], closed=closed and key != "not")
     for key in _FORMS:
         if key in plain:
-            plain[key] = [_plain(each, closed=False) for each in plain[key]]
+            plain[key] = [_plain(item, closed=False) for item in plain[key]]
     if isinstance(plain.get("additionalProperties"), Mapping):
         plain["additionalProperties"] = _plain(plain["additionalProperties"], closed=closed)
     if "properties" in plain:

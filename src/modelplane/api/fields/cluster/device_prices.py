@@ -38,7 +38,7 @@ class DevicePricing(Model):
 
     def per_hour(self, device: str, *, spot: bool = False) -> int | None:
         """Return the price of a device for an hour, in billionths; None if it has none."""
-        for each in self.devices:
-            if each.name == device:
-                return money.parts((each.spot_per_hour if spot else None) or each.per_hour)
+        for price in self.devices:
+            if price.name == device:
+                return money.parts((price.spot_per_hour if spot else None) or price.per_hour)
         return None

@@ -153,9 +153,9 @@ def is_accepted(key: str) -> bool:
 def refused(parts: Iterable[PodPart], rules: KeyRules) -> tuple[PodPart, ...]:
     """Return the parts of pods that a cluster with some rules refuses."""
     return tuple(
-        each
-        for each in parts
-        if (each.key in REFUSED_VARIABLES if each.what == VARIABLE else not rules.accepts(each.key))
+        part
+        for part in parts
+        if (part.key in REFUSED_VARIABLES if part.what == VARIABLE else not rules.accepts(part.key))
     )
 
 
