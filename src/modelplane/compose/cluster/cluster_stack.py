@@ -224,4 +224,4 @@ def lacks_backend(cluster: InferenceCluster, capabilities: Mapping[str, bool], s
 
 def _has_kserve(stack: Object | None) -> bool:
     asked = (stack or {}).get("spec", {}).get("components", ())
-    return any(each["name"] == ComponentName.KSERVE for each in asked)
+    return any(asked_for["name"] == ComponentName.KSERVE for asked_for in asked)

@@ -80,7 +80,7 @@ def compose(request: ClusterRequest) -> Composition:
     status = _status(request, silence)
     capacity = live_capacity.report(request, status["gpuPools"])
     evictions = noticed_nodes.report(request, capacity.pools)
-    named = {each.key for each in desired}
+    named = {child.key for child in desired}
     drained, drain_conditions = drain_progress.progress(request)
     children: tuple[Desired | Keep, ...] = (
         *desired,

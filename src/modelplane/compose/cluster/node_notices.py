@@ -78,7 +78,7 @@ def notice(item: Object) -> NodeNotice | None:
 def _found(item: Object) -> Iterator[NodeNotice]:
     metadata, spec, status = (as_map(item.get(field)) for field in ("metadata", "spec", "status"))
     annotations = as_map(metadata.get("annotations"))
-    taints = {str(as_map(each).get("key", "")) for each in as_list(spec.get("taints"))}
+    taints = {str(as_map(taint).get("key", "")) for taint in as_list(spec.get("taints"))}
     conditions = {
         str(as_map(each).get("type", "")): as_map(each) for each in as_list(status.get("conditions"))
     }

@@ -66,7 +66,7 @@ def reported(replicas: Iterable[Mapping[str, Any]]) -> dict[str, Silence]:
         if silence := reported_by(replica):
             cluster = str(replica["spec"]["clusterName"])
             found[cluster] = min(
-                found.get(cluster, silence), silence, key=lambda each: (each.since, each.cause)
+                found.get(cluster, silence), silence, key=lambda candidate: (candidate.since, candidate.cause)
             )
     return found
 

@@ -54,7 +54,7 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
     status = source.status
     why = _not_ready(source)
     classes = {node_pool.name: node_pool.class_name for node_pool in source.spec.node_pools}
-    cordons = {each.pool: source.cordon(each.pool) for each in source.spec.pool_taints}
+    cordons = {tainted.pool: source.cordon(tainted.pool) for tainted in source.spec.pool_taints}
     return scheduler.Cluster(
         name=source.metadata.name,
         labels=dict(source.metadata.labels),

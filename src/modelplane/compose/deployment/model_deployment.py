@@ -188,7 +188,9 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
     trial = canary(request)
     wanted = wanted_replicas(request, placement, trial)
     wanted = canary_replicas.marked(wanted, trial, request.observed)
-    surge = {replica_key(each.cluster, each.index) for each in placement.assignments if each.surge}
+    surge = {
+        replica_key(assigned.cluster, assigned.index) for assigned in placement.assignments if assigned.surge
+    }
     missing = placement_status.missing(request, placement)
     first = canary_replicas.first(trial, request.observed)
     held = _held(placement)
@@ -225,7 +227,7 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
         ready=scheduled.holds and ready_condition.holds,
         unsatisfied=len(staying) < deployment.spec.replicas
         or bool(placement.surge_problem)
-        or any(each.leaving or each.waits for each in placement.assignments),
+        or any(assigned.leaving or assigned.waits for assigned in placement.assignments),
         also_watch=tuple(
             Requirement("", API_VERSION, kind_name(InferenceCluster), name=name)
             for name in sorted({assignment.cluster for assignment in placement.assignments})

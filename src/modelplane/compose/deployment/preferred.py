@@ -219,10 +219,10 @@ def _served_by(before: Iterable[Preferred]) -> str:
 def _autoscalers(request: DeploymentRequest, name: str) -> tuple[tuple[InferenceAutoscaler, Object], ...]:
     """Return the autoscalers of a deployment."""
     return tuple(
-        (each, item)
+        (autoscaler, item)
         for item in request.found(_AUTOSCALERS)
-        for each in readable(InferenceAutoscaler)(item)
-        if each.spec.deployment_ref.name == name
+        for autoscaler in readable(InferenceAutoscaler)(item)
+        if autoscaler.spec.deployment_ref.name == name
     )
 
 

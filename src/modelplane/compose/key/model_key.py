@@ -55,7 +55,7 @@ def _hashes(request: KeyRequest) -> dict[str, Any]:
     """Return the status of the hashes: the gateway decides by it which of several keys has a hash."""
     known = {each.sha256: each for each in request.owner.status.hashes}
     found = []
-    for sha256 in dict.fromkeys(each.sha256 for each in request.owner.spec.hashes):
+    for sha256 in dict.fromkeys(hashed.sha256 for hashed in request.owner.spec.hashes):
         seen = known.get(sha256)
         since = seen.first_seen if seen else request.now
         if since is None:

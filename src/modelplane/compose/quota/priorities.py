@@ -98,8 +98,8 @@ def _read(item: Mapping[str, Any]) -> tuple[tuple[ModelDeployment, scheduler.Dep
     A standby that is not active asks for no replica, so it keeps nothing waiting.
     """
     return tuple(
-        (each, replace(fleet_snapshot.deployment(each, None), replicas=preferred.wanted_now(each)))
-        for each in readable(ModelDeployment)(item)
+        (owner, replace(fleet_snapshot.deployment(owner, None), replicas=preferred.wanted_now(owner)))
+        for owner in readable(ModelDeployment)(item)
     )
 
 

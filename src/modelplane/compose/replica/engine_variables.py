@@ -133,10 +133,10 @@ def conditions(deployment: ModelDeployment) -> "tuple[Condition, ...]":
 
     type_ = reasons.ModelDeploymentCondition.VARIABLES_DEFINED
     found = [
-        f'$({each.name}) of container "{each.container}"'
+        f'$({missing.name}) of container "{missing.container}"'
         for engine in deployment.replica_template().engines
         for member in engine.members
-        for each in undefined(member.template.spec, member.role, engine.phase)
+        for missing in undefined(member.template.spec, member.role, engine.phase)
     ]
     if found:
         message = (

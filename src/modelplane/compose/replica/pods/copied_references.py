@@ -85,8 +85,8 @@ def _named(replica: ModelReplica) -> Iterator[tuple[str, str, str, bool]]:
 
 def reference_requirements(replica: ModelReplica) -> Iterator[Requirement]:
     """Yield the requirements for copying the objects that the pods name."""
-    for each in references(replica):
-        yield Requirement(each.key, "v1", each.kind, replica.metadata.namespace, each.name)
+    for mention in references(replica):
+        yield Requirement(mention.key, "v1", mention.kind, replica.metadata.namespace, mention.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,28 +104,28 @@ def copies(request: ReplicaRequest, cluster: InferenceCluster) -> Copies | Rejec
     A copy outlives its original, because pods read it.
     """
     replica = request.owner
-    local = {(str(each.kind), each.name) for each in cluster.spec.local_objects}
+    local = {(str(local_object.kind), local_object.name) for local_object in cluster.spec.local_objects}
     children: list[Desired | Keep] = []
     names = {}
-    for each in references(replica):
-        if found := request.found(each.key):
-            copy = _copy(replica, each, found[0], request.observed.get(each.key, {}))
-            children.append(Desired(each.key, copy, exists, replica.spec.cluster_name))
+    for mention in references(replica):
+        if found := request.found(mention.key):
+            copy = _copy(replica, mention, found[0], request.observed.get(mention.key, {}))
+            children.append(Desired(mention.key, copy, exists, replica.spec.cluster_name))
             name = str(copy["metadata"]["name"])
-        elif kept := request.observed.get(each.key):
-            children.append(Keep(each.key))
+        elif kept := request.observed.get(mention.key):
+            children.append(Keep(mention.key))
             name = str(kept["metadata"]["name"])
-        elif (each.kind, each.name) in local:
-            name = each.name
-        elif not each.optional:
+        elif (mention.kind, mention.name) in local:
+            name = mention.name
+        elif not mention.optional:
             return Rejected(
-                f'there is no {each.kind} "{each.name}" in namespace "{replica.metadata.namespace}", which '
+                f'there is no {mention.kind} "{mention.name}" in namespace "{replica.metadata.namespace}", which '
                 "the pods name: create it, or let the platform team list it in spec.localObjects of "
                 f'InferenceCluster "{cluster.metadata.name}"'
             )
         else:
             continue
-        names[each.kind, each.name] = name
+        names[mention.kind, mention.name] = name
     return Copies(tuple(children), names)
 
 
