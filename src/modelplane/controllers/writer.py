@@ -200,7 +200,7 @@ class Writer:
             return child["metadata"]["uid"] not in seen and not (current and composition.ready)
 
         places = [("", self._client, self._children.index)]
-        places += [(each.name, each.client, each.children) for each in connections]
+        places += [(member.name, member.client, member.children) for member in connections]
         for cluster, client, children in places:
             for child in adoption.children_of(owner, children):
                 if not stays(cluster, child):

@@ -81,8 +81,8 @@ def helm_releases(owner: Mapping[str, Any]) -> dict[str, frozenset[tuple[str, st
     """
     found: dict[str, set[tuple[str, str]]] = {}
     recorded = (owner["metadata"].get("annotations") or {}).get(labels.HELM_RELEASES, "")
-    for each in recorded.split(","):
-        match each.split("/"):
+    for entry in recorded.split(","):
+        match entry.split("/"):
             case [cluster, namespace, name]:
                 found.setdefault(cluster, set()).add((namespace, name))
     return {cluster: frozenset(releases) for cluster, releases in found.items()}
@@ -90,7 +90,7 @@ def helm_releases(owner: Mapping[str, Any]) -> dict[str, frozenset[tuple[str, st
 
 def recorded_releases(owner: Mapping[str, Any], further: Iterable[tuple[str, str, str]]) -> str:
     """Return the record of an owner's Helm releases with further ones, each cluster, namespace and name."""
-    known = {(cluster, *each) for cluster, of in helm_releases(owner).items() for each in of}
+    known = {(cluster, *release) for cluster, of in helm_releases(owner).items() for release in of}
     return ",".join("/".join(row) for row in sorted(known.union(further)))
 
 

@@ -120,10 +120,10 @@ class Failover(Runnable):
         """Return the deployments with failover, by uid."""
         found = (item for item in self._informers[_DEPLOYMENT] if "failover" in item["spec"])
         return {
-            each.metadata.uid: each
+            owner.metadata.uid: owner
             for item in found
-            for each in readable(ModelDeployment)(item)
-            if each.spec.failover
+            for owner in readable(ModelDeployment)(item)
+            if owner.spec.failover
         }
 
     def _moves(self, deployments: Mapping[str, ModelDeployment]) -> tuple[Move, ...]:

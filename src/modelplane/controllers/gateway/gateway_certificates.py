@@ -135,7 +135,7 @@ class Certificates:
             by_current = pair is not None and issuing.issued_by(pair.chain, current)
             return must_issue(valid, by_current=by_current, is_trusted=is_trusted, now=now)
 
-        everywhere = all(_trusts(issuing, each, current) for each in places if each.checks)
+        everywhere = all(_trusts(issuing, location, current) for location in places if location.checks)
         if client is None or due(client, CLIENT_NAME, is_trusted=everywhere):
             client = issuing.issued(authority, CLIENT_NAME, serves=False, now=now)
         servers = {}

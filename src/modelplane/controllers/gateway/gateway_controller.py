@@ -312,10 +312,10 @@ class GatewayController(Runnable):
         # Their HTTPRoutes are as the version before tokens wrote them, which serves no others.
         replicas = {str(build_key(route)) for route in http_routes if _is_of_replica(route)}
         routes = tuple(
-            replace(each, token=tokens.find_required(keys, each.name))
-            if each.name in replicas and each.token is None
-            else each
-            for each in routes
+            replace(served, token=tokens.find_required(keys, served.name))
+            if served.name in replicas and served.token is None
+            else served
+            for served in routes
         )
         port = int(gateway["spec"]["listeners"][0]["port"])
         return Listener(cluster_listener(connection.name), host, port, routes)

@@ -144,8 +144,8 @@ class ClusterReleases:
     def keep_only(self, uid: str, staying: Collection[str]) -> None:
         """Uninstall the releases of an owner, except those with some keys."""
         dropped = [row for row in self._wanted if row[0] == uid and row[1] not in staying]
-        for each in dropped:
-            self._supersede(self._wanted.pop(each))
+        for gone in dropped:
+            self._supersede(self._wanted.pop(gone))
         if dropped or self._staying.get(uid) != frozenset(staying):
             self._staying[uid] = frozenset(staying)
             self.wake()
@@ -188,7 +188,7 @@ class ClusterReleases:
         """Return the stored releases of an owner: those that both sides record."""
         stored, recorded = self._stored or {}, self._recorded.get(uid, frozenset())
         former = self._former.get(uid, Former())
-        found = [stored[each] for each in recorded if each in stored]
+        found = [stored[name] for name in recorded if name in stored]
         return [history for history in found if history.owner_uid == uid or former.made(history)]
 
     async def run(self) -> None:
@@ -322,7 +322,7 @@ class ClusterReleases:
             for history in self._stored_for(uid)
             if history.id not in wanted and (history.key not in staying or (uid, history.key) in self._wanted)
         ]
-        leaving.sort(key=lambda each: self._details_of(each).first_deployed, reverse=True)
+        leaving.sort(key=lambda release: self._details_of(release).first_deployed, reverse=True)
         for history in leaving:
             self._why[history.id] = Unsynced(Action.UNINSTALL, "waits for the releases that may need it")
         return [_Turn(Step(Action.UNINSTALL), history.id) for history in leaving]

@@ -115,7 +115,7 @@ def histories(secrets: Iterable[Mapping[str, Any]]) -> dict[ReleaseId, History]:
         revision = Revision(int(number), said.get("status", ""), metadata["name"], said)
         found[ReleaseId(metadata["namespace"], name)].append(revision)
     return {
-        release: History(release, tuple(sorted(revisions, key=lambda each: each.number)))
+        release: History(release, tuple(sorted(revisions, key=lambda stored: stored.number)))
         for release, revisions in found.items()
     }
 

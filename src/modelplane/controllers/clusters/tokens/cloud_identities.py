@@ -83,7 +83,7 @@ class Identities(Runnable):
 
         Without a credential the cluster no longer uses one.
         """
-        for other in [each for each in self._known if each != credential]:
+        for other in [identity for identity in self._known if identity != credential]:
             self._known[other].clusters.discard(cluster)
             if not self._known[other].clusters:
                 del self._known[other]
