@@ -43,7 +43,7 @@ def _plain(value: Value) -> Any:
         case "struct_value":
             return to_object(value.struct_value)
         case "list_value":
-            return [_plain(each) for each in value.list_value.values]
+            return [_plain(element) for element in value.list_value.values]
         case "number_value":
             number = value.number_value
             return int(number) if number.is_integer() else number

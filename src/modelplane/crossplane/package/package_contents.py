@@ -84,7 +84,9 @@ def configuration(registry: Registry, version: Version) -> Contents:
         CONFIGURATION,
         (
             about,
-            activation_policy("modelplane", tuple(each.definition for each in COMPOSED if each.managed)),
+            activation_policy(
+                "modelplane", tuple(resource.definition for resource in COMPOSED if resource.managed)
+            ),
             *(definition(kind) for kind in SHIPPED),
             *(composition(kind, installed_name(address)) for kind in SHIPPED),
         ),

@@ -17,7 +17,7 @@ WRITE = (*READ, "create", "update", "patch", "delete")
 AGGREGATE = "rbac.crossplane.io/aggregate-to-crossplane"
 
 
-_MISSING = [each for each in (*COMPOSED, *REQUIRED) if each.grant is Grant.PREREQUISITES]
+_MISSING = [resource for resource in (*COMPOSED, *REQUIRED) if resource.grant is Grant.PREREQUISITES]
 
 
 _POLICY = "modelplane-namespaces"
@@ -98,7 +98,7 @@ def manifest() -> str:
 
 
 def _reasons(rule: Document) -> str:
-    why = {(each.group, each.plural): each.why for each in _MISSING}
+    why = {(resource.group, resource.plural): resource.why for resource in _MISSING}
     [group] = rule["apiGroups"]
     return "".join(f"# {plural}: {why[group, plural]}\n" for plural in rule["resources"])
 
