@@ -162,5 +162,5 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     overload("distinct", (_LIST,), _distinct),
     overload("sets.contains", (_LIST, _LIST), _contains_all),
     overload("sets.equivalent", (_LIST, _LIST), lambda a, b: _contains_all(a, b) and _contains_all(b, a)),
-    overload("sets.intersects", (_LIST, _LIST), lambda a, b: any(_holds(b, each) for each in a)),
+    overload("sets.intersects", (_LIST, _LIST), lambda a, b: any(_holds(b, element) for element in a)),
 )

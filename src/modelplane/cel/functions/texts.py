@@ -77,7 +77,7 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int:
 
 
 def _join(items: list[Any], between: str = "") -> Any:
-    weight.bounded_text(sum(len(each) + len(between) for each in items if isinstance(each, str)))
+    weight.bounded_text(sum(len(text) + len(between) for text in items if isinstance(text, str)))
     return standard.evaluate("a.join(b)", (items, between))
 
 
