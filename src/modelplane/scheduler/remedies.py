@@ -207,7 +207,7 @@ def _refused_for(refused: Sequence[Refused], reason: Reason) -> tuple[Cluster, .
 
 def _relaxed(deployment: Deployment, misfits: Sequence[_Misfitting]) -> Iterator[_Edit]:
     """Yield the deployment with one requested amount lowered to an offered one, the largest first."""
-    unmatched = [each for each in misfits if Reason.NO_MATCHING_DEVICE in each[2]]
+    unmatched = [misfitting for misfitting in misfits if Reason.NO_MATCHING_DEVICE in misfitting[2]]
     offered: dict[str, set[ObservedValue]] = {}
     for _, misfit, _ in unmatched:
         for _, refusal in misfit.pools:
