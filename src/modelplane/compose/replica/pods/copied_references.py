@@ -119,8 +119,8 @@ def copies(request: ReplicaRequest, cluster: InferenceCluster) -> Copies | Rejec
             name = mention.name
         elif not mention.optional:
             return Rejected(
-                f'there is no {mention.kind} "{mention.name}" in namespace "{replica.metadata.namespace}", which '
-                "the pods name: create it, or let the platform team list it in spec.localObjects of "
+                f'there is no {mention.kind} "{mention.name}" in namespace "{replica.metadata.namespace}", '
+                "which the pods name: create it, or let the platform team list it in spec.localObjects of "
                 f'InferenceCluster "{cluster.metadata.name}"'
             )
         else:
