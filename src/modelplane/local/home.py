@@ -7,7 +7,6 @@ than a new one, so that its processes can be started again.
 """
 
 import os
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -177,6 +176,8 @@ def find_space_problem(home: Home) -> str:
 
     Raise ``OSError`` if that cannot be read.
     """
+    import shutil  # noqa: PLC0415  many commands read this module, and few ask for room
+
     needed = _KNOWN_BYTES if home.settings.exists() else _NEW_BYTES
     free = shutil.disk_usage(home.root).free
     if free >= needed:
