@@ -49,13 +49,9 @@ def _problem(command: EngineCommand, release: Release, given: Given) -> str:
         near = find_nearest(given.name, release.flags)
         remedy = f": {past}" if past else f"; did you mean {near}?" if near else ": remove it"
         has = "has" if exact else "probably has"
-        nearby = "" if exact else f", the nearest version that is known to {_version(command)},"
+        nearby = "" if exact else f", the nearest version that is known to {command.version or 'this image'},"
         return f"{engine}{nearby} {has} no flag {given.written}{remedy}"
     return _value_problem(engine, flag, given)
-
-
-def _version(command: EngineCommand) -> str:
-    return f"{command.version}" if command.version else "this image"
 
 
 def _value_problem(engine: str, flag: Flag, given: Given) -> str:
