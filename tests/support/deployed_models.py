@@ -10,7 +10,7 @@ from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.catalogue.inference_classes import build_class
 from modelplane.offline.files.yaml_output import to_yaml
 from modelplane.offline.models.engine_containers import Engine
-from modelplane.offline.models.model_manifests import Wanted, make_name
+from modelplane.offline.models.model_manifests import ModelSettings, make_name
 from modelplane.offline.models.proposals import Proposed, propose
 from modelplane.sizing.architecture import parse_architecture
 from modelplane.sizing.loaded_weights import PRECISIONS, sum_weights
@@ -32,7 +32,7 @@ def model(name: str, quantization: str = "") -> Model:
     )
 
 
-def wanted(checkpoint: str, context: int, **fields: Any) -> Wanted:
+def wanted(checkpoint: str, context: int, **fields: Any) -> ModelSettings:
     """Return a deployment of a repository of the hub."""
     converted = fields.get("converted_to", "")
     defaults: dict[str, Any] = {
@@ -49,7 +49,7 @@ def wanted(checkpoint: str, context: int, **fields: Any) -> Wanted:
         "converted_to": "",
         "token_secret": "",
     }
-    return Wanted(**(defaults | fields))
+    return ModelSettings(**(defaults | fields))
 
 
 def pool(name: str, class_name: str, *, nodes: int = 4, price: str = "") -> Object:
@@ -77,7 +77,7 @@ def fleet(pools: Iterable[Object], *, storage: bool = True) -> tuple[Object, ...
 
 
 def proposed(
-    deployment: Wanted, objects: Iterable[Object], *, concurrency: int = 1, cache: bool = True
+    deployment: ModelSettings, objects: Iterable[Object], *, concurrency: int = 1, cache: bool = True
 ) -> Proposed:
     """Return the proposal for a deployment on a fleet."""
     return propose(deployment, Load(deployment.context, concurrency), objects, use_cache=cache)

@@ -17,7 +17,7 @@ from modelplane.cli.tables import show
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
     from modelplane.kube.client import Client
-    from modelplane.offline.models.model_manifests import Wanted
+    from modelplane.offline.models.model_manifests import ModelSettings
     from modelplane.offline.models.proposals import Proposal, Proposed
     from modelplane.sizing.memory import Load
 
@@ -59,18 +59,18 @@ def deploy(
 
     _check_options(output, yes=yes, fleet=fleet)
     asked.check()
-    wanted = _wanted(asked)
-    needed = Load(wanted.context, asked.concurrency)
-    proposed = _propose(wanted, needed, fleet, live, use_cache=asked.use_cache)
-    _finish(proposed, wanted, live, output=output, everything=everything, yes=yes, files=bool(fleet))
+    settings = _read_settings(asked)
+    needed = Load(settings.context, asked.concurrency)
+    proposed = _propose(settings, needed, fleet, live, use_cache=asked.use_cache)
+    _finish(proposed, settings, live, output=output, everything=everything, yes=yes, files=bool(fleet))
 
 
-def _wanted(asked: Asked) -> "Wanted":
+def _read_settings(asked: Asked) -> "ModelSettings":
     """Read the model, and return its deployment apart from the hardware."""
     from modelplane.checkpoints.checkpoint import build_model
     from modelplane.cli.models.model_argument import choose_context, read_checkpoint
     from modelplane.offline.models.engine_containers import Engine
-    from modelplane.offline.models.model_manifests import Wanted, make_name
+    from modelplane.offline.models.model_manifests import ModelSettings, make_name
     from modelplane.sizing.unsizable import Unsizable
 
     try:
@@ -79,7 +79,7 @@ def _wanted(asked: Asked) -> "Wanted":
     except Unsizable as error:
         raise UserError(str(error)) from error
     called = asked.name or make_name(asked.models_name)
-    return Wanted(
+    return ModelSettings(
         model=model,
         name=called,
         namespace=asked.namespace,
@@ -112,7 +112,7 @@ def _has_terminal() -> bool:
 
 
 def _propose(
-    wanted: "Wanted", needed: "Load", fleet: tuple[str, ...], live: Live, *, use_cache: bool
+    settings: "ModelSettings", needed: "Load", fleet: tuple[str, ...], live: Live, *, use_cache: bool
 ) -> "Proposed":
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
@@ -121,7 +121,7 @@ def _propose(
 
     objects = load(fleet)[0] if fleet else read_fleet(live, NEEDED_TO_PLAN)
     try:
-        proposed = propose(wanted, needed, objects, use_cache=use_cache, live=not fleet)
+        proposed = propose(settings, needed, objects, use_cache=use_cache, live=not fleet)
     except (Unplannable, InvalidObject) as error:
         raise UserError(str(error)) from error
     if proposed.best:
@@ -143,7 +143,7 @@ def _validate(manifests: "tuple[Object, ...]") -> None:
 
 def _finish(
     proposed: "Proposed",
-    wanted: "Wanted",
+    settings: "ModelSettings",
     live: Live,
     *,
     output: str | None,
@@ -158,13 +158,13 @@ def _finish(
         raise click.exceptions.Exit(placing.NOT_PLACED)
     if output:
         click.echo(_as_documents(best.manifests), nl=False)
-        for line in _needs(wanted, best):
+        for line in _needs(settings, best):
             click.echo(line, err=True)
         for deployment in best.plan.deployments:
             if deployment.diagnosis:
                 click.echo(f"{deployment.name}: {deployment.diagnosis}", err=True)
     else:
-        _show_proposal(best, wanted, everything=everything)
+        _show_proposal(best, settings, everything=everything)
     if not best.plan.placed:
         if not output and not files:
             click.echo("\nNothing is applied, because not every replica has a place", err=True)
@@ -183,7 +183,7 @@ def _as_documents(manifests: "Sequence[Object]") -> str:
     return "---\n".join(to_yaml(manifest) for manifest in manifests)
 
 
-def _show_proposal(proposal: "Proposal", wanted: "Wanted", *, everything: bool) -> None:
+def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everything: bool) -> None:
     """Print the summary of a proposal, and its plan as ``plan`` prints it."""
     from modelplane.offline.models.size_rows import format_gib
 
@@ -192,10 +192,10 @@ def _show_proposal(proposal: "Proposal", wanted: "Wanted", *, everything: bool) 
     devices = f"{served.split.gpus} {node.device}"
     nodes = f" on {served.nodes} nodes" if served.nodes > 1 else ""
     click.echo(
-        f"{wanted.engine} with {served.split} on {devices}{nodes}, {format_gib(served.memory.gpu)} of "
-        f"{format_gib(node.memory)} GiB of each, {wanted.context:,} tokens of context"
+        f"{settings.engine} with {served.split} on {devices}{nodes}, {format_gib(served.memory.gpu)} of "
+        f"{format_gib(node.memory)} GiB of each, {settings.context:,} tokens of context"
     )
-    show("Objects:", ("KIND", "NAMESPACE", "NAME", "WHAT"), _rows(proposal, wanted))
+    show("Objects:", ("KIND", "NAMESPACE", "NAME", "WHAT"), _rows(proposal, settings))
     click.echo()
     placing.print_replicas(result.deployments)
     for deployment in result.deployments:
@@ -204,11 +204,11 @@ def _show_proposal(proposal: "Proposal", wanted: "Wanted", *, everything: bool) 
             placing.print_refusals("", deployment.refusals, everything=everything)
     placing.print_cost(result.deployments)
     placing.print_fleet(result, result.deployments, everything=everything)
-    for number, line in enumerate(_needs(wanted, proposal)):
+    for number, line in enumerate(_needs(settings, proposal)):
         click.echo(line if number else f"\n{line}")
 
 
-def _rows(proposal: "Proposal", wanted: "Wanted") -> Iterator[tuple[str, ...]]:
+def _rows(proposal: "Proposal", settings: "ModelSettings") -> Iterator[tuple[str, ...]]:
     from modelplane.api.meta import kind_name
     from modelplane.api.model_cache import ModelCache
     from modelplane.api.model_deployment import ModelDeployment
@@ -219,28 +219,28 @@ def _rows(proposal: "Proposal", wanted: "Wanted") -> Iterator[tuple[str, ...]]:
     pods = "1 pod" if split.pipeline == 1 else f"{split.pipeline} pods"
     suffix = "" if split.pipeline == 1 else " each"
     what = {
-        kind_name(ModelCache): f"the weights, from claim {wanted.claim}"
-        if wanted.claim
-        else f"the weights of {wanted.repo}",
-        kind_name(ModelDeployment): f"replicas: {wanted.replicas}, of {pods} with {devices}{suffix}",
+        kind_name(ModelCache): f"the weights, from claim {settings.claim}"
+        if settings.claim
+        else f"the weights of {settings.repo}",
+        kind_name(ModelDeployment): f"replicas: {settings.replicas}, of {pods} with {devices}{suffix}",
         kind_name(ModelService): "the address for requests",
     }
     for item in proposal.manifests:
-        yield item["kind"], wanted.namespace, wanted.name, what[item["kind"]]
+        yield item["kind"], settings.namespace, settings.name, what[item["kind"]]
 
 
-def _needs(wanted: "Wanted", proposal: "Proposal") -> Iterator[str]:
+def _needs(settings: "ModelSettings", proposal: "Proposal") -> Iterator[str]:
     """Yield what must exist for the replicas to start."""
     cached = len(proposal.manifests) > 2
-    namespace = f'namespace "{wanted.namespace}"'
-    if wanted.claim:
+    namespace = f'namespace "{settings.namespace}"'
+    if settings.claim:
         yield (
-            f'PersistentVolumeClaim "{wanted.claim}" with the files of the folder must exist in {namespace} '
-            "of each cluster"
+            f'PersistentVolumeClaim "{settings.claim}" with the files of the folder must exist in '
+            f"{namespace} of each cluster"
         )
-    if wanted.token_secret:
+    if settings.token_secret:
         where = f"{namespace} of the control plane" if cached else f"{namespace} of each cluster"
-        yield f'Secret "{wanted.token_secret}" with your token as HF_TOKEN must exist in {where}'
+        yield f'Secret "{settings.token_secret}" with your token as HF_TOKEN must exist in {where}'
 
 
 def _show_refusals(proposed: "Proposed", *, everything: bool) -> None:

@@ -36,7 +36,7 @@ _GIB: Final = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ModelSettings:
     """A deployment of a model, apart from the hardware."""
 
     model: Model
@@ -64,48 +64,48 @@ def make_name(model: str) -> str:
     return label if label[:1].isalpha() else f"model-{label}".rstrip("-")
 
 
-def build_manifests(wanted: Wanted, served: Served, *, cached: bool) -> tuple[Object, ...]:
+def build_manifests(settings: ModelSettings, served: Served, *, cached: bool) -> tuple[Object, ...]:
     """Return the manifests for one kind of hardware, in the order in which to apply them."""
-    objects = (_deployment(wanted, served, cached=cached), _service(wanted))
-    return (_cache(wanted), *objects) if cached else objects
+    objects = (_deployment(settings, served, cached=cached), _service(settings))
+    return (_cache(settings), *objects) if cached else objects
 
 
-def _cache(wanted: Wanted) -> Object:
-    if wanted.claim:
-        volume = {"claimName": wanted.claim}
+def _cache(settings: ModelSettings) -> Object:
+    if settings.claim:
+        volume = {"claimName": settings.claim}
         spec = {"source": str(CacheSource.PERSISTENT_VOLUME_CLAIM), "persistentVolumeClaim": volume}
-        return _object(ModelCache, wanted, spec)
-    hub: dict[str, Any] = {"repo": wanted.repo, "files": str(CacheFiles.SAFETENSORS)}
-    if wanted.revision:
-        hub["revision"] = wanted.revision
-    if wanted.token_secret:
-        hub["authSecret"] = {"name": wanted.token_secret}
-    return _object(ModelCache, wanted, {"source": str(CacheSource.HUGGING_FACE), "huggingFace": hub})
+        return _object(ModelCache, settings, spec)
+    hub: dict[str, Any] = {"repo": settings.repo, "files": str(CacheFiles.SAFETENSORS)}
+    if settings.revision:
+        hub["revision"] = settings.revision
+    if settings.token_secret:
+        hub["authSecret"] = {"name": settings.token_secret}
+    return _object(ModelCache, settings, {"source": str(CacheSource.HUGGING_FACE), "huggingFace": hub})
 
 
-def _deployment(wanted: Wanted, served: Served, *, cached: bool) -> Object:
-    spec: dict[str, Any] = {"replicas": wanted.replicas}
+def _deployment(settings: ModelSettings, served: Served, *, cached: bool) -> Object:
+    spec: dict[str, Any] = {"replicas": settings.replicas}
     if served.price is not None:
         spec["placement"] = {"policy": str(PlacementPolicy.CHEAPEST)}
     if cached:
-        spec["modelCacheRef"] = {"name": wanted.name}
-    spec["engines"] = [{"name": wanted.name, "members": _members(wanted, served, cached=cached)}]
-    return _object(ModelDeployment, wanted, spec)
+        spec["modelCacheRef"] = {"name": settings.name}
+    spec["engines"] = [{"name": settings.name, "members": _members(settings, served, cached=cached)}]
+    return _object(ModelDeployment, settings, spec)
 
 
-def _members(wanted: Wanted, served: Served, *, cached: bool) -> list[Object]:
+def _members(settings: ModelSettings, served: Served, *, cached: bool) -> list[Object]:
     command = Command(
-        engine=wanted.engine,
-        image=wanted.image or choose_image(wanted.engine, served.node.driver),
-        model=MOUNTED if cached else wanted.repo,
-        revision="" if cached else wanted.revision,
-        served_name=wanted.name,
-        context=wanted.context,
-        quantization=wanted.converted_to,
-        token_secret="" if cached else wanted.token_secret,
+        engine=settings.engine,
+        image=settings.image or choose_image(settings.engine, served.node.driver),
+        model=MOUNTED if cached else settings.repo,
+        revision="" if cached else settings.revision,
+        served_name=settings.name,
+        context=settings.context,
+        quantization=settings.converted_to,
+        token_secret="" if cached else settings.token_secret,
     )
     split = served.split
-    request = _device_request(served.node, split.tensor, served.memory.gpu, wanted.model.quantization)
+    request = _device_request(served.node, split.tensor, served.memory.gpu, settings.model.quantization)
     needs = {"nodeSelector": {"devices": [request]}}
     if split.pipeline == 1:
         return [{"role": str(Role.STANDALONE), **needs, "template": _pod(build_standalone(command, split))}]
@@ -157,16 +157,16 @@ def _pod(container: Object) -> Object:
     return {"spec": {"containers": [container]}}
 
 
-def _service(wanted: Wanted) -> Object:
-    selector = {"matchLabels": {labels.DEPLOYMENT: wanted.name}}
-    return _object(ModelService, wanted, {"endpoints": [{"selector": selector}]})
+def _service(settings: ModelSettings) -> Object:
+    selector = {"matchLabels": {labels.DEPLOYMENT: settings.name}}
+    return _object(ModelService, settings, {"endpoints": [{"selector": selector}]})
 
 
-def _object(type_: type[MetaModel], wanted: Wanted, spec: Mapping[str, Any]) -> Object:
+def _object(type_: type[MetaModel], settings: ModelSettings, spec: Mapping[str, Any]) -> Object:
     kind = kind_of(type_)
     return {
         "apiVersion": kind.api_version,
         "kind": kind.name,
-        "metadata": {"name": wanted.name, "namespace": wanted.namespace},
+        "metadata": {"name": settings.name, "namespace": settings.namespace},
         "spec": dict(spec),
     }

@@ -11,7 +11,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.offline.models.engine_containers import Engine, choose_image
-from modelplane.offline.models.model_manifests import Wanted, build_manifests
+from modelplane.offline.models.model_manifests import ModelSettings, build_manifests
 from modelplane.offline.models.size_report import PoolFit, find_pool_fits
 from modelplane.offline.plan.fleet_of_files import assemble
 from modelplane.offline.plan.placements import Plan, plan_manifests
@@ -57,7 +57,7 @@ class _Candidate(NamedTuple):
 
 
 def propose(
-    wanted: Wanted, load: Load, objects: Iterable[Object], *, use_cache: bool, live: bool = False
+    settings: ModelSettings, load: Load, objects: Iterable[Object], *, use_cache: bool, live: bool = False
 ) -> Proposed:
     """Return the manifests for the best pool that has room, else those for the best pool.
 
@@ -66,11 +66,11 @@ def propose(
     """
     given = [*objects]
     stored = tuple(assemble(given, live=live).store)
-    served, refusals = _divided(wanted, load, stored, use_cache=use_cache)
+    served, refusals = _divided(settings, load, stored, use_cache=use_cache)
     first: Proposal | None = None
     tried: list[tuple[Object, ...]] = []
     for candidate in served:
-        written = build_manifests(wanted, candidate.served, cached=use_cache and candidate.has_storage)
+        written = build_manifests(settings, candidate.served, cached=use_cache and candidate.has_storage)
         if written in tried:
             continue
         tried.append(written)
@@ -84,14 +84,14 @@ def propose(
 
 
 def _divided(
-    wanted: Wanted, load: Load, objects: Sequence[Object], *, use_cache: bool
+    settings: ModelSettings, load: Load, objects: Sequence[Object], *, use_cache: bool
 ) -> tuple[list[_Candidate], tuple[PoolRefusal, ...]]:
     """Return the pools that can serve the model, the best first, and the others."""
     served, refusals = [], []
-    for fit in find_pool_fits(wanted.model, load, _readable(objects)):
+    for fit in find_pool_fits(settings.model, load, _readable(objects)):
         cluster, storage = fit.cluster.metadata.name, fit.cluster.status.cache
         has_storage = bool(storage and storage.storage_class_name)
-        reason = _reason(wanted, fit, has_cache=use_cache and has_storage)
+        reason = _reason(settings, fit, has_cache=use_cache and has_storage)
         if reason or isinstance(fit.result, Refused):
             refusals.append(PoolRefusal(cluster, fit.pool, fit.result.node.name, reason))
         else:
@@ -103,19 +103,19 @@ def _divided(
     return sorted(served, key=lambda candidate: _rank(candidate, currency)), tuple(refusals)
 
 
-def _reason(wanted: Wanted, fit: PoolFit, *, has_cache: bool) -> str:
+def _reason(settings: ModelSettings, fit: PoolFit, *, has_cache: bool) -> str:
     """Return why a pool cannot serve the model; empty if it can."""
     result = fit.result
     if isinstance(result, Refused):
         return result.reason
     if any(pool.spot for pool in fit.cluster.spec.node_pools if pool.name == fit.pool):
         return "its nodes are spot, which the manifests do not allow: add spec.placement.spot to them"
-    if wanted.claim and not has_cache:
+    if settings.claim and not has_cache:
         return "a folder needs a ModelCache, and the cluster has no storage for caches: name a repository"
-    if wanted.engine is Engine.SGLANG and result.nodes > 1:
+    if settings.engine is Engine.SGLANG and result.nodes > 1:
         return f"it takes {result.nodes} nodes, for which only vLLM's manifests are known: use --engine vllm"
-    if not (wanted.image or choose_image(wanted.engine, result.node.driver)):
-        return f"no image of {wanted.engine} is known for {result.node.driver}: give --image"
+    if not (settings.image or choose_image(settings.engine, result.node.driver)):
+        return f"no image of {settings.engine} is known for {result.node.driver}: give --image"
     return ""
 
 

@@ -97,11 +97,11 @@ def render(
 
     Other objects among the owners are like required ones. Raises ``NotRendered``.
     """
-    own, children, others = tuple(owners), tuple(observed), tuple(required)
-    composed = [item for item in own if item["kind"] in COMPOSERS]
+    owner_objects, children, others = tuple(owners), tuple(observed), tuple(required)
+    composed = [item for item in owner_objects if item["kind"] in COMPOSERS]
     if not composed:
         kinds = alternatives(sorted(COMPOSERS), "and")
-        names = f"holds only {_names(own)}" if own else "holds no object"
+        names = f"holds only {_names(owner_objects)}" if owner_objects else "holds no object"
         raise NotRendered(f"OWNER {names}: name a file with one of the kinds {kinds}")
     if len(composed) > 1:
         raise NotRendered(
@@ -113,7 +113,7 @@ def render(
             f"{_names(composed)} is being deleted, and the controllers compose nothing for it: "
             "remove metadata.deletionTimestamp to see what they composed before"
         )
-    everything = tuple(map(withdraw_endpoint, add_uids((*children, *others, *own))))
+    everything = tuple(map(withdraw_endpoint, add_uids((*children, *others, *owner_objects))))
     store = Store()
     for item in everything:
         store.add(item)
@@ -123,7 +123,7 @@ def render(
         raise NotRendered(str(error)) from error
     if gateway_address:
         announce(gateway_address, store)
-    owner = everything[len(children) + len(others) + own.index(composed[0])]
+    owner = everything[len(children) + len(others) + owner_objects.index(composed[0])]
     keyed = _keyed(everything[: len(children)])
     owned = [item for item in everything[len(children) :] if _is_owned(item, owner["metadata"]["uid"])]
     keyed = {key: item for item in owned if (key := _key(item))} | keyed
