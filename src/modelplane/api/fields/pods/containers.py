@@ -295,14 +295,18 @@ class PodSpec(Model):
     @property
     def engine(self) -> Container:
         """The container that runs the engine; the first one if none has its name."""
-        return next((each for each in self.containers if each.name == ENGINE), self.containers[0])
+        return next(
+            (container for container in self.containers if container.name == ENGINE), self.containers[0]
+        )
 
     @property
     def others(self) -> tuple[Container, ...]:
         """The containers beside it."""
-        return tuple(each for each in self.containers if each is not self.engine)
+        return tuple(container for container in self.containers if container is not self.engine)
 
     @property
     def variables(self) -> tuple[EnvVar, ...]:
         """The variables of every container."""
-        return tuple(variable for each in (*self.init_containers, *self.containers) for variable in each.env)
+        return tuple(
+            variable for container in (*self.init_containers, *self.containers) for variable in container.env
+        )
