@@ -14,7 +14,7 @@ from modelplane.api.conditions.documented import Documented
 from modelplane.api.conditions.reason_meanings import DOCUMENTED, EVERY_KIND
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import INFRASTRUCTURE_GROUP
-from modelplane.api.schema.crd import schema
+from modelplane.api.schema.crd import build_schema
 from modelplane.api.schema.fields import FORMS
 from modelplane.compose.kinds import COMPOSED
 
@@ -36,7 +36,7 @@ class Field:
 
 def kind_page(kind: Kind) -> str:
     """Return the page of a kind."""
-    whole = schema(kind)
+    whole = build_schema(kind)
     scope = "namespaced" if kind.namespaced else "cluster-scoped"
     parts = [
         f"# {kind.name}",

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from modelplane.api.kinds import KINDS, Kind
-from modelplane.api.schema.json_schema import combined, json_schema
+from modelplane.api.schema.json_schema import build_json_schema, combine_schemas
 
 ROOT = Path(__file__).resolve().parents[2]
-ALL = jsonschema_rs.Draft7Validator(combined(KINDS))
+ALL = jsonschema_rs.Draft7Validator(combine_schemas(KINDS))
 
 
 def _examples() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -38,8 +38,8 @@ def test_every_example_is_valid() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_kind_of_its_own_and_among_all_is_the_same(kind: Kind) -> None:
-    alone = json_schema(kind)
-    among = combined(KINDS)["definitions"][kind.name]
+    alone = build_json_schema(kind)
+    among = combine_schemas(KINDS)["definitions"][kind.name]
     assert {key: alone[key] for key in among} == among
     jsonschema_rs.meta.validate(alone)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from modelplane.api.clouds.cloud_rows import Cloud, cache_storage
+from modelplane.api.clouds.cloud_rows import Cloud, get_cache_storage
 from support.cloud_clusters import class_name
 from support.crossplane.cloud_site import LONG_S, Site
 from support.crossplane.function_process import FunctionProcess
@@ -29,7 +29,7 @@ def test_a_cluster_is_made_and_serves_a_model(site: Site) -> None:
     assert site.providers.failed, "the cloud has refused some at first"
     assert len(far(site.fleet, "Deployment", site.name)) == 1
     classes = [item["metadata"]["name"] for item in site.cluster.objects("StorageClass")]
-    assert classes == [name for name in [cache_storage(site.cloud)] if name]
+    assert classes == [name for name in [get_cache_storage(site.cloud)] if name]
 
 
 def _lose_the_cloud(site: Site) -> Callable[[], None]:

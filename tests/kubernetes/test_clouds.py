@@ -16,7 +16,7 @@ from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.api.clouds.eks_cluster import EKSCluster
 from modelplane.api.clouds.gke_cluster import GKECluster
 from modelplane.api.clouds.nebius_cluster import NebiusCluster
-from modelplane.api.clouds.serving_stack import ServingStack, stack_name
+from modelplane.api.clouds.serving_stack import ServingStack, name_stack
 from modelplane.api.clouds.vultr_cluster import VultrCluster
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.workload_kinds import Place, rows
@@ -151,10 +151,10 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
         assert backend["reason"] == "Installing"
 
         async def has_a_stack() -> bool:
-            return await client.get(STACKS, stack_name("eks"), SYSTEM) is not None
+            return await client.get(STACKS, name_stack("eks"), SYSTEM) is not None
 
         await _eventually(has_a_stack)
-        stack = await client.get(STACKS, stack_name("eks"), SYSTEM)
+        stack = await client.get(STACKS, name_stack("eks"), SYSTEM)
         assert stack is not None
         assert (stack["spec"]["clusterName"], stack["spec"]["profile"]) == ("eks", "Standard")
         assert [each["name"] for each in stack["spec"]["secrets"]] == [kubeconfigs["EKS"]]
@@ -174,7 +174,7 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
         for cloud, (type_, reason, internal) in DOUBTS.items():
             await _eventually(partial(_is_said, client, cloud, type_, reason, internal=internal))
         assert {item["metadata"]["uid"] for item in await _managed(client)} == before
-        assert await client.get(STACKS, stack_name("eks"), SYSTEM) is not None
+        assert await client.get(STACKS, name_stack("eks"), SYSTEM) is not None
 
 
 def _pool() -> Object:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.api.clouds.serving_stack import ServingStack, stack_name
+from modelplane.api.clouds.serving_stack import ServingStack, name_stack
 from modelplane.api.meta import GATEWAY_NAME
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers import fleet_resources
@@ -256,7 +256,7 @@ async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_f
             await client.apply(manifest)
         bench = Bench(client)
         async with running_controllers(plane, helm=Program((str(plane.binary), "helm"))):
-            stack = stack_name("member")
+            stack = name_stack("member")
             await bench.listed(STACKS, SYSTEM)
             port = next(free_ports())
             listener = {"name": "http", "port": port, "protocol": "HTTP"}
@@ -272,7 +272,7 @@ async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_f
             async with _proxy(port):
                 await bench.said(fleet_resources.INFERENCE_CLUSTERS, "member", "BackendReady", "'True'")
             await bench.said(
-                STACKS, stack_name("member"), "Installed", "Degraded", "prometheus:", "not found in"
+                STACKS, name_stack("member"), "Installed", "Degraded", "prometheus:", "not found in"
             )
             await bench.said(
                 fleet_resources.INFERENCE_CLUSTERS, "member", "BackendReady", "'True'", "prometheus:"

@@ -8,7 +8,7 @@ import pytest
 
 from kubernetes import test_crds
 from kubernetes.test_crds import REMOVE, _manifest
-from modelplane.api.kinds import kind_named
+from modelplane.api.kinds import find_kind
 from modelplane.kube import errors
 from modelplane.offline.check.validation import validate
 from modelplane.offline.files.sources import read
@@ -79,7 +79,7 @@ CASES = [
 
 async def _create(client, manifest):
     """Ask the server to create an object, as ``kubectl apply`` does, and to keep nothing."""
-    kind = kind_named(manifest["apiVersion"], manifest["kind"])
+    kind = find_kind(manifest["apiVersion"], manifest["kind"])
     namespace = f"/namespaces/{manifest['metadata']['namespace']}" if kind.namespaced else ""
     path = f"/apis/{kind.api_version}{namespace}/{kind.plural}"
     await client._request("POST", path, {"fieldValidation": "Strict", "dryRun": "All"}, manifest)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from modelplane.api.kinds import KINDS
-from modelplane.api.schema.xrd import xrd
+from modelplane.api.schema.xrd import build_xrd
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -58,7 +58,7 @@ def kubeconfig(control_plane):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 async def test_an_xrd_is_accepted_and_nothing_of_it_is_dropped(kubeconfig, kind):
-    manifest = xrd(kind)
+    manifest = build_xrd(kind)
     async with Client.from_kubeconfig(kubeconfig, known=fleet_resources.known) as client:
         accepted = (await client.apply(manifest, dry_run=True))["spec"]
     assert {field: accepted[field] for field in manifest["spec"]} == manifest["spec"]

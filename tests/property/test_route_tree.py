@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.api.names import backend_name, front_name
+from modelplane.api.names import name_backend, name_front
 from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.gateway_api.implementations import IMPLEMENTATIONS, OTHER, Implementation
@@ -23,7 +23,7 @@ from support.third_party_crds import problems, schemas
 
 TOLERANCE = 1e-4
 PREFIX = "/ml-team/qwen/"
-ITSELF = front_name("qwen")
+ITSELF = name_front("qwen")
 REWRITES = ("", "/", "/v1/", "/openai/v1/", "/ml-team/{name}/")
 HOSTS = ("http://192.0.2.7:8801", "http://192.0.2.8", "https://api.example.com", "http://other.example.com")
 
@@ -81,13 +81,13 @@ def test_each_endpoint_gets_its_share_and_its_own_path(
     shares = _gateway(implementation, service, selected).shares(Request(f"{PREFIX}{below}"))
     total = sum(each.weight for each in selected)
     wanted = {
-        (backend_name(each.endpoint.metadata.name), _expected(each, below).path): each.weight / total
+        (name_backend(each.endpoint.metadata.name), _expected(each, below).path): each.weight / total
         for each in selected
     }
     found = {(name, sent.path): share for (name, sent), share in shares.items()}
     assert found.keys() == wanted.keys(), "an endpoint gets no traffic, or another path"
     assert found == pytest.approx(wanted, abs=TOLERANCE)
-    hosts = {backend_name(each.endpoint.metadata.name): _expected(each, below).host for each in selected}
+    hosts = {name_backend(each.endpoint.metadata.name): _expected(each, below).host for each in selected}
     assert all(sent.host == hosts[name] for name, sent in shares)
     assert not any(HEADER in sent.headers for _, sent in shares), "an engine gets the gateway's own header"
 
@@ -117,7 +117,7 @@ def test_a_gateway_that_sets_no_headers_answers_404_and_never_calls_itself_for_e
         Request(f"{PREFIX}v1/models", headers=headers)
     )
     assert all(
-        name in (NOT_FOUND, *(backend_name(f"e{number}") for number in range(300))) for name, _ in shares
+        name in (NOT_FOUND, *(name_backend(f"e{number}") for number in range(300))) for name, _ in shares
     )
 
 

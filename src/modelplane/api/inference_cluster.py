@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.clouds.cloud_rows import Cloud, clouds_where, traits
+from modelplane.api.clouds.cloud_rows import Cloud, get_traits, list_clouds_where
 from modelplane.api.clouds.cluster_origin import CacheStorage, ClusterOrigin, Source
 from modelplane.api.fields.cluster.device_prices import DevicePricing
 from modelplane.api.fields.cluster.devices import Device
@@ -22,7 +22,7 @@ from modelplane.api.fields.cluster.drain_settings import (
     DrainStatus,
     PoolTaint,
     TaintEffect,
-    strongest,
+    find_strongest,
 )
 from modelplane.api.fields.cluster.eviction_notices import MAX_NOTICES, EvictionNotice
 from modelplane.api.fields.cluster.mutual_tls_settings import GatewaySettings, MutualTLSStatus
@@ -32,7 +32,7 @@ from modelplane.api.fields.cluster.usable_capacity import CapacitySource, Usable
 from modelplane.api.fields.pods.pod_keys import PodKeys
 from modelplane.api.fields.pods.pod_scheduler import PodScheduler
 from modelplane.api.fields.pods.serving_backend import ServingBackend
-from modelplane.api.listing import alternatives
+from modelplane.api.listing import join_alternatives
 from modelplane.api.meta import Model, ObjectMeta, Status
 from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
 
@@ -85,11 +85,11 @@ class LocalObject(Model):
 
 
 _PROVISIONED = tuple(map(str, Cloud))
-_SHORT_NAMES = clouds_where(lambda cloud: cloud.has_short_pool_names)
-_ZONAL = clouds_where(lambda cloud: cloud.needs_zones)
-_BOUNDED = clouds_where(lambda cloud: cloud.needs_upper_bound)
-_NEVER_EMPTY = clouds_where(lambda cloud: cloud.needs_a_node)
-_WITHOUT_SPOT = clouds_where(lambda cloud: not cloud.has_spot)
+_SHORT_NAMES = list_clouds_where(lambda cloud: cloud.has_short_pool_names)
+_ZONAL = list_clouds_where(lambda cloud: cloud.needs_zones)
+_BOUNDED = list_clouds_where(lambda cloud: cloud.needs_upper_bound)
+_NEVER_EMPTY = list_clouds_where(lambda cloud: cloud.needs_a_node)
+_WITHOUT_SPOT = list_clouds_where(lambda cloud: not cloud.has_spot)
 
 
 def _every_pool(sources: Sequence[str], holds: str, message: str) -> Rule:
@@ -127,25 +127,25 @@ class InferenceClusterSpec(Model):
         _every_pool(
             _SHORT_NAMES,
             f"pool.name.matches('{AKS_POOL_NAME}')",
-            f"a pool of an {alternatives(_SHORT_NAMES)} cluster is named by at most 12 lower-case letters "
-            "and digits, a letter first",
+            f"a pool of an {join_alternatives(_SHORT_NAMES)} cluster is named by at most 12 lower-case "
+            "letters and digits, a letter first",
         ),
         _every_pool(
             _ZONAL,
             "has(pool.zones) && size(pool.zones) > 0",
-            f"zones are required in every pool of a {alternatives(_ZONAL)} cluster: list the zones that have "
-            "its nodes",
+            f"zones are required in every pool of a {join_alternatives(_ZONAL)} cluster: list the zones that "
+            "have its nodes",
         ),
         _every_pool(
             _BOUNDED,
             "!has(pool.minNodeCount) || has(pool.maxNodeCount)",
-            f"maxNodeCount is required with minNodeCount where the source is {alternatives(_BOUNDED)}",
+            f"maxNodeCount is required with minNodeCount where the source is {join_alternatives(_BOUNDED)}",
         ),
         _every_pool(
             _NEVER_EMPTY,
             "pool.nodeCount >= 1 && (!has(pool.minNodeCount) || pool.minNodeCount >= 1)",
-            f"a pool of a {alternatives(_NEVER_EMPTY)} cluster has at least one node: raise nodeCount and "
-            "minNodeCount to 1",
+            f"a pool of a {join_alternatives(_NEVER_EMPTY)} cluster has at least one node: raise nodeCount "
+            "and minNodeCount to 1",
         ),
         _every_pool(
             _PROVISIONED,
@@ -158,7 +158,7 @@ class InferenceClusterSpec(Model):
         _every_pool(
             _WITHOUT_SPOT,
             "!has(pool.spot) || !pool.spot",
-            f"{alternatives(_WITHOUT_SPOT)} has no spot nodes: remove spot",
+            f"{join_alternatives(_WITHOUT_SPOT)} has no spot nodes: remove spot",
         ),
     )
 
@@ -363,14 +363,14 @@ class InferenceCluster(Model):
         """Return what the cluster is closed for, or a pool of it, without the cluster's own cordon."""
         taints = [taint.key for taint in self.spec.pool_taints if taint.pool == pool] if pool else ()
         keys = taints if pool else [taint.key for taint in self.spec.taints]
-        return strongest(CORDONS[key] for key in keys if key in CORDONS)
+        return find_strongest(CORDONS[key] for key in keys if key in CORDONS)
 
-    def drains(self) -> bool:
+    def is_draining(self) -> bool:
         """Return True if the cluster or a pool of it is being drained."""
         cordons = (self.cordon(), *(self.cordon(taint.pool) for taint in self.spec.pool_taints))
         return Cordon.DRAINING in cordons
 
-    def region(self) -> str:
+    def find_region(self) -> str:
         """Return its region: the value of its label, or else the cloud's name for it; empty if it has none.
 
         Only the label is the platform's own name, so the label counts where both are there.
@@ -382,5 +382,5 @@ class InferenceCluster(Model):
             return ""
         cloud = Cloud(str(origin.source))
         settings = getattr(origin, cloud.value.lower())
-        named = traits(cloud).region_setting
+        named = get_traits(cloud).region_setting
         return str(getattr(settings, named)) if named and settings is not None else ""

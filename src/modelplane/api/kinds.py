@@ -90,8 +90,8 @@ def _module_of(name: str) -> str:
 @functools.cache
 def _type_named(name: str, folder: str) -> type[Model]:
     module = importlib.import_module(f"modelplane.{folder}.{_module_of(name)}")
-    found: type[Model] = getattr(module, name)
-    return found
+    type_: type[Model] = getattr(module, name)
+    return type_
 
 
 def _condition(type_: str) -> str:
@@ -211,7 +211,7 @@ MODEL_REPLICA = _BY_TYPE_NAME["ModelReplica"]
 MODEL_SERVICE = _BY_TYPE_NAME["ModelService"]
 
 
-def kind_named(api_version: str, name: str) -> Kind:
+def find_kind(api_version: str, name: str) -> Kind:
     """Return a kind by its name in manifests. Raises ``KeyError`` for one that is not ours."""
     return _BY_NAME[api_version, name]
 

@@ -6,7 +6,7 @@ from typing import Final
 LIMIT: Final = 3
 
 
-def alternatives(items: Sequence[str], word: str = "or") -> str:
+def join_alternatives(items: Sequence[str], word: str = "or") -> str:
     """Join all items in the given order, with a word before the last: "GKE or EKS"."""
     *others, last = items
     return f"{', '.join(others)} {word} {last}" if others else last
@@ -31,6 +31,6 @@ def number_of(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def subject(noun: str, names: Sequence[str], one: str, several: str) -> str:
+def format_subject(noun: str, names: Sequence[str], one: str, several: str) -> str:
     """Name the subject of a sentence with the verb that fits: "engine a is", "engines a, b are"."""
     return f"{noun} {names[0]} {one}" if len(names) == 1 else f"{noun}s {listing(names)} {several}"

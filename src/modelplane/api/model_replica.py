@@ -138,7 +138,7 @@ class ModelReplicaSpec(Model):
         about("True before the replica is deleted: its endpoint is removed, and its engines keep running."),
     ] = False
 
-    def runs_with(self) -> ServingBackend:
+    def find_backend(self) -> ServingBackend:
         """Return what runs the pods of the engines."""
         return self.backend or ServingBackend.MODELPLANE
 

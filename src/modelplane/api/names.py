@@ -21,7 +21,7 @@ def child_name(*parts: str, limit: int = MAX_LENGTH) -> str:
     return _hashed(joined, joined, DIGITS, limit)
 
 
-def replica_name(deployment: str, cluster: str, index: int, digits: int = DIGITS) -> str:
+def name_replica(deployment: str, cluster: str, index: int, digits: int = DIGITS) -> str:
     """Return the name of a deployment's replica on a cluster.
 
     Only the deployment can be read in it; cluster and index are in the hash. Where two replicas of
@@ -30,7 +30,7 @@ def replica_name(deployment: str, cluster: str, index: int, digits: int = DIGITS
     return _hashed(deployment, f"{deployment}-{cluster}-{index}", digits)
 
 
-def backend_name(endpoint: str) -> str:
+def name_backend(endpoint: str) -> str:
     """Return the name of the Service of an endpoint.
 
     A Service's name has no dots and does not begin with a digit (RFC 1035); an endpoint's may.
@@ -38,12 +38,12 @@ def backend_name(endpoint: str) -> str:
     return _hashed(f"endpoint-{endpoint.replace('.', '-')}", f"endpoint-{endpoint}", DIGITS)
 
 
-def front_name(service: str) -> str:
+def name_front(service: str) -> str:
     """Return the name of the Service that leads from the routes of a ModelService to the gateway itself."""
     return _hashed(f"front-{service.replace('.', '-')}", f"front-{service}", DIGITS)
 
 
-def composed_name(owner: str, key: str) -> str:
+def name_composed(owner: str, key: str) -> str:
     """Return the name of the object for one of an owner's children on other clusters."""
     readable = f"{owner}-{key}".lower().replace(".", "-")
     return _hashed(readable, f"{owner}/{key}", DIGITS)

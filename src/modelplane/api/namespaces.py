@@ -24,13 +24,13 @@ RESERVED: Final = (
 """Namespaces of Modelplane and of the components that it needs."""
 
 
-def reserved(namespace: str) -> Rejected | None:
+def check_reserved(namespace: str) -> Rejected | None:
     """Return why a namespace is reserved, with the remedy; None if it is not."""
     if not namespace.startswith(RESERVED_PREFIX) and namespace not in RESERVED:
         return None
     return Rejected(f'namespace "{namespace}" is reserved for system components: use a namespace of your own')
 
 
-def gets_route(namespace: str, address: str | None) -> bool:
+def has_route(namespace: str, address: str | None) -> bool:
     """Return True if a ModelService has a route: in a reserved namespace only if it had an address before."""
-    return bool(address) or not reserved(namespace)
+    return bool(address) or not check_reserved(namespace)

@@ -11,7 +11,7 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.clouds.cloud_rows import CLUSTER_KINDS
-from modelplane.api.clouds.serving_stack import ServingStack, stack_name
+from modelplane.api.clouds.serving_stack import ServingStack, name_stack
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import KINDS
@@ -100,7 +100,7 @@ _NEEDS = (
     _Need(
         kind_name(ModelReplica),
         kind_name(ServingStack),
-        lambda replica: map(stack_name, _clusters(replica)),
+        lambda replica: map(name_stack, _clusters(replica)),
         namespace=SYSTEM_NAMESPACE,
         label=labels.CLUSTER,
         shares_label=True,

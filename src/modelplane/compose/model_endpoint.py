@@ -9,7 +9,7 @@ from modelplane.api.conditions.reasons import ModelEndpointCondition as Type
 from modelplane.api.conditions.reasons import ModelEndpointReason as Reason
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_endpoint import ModelEndpoint
-from modelplane.api.names import backend_name
+from modelplane.api.names import name_backend
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
@@ -71,7 +71,7 @@ def compose(request: EndpointRequest) -> Composition | Blocked:
     accepted = _credential(request, target) if isinstance(target, Target) and routing.holds else ()
     return Composition(
         children=children if proxy else keep_all(request.observed),
-        status={"routing": {"backendName": backend_name(endpoint.metadata.name)}}
+        status={"routing": {"backendName": name_backend(endpoint.metadata.name)}}
         if objects and routing.holds
         else {},
         conditions=(routing, *accepted),

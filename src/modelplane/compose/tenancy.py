@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.conditions.reasons import AdmittedReason, CommonCondition
-from modelplane.api.namespaces import reserved
+from modelplane.api.namespaces import check_reserved
 from modelplane.compose.composition import Blocked, Composition, Request, keep_all
 from modelplane.compose.conditions import Condition, false
 
@@ -19,7 +19,7 @@ def admitted(request: Request[Any, Any], composed: Composition | Blocked) -> Com
     A refusal keeps every child, every guard and the status, and has a condition with the cause.
     """
     owner = request.owner
-    rejected = reserved(owner.metadata.namespace)
+    rejected = check_reserved(owner.metadata.namespace)
     if rejected is None or isinstance(composed, Blocked):
         return composed
     status: dict[str, Any] = msgspec.to_builtins(owner.status)

@@ -13,7 +13,7 @@ from functools import partial
 from operator import attrgetter
 
 from modelplane.api import labels
-from modelplane.api.clouds.serving_stack import ServingStack, stack_name
+from modelplane.api.clouds.serving_stack import ServingStack, name_stack
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.kinds import kind_of
@@ -380,7 +380,7 @@ class Manager:
             self._gateway.touch()
             return
         self._enqueue(OwnerKey(_CLUSTER, "", cluster))
-        self._enqueue(OwnerKey(_STACK, SYSTEM_NAMESPACE, stack_name(cluster)))
+        self._enqueue(OwnerKey(_STACK, SYSTEM_NAMESPACE, name_stack(cluster)))
 
     def _touch_gateway(self) -> None:
         self._gateway.touch()

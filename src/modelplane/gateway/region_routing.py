@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from modelplane.api import labels
-from modelplane.api.fields.requests.regions import listed, place
+from modelplane.api.fields.requests.regions import describe_place, format_regions
 from modelplane.api.listing import listing
 from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
@@ -58,7 +58,7 @@ class RegionRule:
         if not self.regions:
             return f"{named} allow no region in common"
         verb = "allows" if len(self.deployments) == 1 else "allow"
-        return f"{named} {verb} only {listed(self.regions)}"
+        return f"{named} {verb} only {format_regions(self.regions)}"
 
 
 def find_rule(
@@ -95,14 +95,15 @@ class Admitted:
         if not self.outside:
             return ""
         named = listing(
-            f'"{endpoint.metadata.name}" ({place(endpoint.spec.region)})' for endpoint in self.outside
+            f'"{endpoint.metadata.name}" ({describe_place(endpoint.spec.region)})'
+            for endpoint in self.outside
         )
         return f"{kind_name(ModelEndpoint)} {named} gets no requests, because {self.rule}"
 
     def list_refusals(self) -> Iterator[tuple[ModelEndpoint, str]]:
         """Yield each endpoint left out, and why."""
         for endpoint in self.outside:
-            yield endpoint, f"it is {place(endpoint.spec.region)}, and {self.rule}"
+            yield endpoint, f"it is {describe_place(endpoint.spec.region)}, and {self.rule}"
 
 
 def admit(

@@ -94,7 +94,7 @@ def describe_node(
             size,
             _version(version.version if version else None),
             type_ is not None and type_.string == _MIG,
-            pricing.per_hour(device.name, spot=spot) if pricing else None,
+            pricing.find_price_per_hour(device.name, spot=spot) if pricing else None,
             pricing.currency if pricing else "",
             device.driver,
             (type_.string if type_ else None) or "",

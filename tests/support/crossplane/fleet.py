@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from modelplane.api import labels
-from modelplane.api.kinds import kind_named
+from modelplane.api.kinds import find_kind
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose.gateway import installed_gateway
 from modelplane.compose.kinds import COMPOSERS
@@ -264,7 +264,7 @@ class Fleet:
         for namespace in ("default", SYSTEM_NAMESPACE):
             self.api.create(_namespace(namespace), _USER)
         for name in COMPOSERS:
-            kind = kind_named(COMPOSERS[name].api_version, name)
+            kind = find_kind(COMPOSERS[name].api_version, name)
             owner: dict[str, Any] = {
                 "apiVersion": "apiextensions.crossplane.io/v1",
                 "kind": "CompositeResourceDefinition",
@@ -336,7 +336,7 @@ class _Routes:
 
 
 def _ours(kind: str) -> Kind:
-    return Kind(kind_named(COMPOSERS[kind].api_version, kind).group, kind)
+    return Kind(find_kind(COMPOSERS[kind].api_version, kind).group, kind)
 
 
 def _namespace(name: str) -> Object:

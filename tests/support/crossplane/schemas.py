@@ -86,7 +86,7 @@ def schema_of(group: str, kind: str) -> Schema:
 @cache
 def _composite(kind: Kind) -> Schema:
     """Return the schema that Crossplane makes from the definition of one of our kinds."""
-    schema = crd.schema(kind)
+    schema = crd.build_schema(kind)
     spec, status = schema["properties"]["spec"], schema["properties"]["status"]
     own: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return schema | {

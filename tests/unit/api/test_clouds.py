@@ -1,9 +1,9 @@
 import pytest
 
-from modelplane.api.clouds.cloud_rows import CLOUDS, Cloud, cache_storage, clouds_where
+from modelplane.api.clouds.cloud_rows import CLOUDS, Cloud, get_cache_storage, list_clouds_where
 from modelplane.api.clouds.cluster_origin import ClusterOrigin
 from modelplane.api.inference_class import Provisioning
-from modelplane.api.listing import alternatives
+from modelplane.api.listing import join_alternatives
 
 
 def test_every_cloud_has_one_row_and_settings_of_its_name() -> None:
@@ -21,10 +21,10 @@ def test_every_cloud_has_one_row_and_settings_of_its_name() -> None:
     ],
 )
 def test_a_cloud_names_its_storage_for_caches(cloud: Cloud, storage: str) -> None:
-    assert cache_storage(cloud) == storage
+    assert get_cache_storage(cloud) == storage
 
 
 def test_clouds_are_named_in_a_sentence() -> None:
-    assert alternatives(clouds_where(lambda cloud: cloud.needs_zones)) == "GKE or EKS"
-    assert alternatives(clouds_where(lambda cloud: cloud.needs_a_node)) == "Vultr"
-    assert alternatives(("a", "b", "c"), "and") == "a, b and c"
+    assert join_alternatives(list_clouds_where(lambda cloud: cloud.needs_zones)) == "GKE or EKS"
+    assert join_alternatives(list_clouds_where(lambda cloud: cloud.needs_a_node)) == "Vultr"
+    assert join_alternatives(("a", "b", "c"), "and") == "a, b and c"

@@ -16,7 +16,7 @@ import pytest
 from modelplane.api.conditions.reason_meanings import DOCUMENTED
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema import fields
-from modelplane.api.schema.crd import schema
+from modelplane.api.schema.crd import build_schema
 
 CONTRACT = Path(__file__).parent / "contract"
 VERSIONS = ("v0.1.0", "v0.3.1")
@@ -457,7 +457,7 @@ def _contract(kind):
 
 
 def _ours(kind):
-    whole = schema(kind)["properties"]
+    whole = build_schema(kind)["properties"]
     found: dict[str, Any] = {}
     for section in ("spec", "status"):
         found |= dict(_fields(section, whole[section]))

@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.model_service import EndpointEntry
-from modelplane.api.schema.crd import crd, schema
+from modelplane.api.schema.crd import build_schema, crd
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.fleet_resources import resource_for
 
@@ -22,7 +22,7 @@ def _values(path, value):
 
 def _sections(kind):
     for name in ("spec", "status"):
-        yield from _values(name, schema(kind)["properties"][name])
+        yield from _values(name, build_schema(kind)["properties"][name])
 
 
 @every_kind
@@ -45,7 +45,7 @@ def test_every_field_of_a_spec_is_bounded(kind):
     """Without a bound, one tenant's object could take the time of all."""
     unbounded = [
         path
-        for path, value in _values("spec", schema(kind)["properties"]["spec"])
+        for path, value in _values("spec", build_schema(kind)["properties"]["spec"])
         if not (
             value.keys() & {"enum", "anyOf", _BOUND.get(value.get("type"), "type")}
             or path.endswith(_REFUSED_LATER)
@@ -66,7 +66,7 @@ def test_the_api_server_and_python_read_a_pattern_alike(kind):
 def test_no_rule_can_keep_a_status_from_being_written(kind):
     ruled = [
         path
-        for path, value in _values("status", schema(kind)["properties"]["status"])
+        for path, value in _values("status", build_schema(kind)["properties"]["status"])
         if "x-kubernetes-validations" in value
     ]
     assert ruled == []
@@ -103,7 +103,7 @@ def test_only_a_deployment_is_scaled():
 
 def test_a_weight_that_is_not_given_stays_absent():
     (services,) = (kind for kind in KINDS if kind.name == "ModelService")
-    spec = schema(services)["properties"]["spec"]
+    spec = build_schema(services)["properties"]["spec"]
     weight = spec["properties"]["endpoints"]["items"]["properties"]["weight"]
     assert "default" not in weight
     assert {"weight", "selector"} < set(EndpointEntry.__struct_fields__)
@@ -111,7 +111,7 @@ def test_a_weight_that_is_not_given_stays_absent():
 
 def test_a_default_list_is_filled_in_by_the_server():
     (eks,) = (kind for kind in KINDS if kind.name == "EKSCluster")
-    spec = schema(eks)["properties"]["spec"]
+    spec = build_schema(eks)["properties"]["spec"]
     subnets = spec["properties"]["networking"]["properties"]["subnetCidrs"]
     assert subnets["default"] == ["10.0.0.0/20", "10.0.16.0/20", "10.0.32.0/20"]
 

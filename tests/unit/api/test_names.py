@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.api.names import child_name, replica_name
+from modelplane.api.names import child_name, name_replica
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from modelplane.api.names import child_name, replica_name
     ],
 )
 def test_a_replica_is_named_as_the_reference_implementation_names_it(deployment, cluster, index, name):
-    assert replica_name(deployment, cluster, index) == name
+    assert name_replica(deployment, cluster, index) == name
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_name_that_is_cut_at_a_dot_is_still_one_of_an_object():
 
 
 def test_one_digit_more_tells_colliding_replicas_apart_and_still_fits():
-    name = replica_name("qwen-demo", "eks-us-east", 0, digits=6)
+    name = name_replica("qwen-demo", "eks-us-east", 0, digits=6)
     assert name.startswith("qwen-demo-92535")
     assert len(name) == len("qwen-demo-92535") + 1
-    assert len(replica_name("a" * 70, "c", 1, digits=6)) == 63
+    assert len(name_replica("a" * 70, "c", 1, digits=6)) == 63

@@ -21,4 +21,4 @@ INFINIBAND = Fabric(type=FabricType.INFINIBAND, infiniband=InfiniBand(fabric="fa
     ],
 )
 def test_pools_are_joined_by_the_type_and_name_of_their_fabric(fabric, identity):
-    assert NodePool(name="p", class_name="c", fabric=fabric).fabric_identity() == identity
+    assert NodePool(name="p", class_name="c", fabric=fabric).find_fabric_identity() == identity

@@ -46,7 +46,7 @@ NETWORK: dict[str, Any] = {"region": "us-west-2"}
 def test_the_region_of_a_cluster(cluster: dict[str, Any], label: str | None, region: str) -> None:
     labels = {} if label is None else {"modelplane.ai/region": label}
     found = {"metadata": {"name": "c", "labels": labels}, "spec": {"cluster": cluster}}
-    assert decode_as(InferenceCluster, found).region() == region
+    assert decode_as(InferenceCluster, found).find_region() == region
 
 
 REFUSED = [

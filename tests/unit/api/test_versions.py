@@ -25,7 +25,7 @@ def _fabric(written):
             "nodePools": [{"name": "h200", "className": "h200", "zones": ["us-west-2a"], **written}],
         },
     )
-    return cluster.node_pools[0].interconnect()
+    return cluster.node_pools[0].build_interconnect()
 
 
 @pytest.mark.parametrize(

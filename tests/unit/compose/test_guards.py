@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.clouds.serving_stack import ServingStack, stack_name
+from modelplane.api.clouds.serving_stack import ServingStack, name_stack
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model, kind_name
@@ -55,7 +55,7 @@ STACK: dict[str, Any] = {
     "apiVersion": INFRASTRUCTURE,
     "kind": "ServingStack",
     "metadata": {
-        "name": stack_name("east"),
+        "name": name_stack("east"),
         "namespace": "modelplane-system",
         "labels": {"modelplane.ai/cluster": "east"},
     },
@@ -84,8 +84,8 @@ STACK: dict[str, Any] = {
                 Dependency("ModelCache", "ml-team", "weights"),
                 Dependency("NebiusCluster", "modelplane-system", "east"),
                 Dependency("NebiusCluster", "modelplane-system", "west"),
-                Dependency("ServingStack", "modelplane-system", stack_name("east")),
-                Dependency("ServingStack", "modelplane-system", stack_name("west")),
+                Dependency("ServingStack", "modelplane-system", name_stack("east")),
+                Dependency("ServingStack", "modelplane-system", name_stack("west")),
                 Dependency("VultrCluster", "modelplane-system", "east"),
                 Dependency("VultrCluster", "modelplane-system", "west"),
             ],
@@ -129,7 +129,7 @@ def test_what_an_object_needs(user: dict[str, Any], needed: list[Dependency]) ->
         ),
         pytest.param(Dependency("GKECluster", "platform", "east"), [], id="another one by nobody"),
         pytest.param(
-            Dependency("ServingStack", "modelplane-system", stack_name("west")),
+            Dependency("ServingStack", "modelplane-system", name_stack("west")),
             [MOVED],
             id="a serving stack by the models on its cluster",
         ),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.model_service import ModelService
-from modelplane.api.names import front_name
+from modelplane.api.names import name_front
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Request
 from modelplane.compose.service.model_service import compose
@@ -81,7 +81,7 @@ class Bench:
         if ROUTE in self.stored:
             routes = [item for key, item in self.stored.items() if key.startswith(ROUTE)]
             implementation = implementations.find_implementation(self.backend, ())
-            gateway = Gateway(implementation, routes, front_name("qwen"))
+            gateway = Gateway(implementation, routes, name_front("qwen"))
             shares = gateway.shares(Asked("/ml-team/qwen/v1/models"))
             assert NOT_FOUND not in {name for name, _ in shares}, "a request is lost"
 
@@ -98,4 +98,4 @@ def test_no_change_of_the_endpoints_loses_a_request(backend: str, deletes_first:
         routes = [item for key, item in bench.stored.items() if key.startswith(ROUTE)]
         rules = [rule for item in routes for rule in item["spec"]["rules"]]
         named = {each["name"] for rule in rules for each in rule["backendRefs"]}
-        assert len(named - {front_name("qwen")}) == endpoints
+        assert len(named - {name_front("qwen")}) == endpoints

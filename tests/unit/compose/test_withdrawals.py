@@ -70,5 +70,8 @@ def test_a_spot_pool_without_a_price_of_its_own_costs_the_other_one() -> None:
         currency="USD",
         devices=(DevicePrice(name="a", per_hour="3", spot_per_hour="1"), DevicePrice(name="b", per_hour="2")),
     )
-    found = [(prices.per_hour(each), prices.per_hour(each, spot=True)) for each in ("a", "b", "c")]
+    found = [
+        (prices.find_price_per_hour(each), prices.find_price_per_hour(each, spot=True))
+        for each in ("a", "b", "c")
+    ]
     assert found == [(3 * 10**9, 10**9), (2 * 10**9, 2 * 10**9), (None, None)]

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.api.namespaces import reserved
+from modelplane.api.namespaces import check_reserved
 from modelplane.compose.composition import Desired
 from modelplane.compose.kinds import COMPOSED
 from modelplane.install.permissions import gateway_permissions, identity_permissions, people_permissions
@@ -87,7 +87,7 @@ def test_the_identity_of_the_gateway_reads_the_secrets_of_one_namespace_only():
         ("modelplane-gateway", "modelplane-gateway-private"),
         ("modelplane-gateway", "modelplane-controller-private"),
     }
-    assert reserved("modelplane-gateway")
+    assert check_reserved("modelplane-gateway")
 
 
 def test_the_identity_on_a_cluster_gets_tokens_of_itself_only():

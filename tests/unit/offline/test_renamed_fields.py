@@ -3,8 +3,8 @@
 import pytest
 
 from modelplane.api.clouds.cluster_origin import Source
-from modelplane.api.kinds import KINDS, kind_named
-from modelplane.api.schema.crd import schema
+from modelplane.api.kinds import KINDS, find_kind
+from modelplane.api.schema.crd import build_schema
 from modelplane.offline.check import renamed_fields, structural
 from support.manifests import API, DEPLOYMENT, cluster, said
 
@@ -70,13 +70,13 @@ def test_no_former_name_is_one_of_today():
     assert not {str(source) for source in Source} & set(renamed_fields.CLUSTER_SOURCES)
     assert set(renamed_fields.CLUSTER_SOURCES.values()) <= {str(source) for source in Source}
     for kind, place, old in FIELDS:
-        known = structural.find_schema(schema(kind_named(API, kind)), _path(place))
+        known = structural.find_schema(build_schema(find_kind(API, kind)), _path(place))
         assert old not in known["properties"], (kind, place, old)
 
 
 def test_the_path_of_a_replacement_is_one_of_todays_fields():
     for (kind, _), replacements in renamed_fields._FIELDS.items():
-        whole = schema(kind_named(API, kind))
+        whole = build_schema(find_kind(API, kind))
         for each in replacements.values():
             path = each.path[2:] if each.path[:1] == ("metadata",) else each.path
             assert structural.find_schema(whole, path), (kind, each)

@@ -83,7 +83,7 @@ CLOUDS = (
 """Every cloud."""
 
 
-def clouds_where(holds: Callable[[CloudTraits], bool]) -> tuple[str, ...]:
+def list_clouds_where(holds: Callable[[CloudTraits], bool]) -> tuple[str, ...]:
     """Return the names of the clouds of which something holds."""
     return tuple(str(row.cloud) for row in CLOUDS if holds(row))
 
@@ -92,11 +92,11 @@ CLUSTER_KINDS = tuple(sorted(f"{cloud}Cluster" for cloud in Cloud))
 """The kinds of their clusters."""
 
 
-def traits(cloud: Cloud) -> CloudTraits:
+def get_traits(cloud: Cloud) -> CloudTraits:
     """Return the row of a cloud."""
     return next(row for row in CLOUDS if row.cloud is cloud)
 
 
-def cache_storage(cloud: Cloud) -> str:
+def get_cache_storage(cloud: Cloud) -> str:
     """Return the StorageClass for ModelCaches that a cloud's clusters get; empty where there is none."""
-    return traits(cloud).cache_storage
+    return get_traits(cloud).cache_storage

@@ -26,7 +26,7 @@ KEY: Final = "serving-stack"
 """Key of a stack among the children of its InferenceCluster."""
 
 
-def stack_name(cluster: str) -> str:
+def name_stack(cluster: str) -> str:
     """Return the name of the stack of an InferenceCluster."""
     return child_name(cluster, KEY)
 

@@ -16,7 +16,7 @@ class Documented:
     alarming: bool = False
 
 
-def reasons(
+def build_rows(
     kind: str, type_: StrEnum, *rows: tuple[bool, StrEnum, str], alarming: tuple[StrEnum, ...] = ()
 ) -> tuple[Documented, ...]:
     """Return the rows of one condition; ``alarming`` are the reasons that need an operator."""

@@ -4,7 +4,7 @@ The reference page of conditions is generated from this list.
 """
 
 from modelplane.api.clouds.cloud_rows import CLUSTER_KINDS
-from modelplane.api.conditions.documented import reasons as _reasons
+from modelplane.api.conditions.documented import build_rows as _reasons
 from modelplane.api.conditions.reasons import (
     AdmittedReason,
     CloudClusterCondition,

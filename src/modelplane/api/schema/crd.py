@@ -34,23 +34,23 @@ def crd(kind: Kind) -> Schema:
         "metadata": {"name": kind.definition},
         "spec": {
             "group": kind.group,
-            "names": names(kind),
+            "names": build_names(kind),
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "versions": [
                 {
                     "name": kind.version,
                     "served": True,
                     "storage": True,
-                    "additionalPrinterColumns": printer_columns(kind.columns),
+                    "additionalPrinterColumns": build_printer_columns(kind.columns),
                     "subresources": subresources,
-                    "schema": {"openAPIV3Schema": schema(kind)},
+                    "schema": {"openAPIV3Schema": build_schema(kind)},
                 }
             ],
         },
     }
 
 
-def names(kind: Kind, *categories: str) -> Schema:
+def build_names(kind: Kind, *categories: str) -> Schema:
     """Return the names of a kind, in its own category and those given."""
     return {
         "kind": kind.name,
@@ -62,7 +62,7 @@ def names(kind: Kind, *categories: str) -> Schema:
     }
 
 
-def printer_columns(columns: Iterable[Column]) -> list[Schema]:
+def build_printer_columns(columns: Iterable[Column]) -> list[Schema]:
     """Return columns of ``kubectl get``."""
     return [{"name": column.name, "jsonPath": column.path, "type": column.type} for column in columns]
 
@@ -76,7 +76,7 @@ def scale_paths(scale: Scale) -> Schema:
     }
 
 
-def schema(kind: Kind) -> Schema:
+def build_schema(kind: Kind) -> Schema:
     """Return the structural schema of a kind's objects."""
     fields = {field.encode_name: field for field in _fields(kind.type)}
     return {
@@ -91,7 +91,7 @@ def schema(kind: Kind) -> Schema:
             # We write the status: a rule there could only keep a controller from reporting.
             "status": _Writer(with_rules=False).value(fields["status"].type),
         },
-        "x-kubernetes-validations": [rule.schema() for rule in (_NAME_RULE, *kind.type.__rules__)],
+        "x-kubernetes-validations": [rule.build_schema() for rule in (_NAME_RULE, *kind.type.__rules__)],
     }
 
 
@@ -134,7 +134,7 @@ class _Writer:
         if required:
             written["required"] = required
         if self._with_rules and issubclass(cls, Model) and cls.__rules__:
-            written[_RULES] = [rule.schema() for rule in cls.__rules__]
+            written[_RULES] = [rule.build_schema() for rule in cls.__rules__]
         return written
 
     def _union(self, members: list[inspect.Type]) -> Schema:
@@ -146,8 +146,8 @@ class _Writer:
         """
         if len(members) == 1:
             return self.value(members[0])
-        if {type(_bare(each)) for each in members} == {inspect.IntType, inspect.StrType}:
-            forms = [self.value(each) for each in members]
+        if {type(_bare(member)) for member in members} == {inspect.IntType, inspect.StrType}:
+            forms = [self.value(member) for member in members]
             limits = {key: form[key] for form in forms for key in _LIMITS if key in form}
             kinds = [{"type": form["type"]} for form in forms]
             return {"x-kubernetes-int-or-string": True, "anyOf": kinds, **limits}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from modelplane.api.kinds import kind_named, kind_of
+from modelplane.api.kinds import find_kind, kind_of
 from modelplane.api.meta import Model
 
 ModelT = TypeVar("ModelT", bound=Model)
@@ -40,7 +40,7 @@ def decode(obj: Mapping[str, Any]) -> Model:
     """
     api_version, name = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
     try:
-        kind = kind_named(api_version, name)
+        kind = find_kind(api_version, name)
     except KeyError:
         what = name or "object"
         raise InvalidObject(
@@ -119,7 +119,7 @@ def _wire(value: Any) -> Any:
         case tuple():
             return [_wire(item) for item in value]
         case Mapping():
-            return {key: _wire(each) for key, each in value.items()}
+            return {key: _wire(item) for key, item in value.items()}
         case _:
             return msgspec.to_builtins(value)
 

@@ -84,7 +84,7 @@ class Rule(msgspec.Struct, frozen=True):
     message: str
     field_path: str = ""
 
-    def schema(self) -> dict[str, str]:
+    def build_schema(self) -> dict[str, str]:
         """Return the rule as an item of ``x-kubernetes-validations``."""
         item = {"rule": self.expression, "message": self.message}
         if self.field_path:
@@ -146,7 +146,7 @@ def about(  # noqa: PLR0913  one keyword for each thing a schema can say
     if whole:
         extensions["x-kubernetes-map-type"] = "atomic"
     if rules:
-        extensions["x-kubernetes-validations"] = [rule.schema() for rule in rules]
+        extensions["x-kubernetes-validations"] = [rule.build_schema() for rule in rules]
     if any_of:
         extensions["anyOf"] = list(any_of)
     given: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}

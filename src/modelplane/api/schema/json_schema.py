@@ -20,17 +20,17 @@ _FORMS: Final = ("anyOf", "allOf", "oneOf")
 _TEXTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
 
 
-def file_name(kind: Kind) -> str:
+def build_file_name(kind: Kind) -> str:
     """Return the path of a kind's schema in a catalogue: ``GROUP/KIND_VERSION.json``."""
     return f"{kind.group}/{kind.singular}_{kind.version}.json"
 
 
-def json_schema(kind: Kind) -> Schema:
+def build_json_schema(kind: Kind) -> Schema:
     """Return the JSON Schema of a kind's manifests."""
     return {"$schema": _DRAFT, "title": kind.name, **_manifest(kind)}
 
 
-def combined(kinds: Iterable[Kind]) -> Schema:
+def combine_schemas(kinds: Iterable[Kind]) -> Schema:
     """Return one JSON Schema for manifests of several kinds. Objects of other kinds match it too."""
     listed = tuple(kinds)
     return {
@@ -57,7 +57,7 @@ def combined(kinds: Iterable[Kind]) -> Schema:
 
 
 def _manifest(kind: Kind) -> Schema:
-    written = _plain(crd.schema(kind))
+    written = _plain(crd.build_schema(kind))
     fields = written["properties"]
     described = {name: fields[name]["description"] for name in ("apiVersion", "kind")}
     own = {
@@ -99,12 +99,12 @@ def _plain(schema: Mapping[str, Any], *, closed: bool = True) -> Schema:
             plain[key] = _plain(plain[key], closed=closed and key != "not")
     for key in _FORMS:
         if key in plain:
-            plain[key] = [_plain(item, closed=False) for item in plain[key]]
+            plain[key] = [_plain(option, closed=False) for option in plain[key]]
     if isinstance(plain.get("additionalProperties"), Mapping):
         plain["additionalProperties"] = _plain(plain["additionalProperties"], closed=closed)
     if "properties" in plain:
         plain["properties"] = {
-            name: _plain(each, closed=closed) for name, each in plain["properties"].items()
+            name: _plain(field, closed=closed) for name, field in plain["properties"].items()
         }
         if closed and not schema.get(_KEEPS):
             plain.setdefault("additionalProperties", False)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def value_at(item: object, *path: str) -> Any:
+def get_value(item: object, *path: str) -> Any:
     """Return the value at a path of nested maps; None if there is none."""
     for key in path:
         if not isinstance(item, Mapping):
@@ -13,11 +13,11 @@ def value_at(item: object, *path: str) -> Any:
     return item
 
 
-def as_map(value: object) -> Mapping[str, Any]:
+def get_map(value: object) -> Mapping[str, Any]:
     """Return a map as it is, and an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
-def as_list(value: object) -> Sequence[Any]:
+def get_list(value: object) -> Sequence[Any]:
     """Return a list as it is, and an empty one for anything else."""
     return value if isinstance(value, list) else ()

@@ -7,20 +7,20 @@ rules over a whole object, such as those over a name, since its version 2.2.
 """
 
 from modelplane.api.kinds import Kind
-from modelplane.api.schema.crd import Schema, names, printer_columns, scale_paths, schema
+from modelplane.api.schema.crd import Schema, build_names, build_printer_columns, build_schema, scale_paths
 
 CATEGORY = "crossplane"
 """``kubectl get crossplane`` lists everything that Crossplane serves."""
 
 
-def xrd(kind: Kind) -> Schema:
+def build_xrd(kind: Kind) -> Schema:
     """Return the CompositeResourceDefinition of a kind, as it is applied."""
-    whole = schema(kind)
+    whole = build_schema(kind)
     version: Schema = {
         "name": kind.version,
         "served": True,
         "referenceable": True,
-        "additionalPrinterColumns": printer_columns(kind.own_columns),
+        "additionalPrinterColumns": build_printer_columns(kind.own_columns),
         "schema": {
             "openAPIV3Schema": whole
             | {
@@ -39,7 +39,7 @@ def xrd(kind: Kind) -> Schema:
         "metadata": {"name": kind.definition},
         "spec": {
             "group": kind.group,
-            "names": names(kind, CATEGORY),
+            "names": build_names(kind, CATEGORY),
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "versions": [version],
         },

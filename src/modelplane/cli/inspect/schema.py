@@ -38,11 +38,13 @@ def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
     """
     import json
 
-    from modelplane.api.schema.json_schema import combined, file_name, json_schema
+    from modelplane.api.schema.json_schema import build_file_name, build_json_schema, combine_schemas
 
     chosen = _kinds(kinds)
     if folder is not None:
-        files = {file_name(kind): json_schema(kind) for kind in chosen} | {ALL: combined(chosen)}
+        files = {build_file_name(kind): build_json_schema(kind) for kind in chosen} | {
+            ALL: combine_schemas(chosen)
+        }
         for name, content in files.items():
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -50,9 +52,9 @@ def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
         click.echo(f"{len(files)} schemas are in {folder}", err=True)
         return
     if output == "name":
-        click.echo("\n".join((*map(file_name, chosen), ALL)))
+        click.echo("\n".join((*map(build_file_name, chosen), ALL)))
         return
-    content = json_schema(chosen[0]) if len(chosen) == 1 else combined(chosen)
+    content = build_json_schema(chosen[0]) if len(chosen) == 1 else combine_schemas(chosen)
     if output == "json":
         click.echo(json.dumps(content, indent=2))
     else:
@@ -66,7 +68,7 @@ def _kinds(names: tuple[str, ...]) -> "list[Kind]":
     from difflib import get_close_matches
 
     from modelplane.api.kinds import KINDS
-    from modelplane.api.listing import alternatives
+    from modelplane.api.listing import join_alternatives
 
     kinds_by_name = {name: kind for kind in KINDS for name in (kind.singular, kind.plural, kind.short)}
     for name in names:
@@ -74,7 +76,7 @@ def _kinds(names: tuple[str, ...]) -> "list[Kind]":
             near = [
                 kinds_by_name[spelling].name for spelling in get_close_matches(name.lower(), kinds_by_name)
             ]
-            meant = f"did you mean {alternatives(list(dict.fromkeys(near)))}? " if near else ""
+            meant = f"did you mean {join_alternatives(list(dict.fromkeys(near)))}? " if near else ""
             raise UserError(f'there is no kind "{name}": {meant}`modelplane schema -o name` lists them')
     asked = {kinds_by_name[name.lower()].name for name in names}
     return [kind for kind in KINDS if not names or kind.name in asked]

@@ -144,7 +144,7 @@ def _find(names: tuple[str, ...]) -> "list[Machine]":
     """Return the machines of names, each once; raise ``UserError`` for the first that is unknown."""
     from difflib import get_close_matches
 
-    from modelplane.api.listing import alternatives
+    from modelplane.api.listing import join_alternatives
     from modelplane.catalogue.catalogue_files import load_catalogue
 
     machines = load_catalogue().machines
@@ -152,7 +152,7 @@ def _find(names: tuple[str, ...]) -> "list[Machine]":
         if name not in machines:
             longer = [machine for machine in machines if name in machine]
             near = list(dict.fromkeys((*longer, *get_close_matches(name, machines))))[:3]
-            meant = f"did you mean {alternatives(near)}? " if near else ""
+            meant = f"did you mean {join_alternatives(near)}? " if near else ""
             raise UserError(
                 f'the catalogue has no class "{name}": {meant}`modelplane classes list` lists them'
             )

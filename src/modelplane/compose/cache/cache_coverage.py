@@ -6,7 +6,7 @@ has volumes that many pods may mount.
 
 from modelplane.api.conditions.reasons import ModelCacheCondition as Type
 from modelplane.api.conditions.reasons import ModelCacheReason as Reason
-from modelplane.api.fields.requests.regions import listed, place
+from modelplane.api.fields.requests.regions import describe_place, format_regions
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.rejected import Rejected
@@ -26,10 +26,12 @@ def uncovered(cache: ModelCache, cluster: InferenceCluster, regions: RegionRule 
     if selector and not selector.match_labels.items() <= cluster.metadata.labels.items():
         return Rejected("the cluster does not match clusterSelector")
     own = cache.spec.regions
-    if own and cluster.region() not in own:
-        return OutsideRegions(f"the cluster is {place(cluster.region())}, not in {listed(own)}")
-    if regions and cluster.region() not in regions.regions:
-        return OutsideRegions(f"the cluster is {place(cluster.region())}, and {regions}")
+    if own and cluster.find_region() not in own:
+        return OutsideRegions(
+            f"the cluster is {describe_place(cluster.find_region())}, not in {format_regions(own)}"
+        )
+    if regions and cluster.find_region() not in regions.regions:
+        return OutsideRegions(f"the cluster is {describe_place(cluster.find_region())}, and {regions}")
     storage = cluster.status.cache
     if storage and storage.storage_class_name:
         return None

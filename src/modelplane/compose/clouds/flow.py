@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from modelplane.api.clouds.cloud_rows import Cloud, cache_storage
+from modelplane.api.clouds.cloud_rows import Cloud, get_cache_storage
 from modelplane.api.clouds.cloud_settings import Credentials, CredentialsKind
 from modelplane.api.conditions.reasons import CloudClusterCondition as Type
 from modelplane.api.conditions.reasons import CloudClusterReason as Reason
@@ -88,7 +88,7 @@ def _composition(
     recipe: Recipe, site: Site[Any], children: tuple[Desired | Keep, ...], condition: Condition
 ) -> Composition:
     status: dict[str, Any] = {"secrets": list(recipe.secrets(site))}
-    if storage := cache_storage(Cloud(recipe.source)):
+    if storage := get_cache_storage(Cloud(recipe.source)):
         file_system = recipe.file_system(site)
         status["cache"] = {
             "storageClassName": storage,

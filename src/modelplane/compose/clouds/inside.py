@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from modelplane.api.clouds.cloud_rows import Cloud, traits
+from modelplane.api.clouds.cloud_rows import Cloud, get_traits
 from modelplane.api.clouds.serving_stack import StackStorage, VolumeBinding
 from modelplane.api.fields.cluster.stack_components import ComponentName
 
@@ -23,7 +23,7 @@ def storage(
     cloud: Cloud, parameters: Mapping[str, str], binding: VolumeBinding, **settings: Any
 ) -> StackStorage:
     """Return the StorageClass of a cloud."""
-    row = traits(cloud)
+    row = get_traits(cloud)
     return StackStorage(
         name=row.cache_storage,
         provisioner=row.cache_provisioner,

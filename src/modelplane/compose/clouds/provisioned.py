@@ -68,7 +68,7 @@ def _problems(
     if not cluster.spec.node_pools:
         yield f"a cluster of source {recipe.source} needs at least one pool: add it to nodePools"
     for pool in cluster.spec.node_pools:
-        fabric = pool.interconnect().type
+        fabric = pool.build_interconnect().type
         if fabric is not FabricType.NONE and fabric not in recipe.fabrics:
             yield f'pool "{pool.name}": {recipe.source} has no fabric {fabric}: remove it'
         if pool.capacity_block and recipe.source not in _CAPACITY_BLOCKS:

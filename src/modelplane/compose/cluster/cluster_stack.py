@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from modelplane.api import labels
 from modelplane.api.clouds.cluster_origin import Source
-from modelplane.api.clouds.serving_stack import KEY, ServingStack, stack_name
+from modelplane.api.clouds.serving_stack import KEY, ServingStack, name_stack
 from modelplane.api.conditions.reasons import ServingStackCondition, ServingStackReason
 from modelplane.api.fields.cluster.stack_components import ComponentName, ServingProfile
 from modelplane.api.fields.pods.serving_backend import ServingBackend
@@ -117,7 +117,7 @@ def _stack(
     if root := _DRIVER_ROOTS.get(cluster.spec.cluster.source):
         spec["nvidiaDriverRoot"] = root
     metadata = {
-        "name": stack_name(name),
+        "name": name_stack(name),
         "namespace": SYSTEM_NAMESPACE,
         "labels": {labels.CLUSTER: name},
     }

@@ -45,7 +45,7 @@ _ORDER: Final = (DrainState.BLOCKED, DrainState.MOVING, DrainState.WAITING)
 
 def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
     """Return the requirements of a cluster that drains: the whole fleet's replicas and deployments."""
-    if not cluster.drains():
+    if not cluster.is_draining():
         return ()
     return (
         Requirement(_REPLICAS, API_VERSION, kind_name(ModelReplica)),
@@ -56,7 +56,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
 def progress(request: ClusterRequest) -> tuple[DrainStatus | None, tuple[Condition, ...]]:
     """Return the progress of a drain, and its condition; nothing if there was never a drain."""
     cluster = request.owner
-    if not cluster.drains():
+    if not cluster.is_draining():
         # Crossplane keeps a condition that is not composed any more.
         ended = any(condition.type == Type.DRAINED for condition in cluster.status.conditions)
         return None, (false(Type.DRAINED, Reason.NOT_DRAINING, "the drain was ended"),) if ended else ()

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from modelplane.api.clouds.cloud_rows import Cloud, cache_storage
+from modelplane.api.clouds.cloud_rows import Cloud, get_cache_storage
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.serving_stack import KEY as STACK_KEY
 from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
@@ -268,7 +268,7 @@ def _cache_storage(cluster: InferenceCluster) -> str:
     """Return the StorageClass for caches: the cloud's own, or the one that the operator names."""
     origin = cluster.spec.cluster
     if origin.source != Source.EXISTING:
-        return cache_storage(Cloud(origin.source))
+        return get_cache_storage(Cloud(origin.source))
     cache = origin.existing.cache if origin.existing else None
     return (cache.storage_class_name if cache else None) or ""
 
@@ -288,7 +288,7 @@ def _pool(request: ClusterRequest, pool: NodePool) -> dict[str, Any]:
     }
     if pricing := pool.pricing or spec.pricing:
         published["pricing"] = msgspec.to_builtins(pricing)
-    if fabric := pool.fabric_identity():
+    if fabric := pool.find_fabric_identity():
         published["fabric"] = fabric
     if pool.spot:
         published["spot"] = True

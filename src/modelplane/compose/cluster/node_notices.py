@@ -12,7 +12,7 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
-from modelplane.api.schema.untyped import as_list, as_map
+from modelplane.api.schema.untyped import get_list, get_map
 
 
 class Where(StrEnum):
@@ -76,11 +76,11 @@ def notice(item: Object) -> NodeNotice | None:
 
 
 def _found(item: Object) -> Iterator[NodeNotice]:
-    metadata, spec, status = (as_map(item.get(field)) for field in ("metadata", "spec", "status"))
-    annotations = as_map(metadata.get("annotations"))
-    taints = {str(as_map(taint).get("key", "")) for taint in as_list(spec.get("taints"))}
+    metadata, spec, status = (get_map(item.get(field)) for field in ("metadata", "spec", "status"))
+    annotations = get_map(metadata.get("annotations"))
+    taints = {str(get_map(taint).get("key", "")) for taint in get_list(spec.get("taints"))}
     conditions = {
-        str(as_map(each).get("type", "")): as_map(each) for each in as_list(status.get("conditions"))
+        str(get_map(each).get("type", "")): get_map(each) for each in get_list(status.get("conditions"))
     }
     for sign in SIGNS:
         deadline = ""

@@ -58,7 +58,7 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
     return scheduler.Cluster(
         name=source.metadata.name,
         labels=dict(source.metadata.labels),
-        region=source.region(),
+        region=source.find_region(),
         ready=not why,
         not_ready=why,
         gateway_address=status.gateway.address if status.gateway else "",
@@ -186,7 +186,7 @@ def _prices(pool: GPUPool) -> tuple[str, tuple[int, ...]]:
     if pricing is None:
         return "", ()
     return pricing.currency, tuple(
-        pricing.per_hour(device.name, spot=pool.spot) or 0 for device in pool.devices
+        pricing.find_price_per_hour(device.name, spot=pool.spot) or 0 for device in pool.devices
     )
 
 
@@ -343,7 +343,7 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
         pod_parts=pod_policy.parts(template.engines),
         picks=template.serving_settings.picks,
         policy=placement.policy,
-        most_per_hour=None if most is None else money.parts(most),
+        most_per_hour=None if most is None else money.parse_amount(most),
         currency=placement.currency or "",
         created=_time(source.metadata.creation_timestamp),
         spot=None

@@ -28,7 +28,7 @@ def cost(placement: scheduler.Placement) -> dict[str, Any]:
     """Return the cost of all replicas; nothing without prices."""
     if not placement.currency:
         return {}
-    status: dict[str, Any] = {"currency": placement.currency, "perHour": money.amount_of(placement.price)}
+    status: dict[str, Any] = {"currency": placement.currency, "perHour": money.format_amount(placement.price)}
     if placement.unpriced:
         status["unpricedReplicas"] = placement.unpriced
     return {"cost": status}

@@ -19,7 +19,7 @@ from modelplane.api.model_replica import (
     PlacedMember,
     ResolvedRequest,
 )
-from modelplane.api.names import replica_name
+from modelplane.api.names import name_replica
 from modelplane.api.schema.decode import convert, decode_as
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
@@ -71,7 +71,7 @@ def replica_key(cluster: str, index: int) -> str:
 def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: set[str]) -> str:
     # Five hex digits can collide within a large deployment; then the name grows by one.
     digits = 5
-    while (name := replica_name(owner.metadata.name, assignment.cluster, assignment.index, digits)) in taken:
+    while (name := name_replica(owner.metadata.name, assignment.cluster, assignment.index, digits)) in taken:
         digits += 1
     return name
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from modelplane.api.conditions.reasons import ModelKeyCondition as Type
 from modelplane.api.conditions.reasons import ModelKeyReason as Reason
-from modelplane.api.fields.requests.regions import listed
+from modelplane.api.fields.requests.regions import format_regions
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, KeyGrant
 from modelplane.api.listing import listing
 from modelplane.api.model_key import ModelKey
@@ -87,8 +87,9 @@ def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:
     outside = sorted({*key.spec.regions} - {*grant.regions}) if grant.regions else []
     if outside:
         message = (
-            f'spec.regions: {listed(outside)}: not granted to namespace "{namespace}": remove them, or ask '
-            f'your platform team to add them to spec.keyGrants of InferenceGateway "{DEFAULT_NAME}"'
+            f'spec.regions: {format_regions(outside)}: not granted to namespace "{namespace}": '
+            "remove them, or ask your platform team to add them to spec.keyGrants of InferenceGateway "
+            f'"{DEFAULT_NAME}"'
         )
         return false(Type.GRANTED, Reason.REGION_NOT_GRANTED, message)
     return true(Type.GRANTED, Reason.WITHIN_GRANT, f'within the grant of namespace "{namespace}"')

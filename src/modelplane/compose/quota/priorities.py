@@ -16,7 +16,7 @@ from modelplane.api.conditions.reasons import CommonCondition, SyncedReason
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.namespaces import reserved
+from modelplane.api.namespaces import check_reserved
 from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.deployment import fleet_snapshot, preferred
@@ -106,7 +106,7 @@ def _read(item: Mapping[str, Any]) -> tuple[tuple[ModelDeployment, scheduler.Dep
 def _is_composed(item: Object, now: datetime | None) -> bool:
     """Return True unless no reconcile would place a deployment now, so that it must keep nothing waiting."""
     metadata = item["metadata"]
-    if "deletionTimestamp" in metadata or reserved(metadata["namespace"]):
+    if "deletionTimestamp" in metadata or check_reserved(metadata["namespace"]):
         return False
     synced = condition_of(item, CommonCondition.SYNCED)
     if synced.get("status") != "False":

@@ -15,7 +15,7 @@ from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.cluster.mutual_tls_settings import EndpointMutualTLS
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.listing import subject
+from modelplane.api.listing import format_subject
 from modelplane.api.meta import API_VERSION, Object, ObjectMeta, kind_name
 from modelplane.api.model_cache import CachePhase, ModelCache
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
@@ -161,7 +161,7 @@ def _endpoint(request: ReplicaRequest, cluster: InferenceCluster) -> tuple[Desir
         spec=ModelEndpointSpec(
             url=f"{'https' if gateway.server_name else 'http'}://{gateway.address}{path}v1",
             rewrite_path=path,
-            region=cluster.region() or None,
+            region=cluster.find_region() or None,
             mutual_tls=EndpointMutualTLS(server_name=gateway.server_name) if gateway.server_name else None,
         ),
     )
@@ -188,7 +188,7 @@ def _kept_endpoint(request: ReplicaRequest) -> tuple[Desired | Keep, ...]:
     if endpoint is None or endpoint_manifests.is_placeholder(endpoint):
         return ()
     for found in request.found(CLUSTER_KEY):
-        region = decoded_cluster(found).region()
+        region = decoded_cluster(found).find_region()
         if endpoint.get("spec", {}).get("region", "") != region:
             moved = endpoint_manifests.in_region(endpoint, region)
             return (Desired(ENDPOINT_KEY, moved, when_condition(READY)),)
@@ -384,7 +384,7 @@ def _conditions(request: ReplicaRequest, desired: Mapping[str, Object]) -> tuple
             waiting if missing else readiness(request, observed),
         )
     if missing:
-        message = f"{subject('engine', missing, 'is', 'are')} being created on {where}"
+        message = f"{format_subject('engine', missing, 'is', 'are')} being created on {where}"
         ready_reason = Reason.WAITING_FOR_MODEL if _is_absent(request) else Reason.MODEL_STARTING
         return (
             false(Type.MODEL_ACCEPTED, Reason.DEPLOYING, message),
@@ -394,6 +394,6 @@ def _conditions(request: ReplicaRequest, desired: Mapping[str, Object]) -> tuple
     behind = [name for name, key in keys.items() if is_behind(desired[key], request.observed[key])]
     if behind and ready.holds:
         # Pods from before the edit may still serve, so services keep sending requests.
-        message = f"{subject('engine', behind, 'is', 'are')} being updated on {where}"
+        message = f"{format_subject('engine', behind, 'is', 'are')} being updated on {where}"
         return true(Type.MODEL_ACCEPTED, Reason.UPDATING, message), ready
     return true(Type.MODEL_ACCEPTED, Reason.ACCEPTED, f"every engine is deployed on {where}"), ready

@@ -16,7 +16,7 @@ from modelplane.api.fields.cluster.device_health import MAX_UNHEALTHY, Health, U
 from modelplane.api.listing import in_order, number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.schema.untyped import as_list, as_map
+from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.compose.conditions import Condition, false, last_said, true
 from modelplane.compose.replica.pod_problems import has_ended
 
@@ -83,7 +83,7 @@ def _reported(pods: Iterable[Object]) -> Iterator[tuple[UnhealthyDevice, Health]
 
 def _of_pod(pod: Object) -> Iterator[tuple[str, Health]]:
     """Yield what the containers of a pod report; the same device may be reported by several."""
-    status = as_map(pod.get("status"))
+    status = get_map(pod.get("status"))
     for field in ("containerStatuses", "initContainerStatuses"):
         for container in _maps(status.get(field)):
             for claim in _maps(container.get("allocatedResourcesStatus")):
@@ -95,4 +95,4 @@ def _of_pod(pod: Object) -> Iterator[tuple[str, Health]]:
 
 
 def _maps(value: object) -> list[Mapping[str, Any]]:
-    return [item for item in as_list(value) if isinstance(item, Mapping)]
+    return [item for item in get_list(value) if isinstance(item, Mapping)]

@@ -15,8 +15,8 @@ from modelplane.api.fields.pods.pod_keys import (
     VARIABLE,
     KeyRules,
     PodPart,
-    prefixes,
-    refused,
+    find_refused,
+    list_prefixes,
 )
 from modelplane.api.fields.pods.pod_scheduler import PodScheduler
 from modelplane.api.model_deployment import Engine
@@ -32,7 +32,7 @@ def key_rules(cluster: "InferenceClusterSpec", further: PodScheduler | None = No
     keys = cluster.pod_keys
     schedulers = [scheduler for scheduler in (further, cluster.pod_scheduler) if scheduler]
     own = (key for scheduler in schedulers for key in (*scheduler.labels, *scheduler.annotations))
-    return KeyRules(keys.accept, keys.refuse, prefixes(own))
+    return KeyRules(keys.accept, keys.refuse, list_prefixes(own))
 
 
 def parts(engines: Iterable[Engine | PlacedEngine]) -> tuple[PodPart, ...]:
@@ -57,7 +57,7 @@ def rejected(replica: ModelReplica, name: str, cluster: "InferenceClusterSpec") 
 def _rejections(replica: ModelReplica, name: str, cluster: "InferenceClusterSpec") -> Iterator[str]:
     rules = key_rules(cluster, replica.spec.pod_scheduler)
     for engine in replica.spec.engines:
-        found = refused(parts([engine]), rules)
+        found = find_refused(parts([engine]), rules)
         keys = [str(part) for part in found if part.what != VARIABLE]
         variables = [str(part) for part in found if part.what == VARIABLE]
         if keys:

@@ -6,7 +6,7 @@ from typing import Final
 from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.pods.engines import Phase
-from modelplane.api.listing import subject
+from modelplane.api.listing import format_subject
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedEngine
 from modelplane.compose.conditions import Condition, false, true
@@ -28,7 +28,7 @@ def readiness(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -
     where = f'cluster "{replica.spec.cluster_name}"'
     idle = _idle(request, workloads)
     if idle:
-        message = f"{subject('engine', idle, 'is', 'are')} not serving yet on {where}"
+        message = f"{format_subject('engine', idle, 'is', 'are')} not serving yet on {where}"
         troubles = [gang_failures.trouble(request, name) for name in idle]
         troubles += [pod_problems.unmade(child) for name in idle if (child := workloads[name]) is not None]
         return _starting(message, troubles)

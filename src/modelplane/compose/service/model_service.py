@@ -18,7 +18,7 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.api.namespaces import gets_route
+from modelplane.api.namespaces import has_route
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import (
     Blocked,
@@ -218,7 +218,7 @@ def _routes(
     """
     service = request.owner
     reaches_envoy = request.facts.proxy is Backend.ENVOY
-    if not (reaches_envoy and gets_route(service.metadata.namespace, service.status.address)):
+    if not (reaches_envoy and has_route(service.metadata.namespace, service.status.address)):
         return ()
     route, admitted = build_service_route(service, matched[: _most(request)], unusable), left_out.admitted
     if matched and not route.backends:

@@ -12,7 +12,7 @@ from modelplane.api.fields.cluster.stack_components import (
     ComponentSettings,
     ComponentState,
 )
-from modelplane.api.listing import listing, subject
+from modelplane.api.listing import format_subject, listing
 from modelplane.api.names import child_name
 from modelplane.compose import releases
 from modelplane.compose.composition import Desired, Keep
@@ -100,8 +100,8 @@ def uninstalling(row: Component, plan: Plan) -> Outcome:
         return _kept(row, f"it stays: {why}")
     if not needing_it:
         return Outcome(row, ComponentState.UNINSTALLING, False, "enabled is false")
-    needed = f"it stays, because {subject('component', needing_it, 'needs', 'need')} it: disable those first"
-    return _kept(row, needed)
+    needing = format_subject("component", needing_it, "needs", "need")
+    return _kept(row, f"it stays, because {needing} it: disable those first")
 
 
 def _kept(row: Component, message: str) -> Outcome:

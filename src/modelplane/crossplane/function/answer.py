@@ -15,7 +15,7 @@ import msgspec
 from modelplane.api.conditions.reason_meanings import ALARMING
 from modelplane.api.conditions.reasons import ModelReplicaReason
 from modelplane.api.meta import Object
-from modelplane.api.names import composed_name
+from modelplane.api.names import name_composed
 from modelplane.compose import owner_status as status
 from modelplane.compose.child_marks import mark
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement
@@ -121,7 +121,7 @@ def decided(
     desired = [*composed, *placeholders, *((key, Child(each)) for key, each in companions)]
     children = {}
     for key, child in desired:
-        name = composed_name(owner["metadata"]["name"], key)
+        name = name_composed(owner["metadata"]["name"], key)
         manifest = economy.settled(child.manifest, name, observed.get(key), revision, reached=reached)
         children[key] = Child(manifest, child.ready)
     children |= {key: Child(owned(observed[key])) for key in _kept_keys(composition, observation)}

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from modelplane.api.clouds.cloud_rows import CLUSTER_KINDS
-from modelplane.api.clouds.serving_stack import ServingStack, stack_name
+from modelplane.api.clouds.serving_stack import ServingStack, name_stack
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.kinds import Kind, kind_of
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.names import child_name
-from modelplane.api.namespaces import reserved
+from modelplane.api.namespaces import check_reserved
 from modelplane.api.rejected import Rejected
 from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.cluster import cluster_namespace
@@ -97,7 +97,7 @@ def companions(
         if _installs(composition, composed):
             yield from _installer(owner, composed)
     for need in requirements:
-        if need.key == cluster_namespace.key(need.cluster) and not reserved(need.name):
+        if need.key == cluster_namespace.key(need.cluster) and not check_reserved(need.name):
             written = composed.get(f"{PREFIX}{need.key}")
             used = connection(kind.name, need.cluster)
             yield f"{PREFIX}{need.key}", remote.namespace(need.name, used, written)
@@ -149,7 +149,7 @@ def _installer(cluster: InferenceCluster, composed: Mapping[str, Object]) -> Ite
         installer = KubeconfigReference(named.name, named.key)
     stack, name = kind_of(ServingStack), cluster.metadata.name
     used = connection(stack.name, name)
-    user = {"apiVersion": stack.api_version, "kind": stack.name, "resourceRef": {"name": stack_name(name)}}
+    user = {"apiVersion": stack.api_version, "kind": stack.name, "resourceRef": {"name": name_stack(name)}}
     for key, api_version, access in (
         (STACK_PROVIDER_CONFIG, remote.API_VERSION, reference),
         (HELM_PROVIDER_CONFIG, RELEASE.api_version, installer),

@@ -11,7 +11,7 @@ prerequisites, which an operator applies.
 from dataclasses import dataclass
 
 from modelplane.api.kinds import Kind
-from modelplane.api.schema.xrd import xrd
+from modelplane.api.schema.xrd import build_xrd
 from modelplane.compose.clouds.provider import CONTRIB
 from modelplane.compose.kinds import COMPOSED as SHIPPED
 from modelplane.crossplane.package.clouds import CLOUDS, Cloud
@@ -113,7 +113,7 @@ def packages(registry: Registry, version: Version) -> tuple[Contents, ...]:
 
 def definition(kind: Kind) -> Document:
     """Return the XRD of a kind, with its default Composition."""
-    document = xrd(kind)
+    document = build_xrd(kind)
     reference = {"defaultCompositionRef": {"name": document["metadata"]["name"]}}
     return document | {"spec": document["spec"] | reference}
 

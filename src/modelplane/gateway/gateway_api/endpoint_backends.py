@@ -11,7 +11,7 @@ from typing import Any, Final
 from modelplane.api.labels import SERVICE_NAME
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.api.names import backend_name, front_name
+from modelplane.api.names import name_backend, name_front
 from modelplane.api.rejected import Rejected
 from modelplane.gateway.credentials import must_have_module
 from modelplane.gateway.hosts import format_authority
@@ -36,7 +36,7 @@ def build_backend(endpoint: ModelEndpoint, target: Target) -> dict[str, Manifest
     """Return the objects that represent an endpoint at the gateway, by key."""
     if _unverifiable(target):
         return Rejected("with https its host must be a name, for which the certificate is checked")
-    name = backend_name(endpoint.metadata.name)
+    name = name_backend(endpoint.metadata.name)
     service, slice_ = _address(name, endpoint.metadata.namespace, target)
     objects = {"service": service, "endpointslice": slice_}
     if target.tls:
@@ -57,7 +57,7 @@ def build_front(service: ModelService, address: str) -> dict[str, Manifest] | Re
     target = parse_url(f"http://{address}")
     if isinstance(target, Rejected):
         return target
-    own, slice_ = _address(front_name(service.metadata.name), service.metadata.namespace, target)
+    own, slice_ = _address(name_front(service.metadata.name), service.metadata.namespace, target)
     own["spec"]["ports"][0]["port"] = FRONT_PORT
     return {"front-service": own, "front-endpointslice": slice_}
 

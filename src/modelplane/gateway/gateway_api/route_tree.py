@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.model_service import ModelService
-from modelplane.api.names import backend_name, child_name, front_name
+from modelplane.api.names import child_name, name_backend, name_front
 from modelplane.gateway import tokens
 from modelplane.gateway.gateway_api.endpoint_backends import FRONT_PORT, GATEWAY, Manifest
 from modelplane.gateway.route_table import Token
@@ -192,7 +192,7 @@ def _leaf(leaf: _Leaf, place: _Place, version: str, *, per_backend: bool) -> Man
     weights = limit_weights([endpoint.weight for endpoint in leaf.endpoints])
     references = []
     for selected, weight, own in zip(leaf.endpoints, weights, filters, strict=True):
-        name = backend_name(selected.endpoint.metadata.name)
+        name = name_backend(selected.endpoint.metadata.name)
         reference: Manifest = {"name": name, "port": selected.target.port, "weight": weight}
         if per_backend and (of_backend := [*filter(None, (own, _headers(sent=_tokens(selected, place))))]):
             reference["filters"] = of_backend
@@ -240,7 +240,7 @@ def _to_itself(place: _Place, weight: int) -> Manifest:
     """Return the reference to the gateway itself, with the header for the rule at a place."""
     named = {"set": [{"name": HEADER, "value": place.name}]}
     return {
-        "name": front_name(place.service.metadata.name),
+        "name": name_front(place.service.metadata.name),
         "port": FRONT_PORT,
         "weight": weight,
         "filters": [{"type": "RequestHeaderModifier", "requestHeaderModifier": named}],

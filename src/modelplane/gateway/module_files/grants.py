@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.inference_gateway import EVERY_NAMESPACE, KeyGrant
-from modelplane.api.namespaces import reserved
+from modelplane.api.namespaces import check_reserved
 
 
 def grant_of(grants: Iterable[KeyGrant], namespace: str) -> KeyGrant | None:
@@ -17,7 +17,7 @@ def grant_finder(grants: Iterable[KeyGrant]) -> Callable[[str], KeyGrant | None]
     by_namespace = {grant.namespace: grant for grant in grants}
 
     def find(namespace: str) -> KeyGrant | None:
-        if reserved(namespace):
+        if check_reserved(namespace):
             return None
         return by_namespace.get(namespace) or by_namespace.get(EVERY_NAMESPACE)
 

@@ -14,7 +14,7 @@ import msgspec
 from modelplane.api.fields.requests.model_names import ModelName
 from modelplane.api.inference_gateway import EVERY_NAMESPACE, ModelAlias
 from modelplane.api.meta import Object
-from modelplane.api.namespaces import gets_route
+from modelplane.api.namespaces import has_route
 from modelplane.api.schema.decode import convert
 from modelplane.gateway.module_files.keys import parse_seconds
 
@@ -82,7 +82,7 @@ def build_model_table(
         metadata = item["metadata"]
         namespace, name = metadata["namespace"], f"{metadata['namespace']}/{metadata['name']}"
         address = item.get("status", {}).get("address")
-        if "deletionTimestamp" in metadata or not gets_route(namespace, address):
+        if "deletionTimestamp" in metadata or not has_route(namespace, address):
             continue
         services.append(ServiceEntry(name=name, created=_created(metadata)))
         if names := _names(item, former.own.get(name, ())):

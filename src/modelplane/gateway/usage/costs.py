@@ -20,12 +20,12 @@ UNIT = 10**_DECIMALS
 
 def parse_units(amount: str) -> int:
     """Return an amount in units."""
-    return money.parts(amount) * _OF_A_MILLION
+    return money.parse_amount(amount) * _OF_A_MILLION
 
 
 def format_amount(cost: int) -> str:
     """Return units as an amount: all its decimals, and two at least."""
-    return money.amount_of(cost, _DECIMALS)
+    return money.format_amount(cost, _DECIMALS)
 
 
 def format_rounded(cost: int, decimals: int) -> str:
@@ -68,8 +68,8 @@ class _Priced:
         self._models = frozenset(price.models)
         self._services = frozenset(price.services)
         self._prompt, self._completion = (
-            money.parts(price.prompt_per_million),
-            money.parts(price.completion_per_million),
+            money.parse_amount(price.prompt_per_million),
+            money.parse_amount(price.completion_per_million),
         )
 
     def measure_cost(self, tokens: Tokens) -> int:

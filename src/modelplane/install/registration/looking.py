@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
-from modelplane.api.schema.untyped import as_list, value_at
+from modelplane.api.schema.untyped import get_list, get_value
 from modelplane.install.registration.observed import (
     MOST_CLASSES,
     MOST_NODES,
@@ -90,7 +90,7 @@ async def _versions(client: Client) -> tuple[str, ...]:
         group = await _answer(client, f"/apis/{_DRA}")
     except errors.NotFound:
         return ()
-    named = (value_at(version, "version") for version in as_list(group.get("versions")))
+    named = (get_value(version, "version") for version in get_list(group.get("versions")))
     return tuple(
         version for version in named if isinstance(version, str) and version.isalnum() and len(version) < 20
     )
@@ -105,8 +105,8 @@ async def _listed(client: Client, resource: Resource, most: int) -> tuple[Object
         body = await client.read(resource.build_path(), params, left)
         left -= len(body)
         answer = _object(body, resource.build_path())
-        items += [item for item in as_list(answer.get("items")) if isinstance(item, dict)]
-        token = str(value_at(answer, "metadata", "continue") or "")
+        items += [item for item in get_list(answer.get("items")) if isinstance(item, dict)]
+        token = str(get_value(answer, "metadata", "continue") or "")
         if not token:
             break
     return tuple(items)

@@ -21,7 +21,7 @@ from modelplane.api.schema.fields import (
     QUANTITY,
     SEMVER,
 )
-from modelplane.api.schema.untyped import as_list, as_map, value_at
+from modelplane.api.schema.untyped import get_list, get_map, get_value
 from modelplane.cel import AttributeValue, Version
 
 MOST_NODES: Final = 5000
@@ -63,13 +63,13 @@ def parse_version(text: object) -> str:
 
 def read_uid(item: Object | None) -> str:
     """Return the uid of an object; empty if it has none."""
-    uid = value_at(item, "metadata", "uid")
+    uid = get_value(item, "metadata", "uid")
     return uid if isinstance(uid, str) and _UID.fullmatch(uid) else ""
 
 
 def is_staying(item: Object) -> bool:
     """Return True unless an object is being deleted."""
-    return value_at(item, "metadata", "deletionTimestamp") is None
+    return get_value(item, "metadata", "deletionTimestamp") is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def read_nodes(items: Sequence[Object], slices: Sequence[Object]) -> tuple[tuple
     published, bad = _by_node(slices[:MOST_SLICES])
     found = []
     for item in items[:MOST_NODES]:
-        name = value_at(item, "metadata", "name")
+        name = get_value(item, "metadata", "name")
         if not is_name(name):
             skipped += 1
             continue
@@ -190,10 +190,10 @@ def read_device_classes(items: Sequence[Object]) -> tuple[DeviceClass, ...]:
     """Return the DeviceClasses, by name."""
     found = []
     for item in items[:MOST_CLASSES]:
-        name = value_at(item, "metadata", "name")
+        name = get_value(item, "metadata", "name")
         selectors = [
-            value_at(selector, "cel", "expression")
-            for selector in as_list(value_at(item, "spec", "selectors"))
+            get_value(selector, "cel", "expression")
+            for selector in get_list(get_value(item, "spec", "selectors"))
         ]
         if is_name(name) and all(isinstance(selector, str) for selector in selectors):
             found.append(DeviceClass(str(name), tuple(map(str, selectors))))
@@ -202,19 +202,19 @@ def read_device_classes(items: Sequence[Object]) -> tuple[DeviceClass, ...]:
 
 def read_gateway(item: Object) -> Gateway:
     """Return a Gateway."""
-    addresses = (value_at(address, "value") for address in as_list(value_at(item, "status", "addresses")))
-    listeners = as_list(value_at(item, "spec", "listeners"))[:_MOST_LISTENERS]
+    addresses = (get_value(address, "value") for address in get_list(get_value(item, "status", "addresses")))
+    listeners = get_list(get_value(item, "spec", "listeners"))[:_MOST_LISTENERS]
     return Gateway(any(isinstance(address, str) for address in addresses), tuple(map(_listener, listeners)))
 
 
 def _listener(item: object) -> Listener:
-    namespaces = value_at(item, "allowedRoutes", "namespaces")
-    selector = as_map(value_at(namespaces, "selector"))
-    match_labels = as_map(selector.get("matchLabels")) if not selector.get("matchExpressions") else {}
-    kinds = (value_at(kind, "kind") for kind in as_list(value_at(item, "allowedRoutes", "kinds")))
+    namespaces = get_value(item, "allowedRoutes", "namespaces")
+    selector = get_map(get_value(namespaces, "selector"))
+    match_labels = get_map(selector.get("matchLabels")) if not selector.get("matchExpressions") else {}
+    kinds = (get_value(kind, "kind") for kind in get_list(get_value(item, "allowedRoutes", "kinds")))
     return Listener(
-        str(value_at(item, "protocol")),
-        str(value_at(namespaces, "from") or "Same"),
+        str(get_value(item, "protocol")),
+        str(get_value(namespaces, "from") or "Same"),
         {str(key): str(value) for key, value in match_labels.items()},
         tuple(map(str, kinds)),
     )
@@ -223,7 +223,7 @@ def _listener(item: object) -> Listener:
 def list_gateways(items: Sequence[Object]) -> tuple[str, ...]:
     """Return the Gateways as ``namespace/name``."""
     named = (
-        (value_at(item, "metadata", "namespace"), value_at(item, "metadata", "name"))
+        (get_value(item, "metadata", "namespace"), get_value(item, "metadata", "name"))
         for item in items[:MOST_NODES]
     )
     return tuple(sorted(f"{where}/{name}" for where, name in named if is_name(where) and is_name(name)))
@@ -231,7 +231,7 @@ def list_gateways(items: Sequence[Object]) -> tuple[str, ...]:
 
 def list_controllers(items: Sequence[Object]) -> frozenset[str]:
     """Return the controllers that GatewayClasses name."""
-    named = (value_at(item, "spec", "controllerName") for item in items[:MOST_CLASSES])
+    named = (get_value(item, "spec", "controllerName") for item in items[:MOST_CLASSES])
     return frozenset(
         controller
         for controller in named
@@ -240,9 +240,9 @@ def list_controllers(items: Sequence[Object]) -> frozenset[str]:
 
 
 def _node(name: str, item: Object, devices: tuple[Published, ...]) -> Node:
-    own = as_map(value_at(item, "metadata", "labels"))
-    allocatable = as_map(value_at(item, "status", "allocatable"))
-    conditions = as_list(value_at(item, "status", "conditions"))
+    own = get_map(get_value(item, "metadata", "labels"))
+    allocatable = get_map(get_value(item, "status", "allocatable"))
+    conditions = get_list(get_value(item, "status", "conditions"))
     return Node(
         name,
         {key: str(value) for key, value in own.items() if _is_label(value) and _KEY.fullmatch(str(key))},
@@ -253,9 +253,9 @@ def _node(name: str, item: Object, devices: tuple[Published, ...]) -> Node:
             and _NUMBER.fullmatch(str(value))
             and int(value) > 0
         },
-        tuple(_taints(as_list(value_at(item, "spec", "taints")))),
+        tuple(_taints(get_list(get_value(item, "spec", "taints")))),
         any(
-            value_at(condition, "type") == "Ready" and value_at(condition, "status") == "True"
+            get_value(condition, "type") == "Ready" and get_value(condition, "status") == "True"
             for condition in conditions
         ),
         devices,
@@ -264,7 +264,7 @@ def _node(name: str, item: Object, devices: tuple[Published, ...]) -> Node:
 
 def _taints(items: Iterable[object]) -> Iterable[NodeTaint]:
     for item in items:
-        key, value, effect = value_at(item, "key"), value_at(item, "value") or "", value_at(item, "effect")
+        key, value, effect = get_value(item, "key"), get_value(item, "value") or "", get_value(item, "effect")
         if not isinstance(key, str) or not _KEY.fullmatch(key) or not _is_label(value):
             continue
         if key == _TOLERATED or key.startswith(_PASSING) or effect not in set(NodeTaintEffect):
@@ -281,14 +281,14 @@ def _by_node(slices: Iterable[Object]) -> tuple[dict[str, list[Published]], int]
     found: dict[str, list[Published]] = {}
     skipped = 0
     for item in slices:
-        node, driver = value_at(item, "spec", "nodeName"), value_at(item, "spec", "driver")
+        node, driver = get_value(item, "spec", "nodeName"), get_value(item, "spec", "driver")
         if _generation(item) < latest[_pool(item)]:
             continue
         if not (is_name(node) and isinstance(driver, str) and _DRIVER.fullmatch(driver)):
             skipped += 1
             continue
         devices = found.setdefault(str(node), [])
-        for published in as_list(value_at(item, "spec", "devices")):
+        for published in get_list(get_value(item, "spec", "devices")):
             device = _device(driver, published)
             if device is None or len(devices) >= _MOST_DEVICES:
                 skipped += 1
@@ -298,11 +298,11 @@ def _by_node(slices: Iterable[Object]) -> tuple[dict[str, list[Published]], int]
 
 
 def _pool(item: Object) -> tuple[str, str]:
-    return str(value_at(item, "spec", "driver")), str(value_at(item, "spec", "pool", "name"))
+    return str(get_value(item, "spec", "driver")), str(get_value(item, "spec", "pool", "name"))
 
 
 def _generation(item: Object) -> int:
-    value = value_at(item, "spec", "pool", "generation")
+    value = get_value(item, "spec", "pool", "generation")
     return value if isinstance(value, int) else 0
 
 
@@ -310,11 +310,11 @@ def _device(driver: str, item: object) -> Published | None:
     """Return a device; None for a malformed one."""
     attributes = {
         _bare(driver, key): _value(attribute_value)
-        for key, attribute_value in as_map(value_at(item, "attributes")).items()
+        for key, attribute_value in get_map(get_value(item, "attributes")).items()
     }
     capacity = {
-        _bare(driver, key): value_at(quantity, "value")
-        for key, quantity in as_map(value_at(item, "capacity")).items()
+        _bare(driver, key): get_value(quantity, "value")
+        for key, quantity in get_map(get_value(item, "capacity")).items()
     }
     if len(attributes) > _MOST_ATTRIBUTES or len(capacity) > _MOST_ATTRIBUTES:
         return None
@@ -334,13 +334,13 @@ def _bare(driver: str, key: str) -> str:
 
 def _value(item: object) -> AttributeValue | None:
     """Return an attribute's value; None for one that is malformed, or of a type that classes do not have."""
-    text, version = value_at(item, "string"), value_at(item, "version")
+    text, version = get_value(item, "string"), get_value(item, "version")
     if isinstance(text, str) and len(text) <= _LONGEST_VALUE and _PRINTABLE.fullmatch(text):
         return text
     if isinstance(version, str) and len(version) <= 32 and _SEMVER.fullmatch(version):
         return Version(version)
     for kind in ("bool", "int"):
-        value = value_at(item, kind)
+        value = get_value(item, kind)
         if isinstance(value, int) and isinstance(value, bool) == (kind == "bool") and abs(value) < 2**63:
             return value
     return None

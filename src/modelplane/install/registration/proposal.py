@@ -9,7 +9,7 @@ from modelplane.api.clouds.cluster_origin import ClusterOrigin, Existing, Kubeco
 from modelplane.api.fields.cluster.stack_components import ServingProfile
 from modelplane.api.fields.cluster.usable_capacity import CapacitySource
 from modelplane.api.inference_cluster import InferenceCluster, InferenceClusterSpec
-from modelplane.api.listing import alternatives
+from modelplane.api.listing import join_alternatives
 from modelplane.api.meta import SYSTEM_NAMESPACE, ObjectMeta
 from modelplane.api.schema.decode import encode
 from modelplane.catalogue.entries import Catalogue
@@ -191,7 +191,7 @@ def find_gained(known: Mapping[str, Any], proposed: Object) -> Object:
 def _of_version(observed: Observed) -> tuple[str, ...]:
     if _DRA in observed.dra_versions:
         return ()
-    served = alternatives(observed.dra_versions, "and") if observed.dra_versions else "no version"
+    served = join_alternatives(observed.dra_versions, "and") if observed.dra_versions else "no version"
     problem = (
         f"Kubernetes {observed.version or 'of an unknown version'} serves {served} of resource.k8s.io, and "
         f"models claim devices by resource.k8s.io/{_DRA}: upgrade the cluster to Kubernetes 1.34 or later"

@@ -15,8 +15,8 @@ import msgspec
 
 from modelplane.api.kinds import Kind
 from modelplane.api.meta import GROUP
-from modelplane.api.namespaces import reserved
-from modelplane.api.schema.crd import schema
+from modelplane.api.namespaces import check_reserved
+from modelplane.api.schema.crd import build_schema
 from modelplane.offline.check import rules, structural
 from modelplane.offline.check.object_meta import MAX_ANNOTATIONS, build_metadata_schema
 from modelplane.offline.check.schema_check import Misfit, Validator, find_misfits
@@ -92,7 +92,7 @@ def _reserved_namespace(value: dict[str, Any], kind: Kind) -> Iterator[Finding]:
     metadata = value.get("metadata")
     if not (kind.namespaced and kind.group == GROUP and isinstance(metadata, dict)):
         return
-    if rejected := reserved(str(metadata.get("namespace", ""))):
+    if rejected := check_reserved(str(metadata.get("namespace", ""))):
         severity = Severity.WARNING if metadata.get("uid") else Severity.ERROR
         yield Finding(("metadata", "namespace"), rejected.message, severity)
 
@@ -110,7 +110,7 @@ def _too_many_annotations(value: dict[str, Any]) -> Iterator[Finding]:
 
 @functools.cache
 def _validator(kind: Kind) -> Validator:
-    written = schema(kind)
+    written = build_schema(kind)
     properties = {**written["properties"], "metadata": build_metadata_schema(namespaced=kind.namespaced)}
     return Validator({**written, "properties": properties, "required": ["metadata", *written["required"]]})
 

@@ -45,12 +45,12 @@ def build_metadata_schema(*, namespaced: bool) -> Schema:
         "labels": {
             "type": "object",
             "additionalProperties": {**_TEXT, "maxLength": 63, "pattern": LABEL_VALUE},
-            "x-kubernetes-validations": [QUALIFIED_KEYS.schema()],
+            "x-kubernetes-validations": [QUALIFIED_KEYS.build_schema()],
         },
         "annotations": {
             "type": "object",
             "additionalProperties": _TEXT,
-            "x-kubernetes-validations": [_ANNOTATION_KEYS.schema()],
+            "x-kubernetes-validations": [_ANNOTATION_KEYS.build_schema()],
         },
         "finalizers": {"type": "array", "items": _TEXT},
         "ownerReferences": {"type": "array", "items": _OWNER},

@@ -17,7 +17,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.api.namespaces import reserved
+from modelplane.api.namespaces import check_reserved
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import owner_status
@@ -226,7 +226,7 @@ def _leaving(metadata: Mapping[str, Any]) -> str:
 
 def _unrouted(endpoint: ModelEndpoint, target: Target, routed: Collection[str]) -> str:
     """Return the reason why a selected endpoint with a valid url gets no requests."""
-    if rejected := reserved(endpoint.metadata.namespace):
+    if rejected := check_reserved(endpoint.metadata.namespace):
         return f"the service has no route: {rejected.message}"
     backend = endpoint_backends.build_backend(endpoint, target)
     if isinstance(backend, Rejected):

@@ -14,7 +14,7 @@ def check(cluster: InferenceCluster) -> Iterator[Advice]:
         return
     for index, pool in enumerate(cluster.spec.node_pools):
         path = ("spec", "nodePools", index)
-        fabric = pool.interconnect()
+        fabric = pool.build_interconnect()
         if pool.capacity_block is not None:
             message = (
                 f"capacity blocks are for {CAPACITY_BLOCKS}, and ignored with source Existing: remove it"

@@ -160,7 +160,7 @@ def size(name: str, model: Model, load: Load, hardware: Iterable[HardwareSize]) 
 
 
 def _rank(row: HardwareSize) -> tuple[object, ...]:
-    price = money.parts(row.cost_per_hour) if row.cost_per_hour else 0
+    price = money.parse_amount(row.cost_per_hour) if row.cost_per_hour else 0
     name = (row.cluster, row.pool, row.inference_class)
     return (bool(row.reason), row.devices, row.nodes, price, row.device_bytes, name)
 
@@ -285,5 +285,5 @@ def _row(result: Served | Refused, cluster: str = "", pool: str = "") -> Hardwar
         split=str(result.split),
         needed_bytes=result.memory.gpu,
         concurrency=result.concurrency,
-        cost_per_hour="" if result.price is None else money.amount_of(result.price),
+        cost_per_hour="" if result.price is None else money.format_amount(result.price),
     )

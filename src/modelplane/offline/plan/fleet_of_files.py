@@ -25,7 +25,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model, Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.namespaces import reserved
+from modelplane.api.namespaces import check_reserved
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.cel import SelectorError
 from modelplane.compose import workload_kinds
@@ -247,7 +247,7 @@ def _deployment_request(
 def place(files: Files, deployment: Object) -> Placed:
     """Place a deployment; the next one is placed on the files of the result. Raises ``Unplannable``."""
     store = files.store.copy()
-    if rejected := reserved(deployment["metadata"]["namespace"]):
+    if rejected := check_reserved(deployment["metadata"]["namespace"]):
         raise Unplannable(f'ModelDeployment "{deployment["metadata"]["name"]}": {rejected.message}')
     try:
         observed = _children(deployment, store)

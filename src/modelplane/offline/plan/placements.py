@@ -262,7 +262,7 @@ def _alternatives(placed: Placed, deployment: Object) -> tuple[Alternative, ...]
 
 
 def _price(cost: scheduler.Cost | None) -> str:
-    return "" if cost is None or cost.unpriced else money.amount_of(cost.price)
+    return "" if cost is None or cost.unpriced else money.format_amount(cost.price)
 
 
 def _summary(
@@ -321,7 +321,7 @@ def _cost(placement: scheduler.Placement) -> CostReport | None:
         return None
     return CostReport(
         currency=placement.currency,
-        per_hour=money.amount_of(placement.price),
+        per_hour=money.format_amount(placement.price),
         unpriced_replicas=placement.unpriced,
     )
 

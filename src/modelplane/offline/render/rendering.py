@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from modelplane.api import labels
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.listing import alternatives
+from modelplane.api.listing import join_alternatives
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import owner_status as status_of
@@ -100,7 +100,7 @@ def render(
     owner_objects, children, others = tuple(owners), tuple(observed), tuple(required)
     composed = [item for item in owner_objects if item["kind"] in COMPOSERS]
     if not composed:
-        kinds = alternatives(sorted(COMPOSERS), "and")
+        kinds = join_alternatives(sorted(COMPOSERS), "and")
         names = f"holds only {_names(owner_objects)}" if owner_objects else "holds no object"
         raise NotRendered(f"OWNER {names}: name a file with one of the kinds {kinds}")
     if len(composed) > 1:

@@ -2,11 +2,11 @@
 
 from functools import lru_cache
 
-from modelplane.api.fields.pods.pod_keys import VARIABLE, refused
+from modelplane.api.fields.pods.pod_keys import VARIABLE, find_refused
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
-_refused = lru_cache(maxsize=1024)(refused)
+_refused = lru_cache(maxsize=1024)(find_refused)
 """Most clusters have the same rules."""
 
 

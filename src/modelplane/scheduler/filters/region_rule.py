@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from modelplane.api import labels
-from modelplane.api.fields.requests.regions import listed, place
+from modelplane.api.fields.requests.regions import describe_place, format_regions
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
@@ -27,7 +27,7 @@ def explain_beyond(allowed: Sequence[str], cluster: Cluster) -> str:
     """Return why a cluster is known to be outside a list of regions; empty if it is not known."""
     if not allowed or cluster.region is None or cluster.region in allowed:
         return ""
-    return f"it is {place(cluster.region)}, not in {listed(allowed)}"
+    return f"it is {describe_place(cluster.region)}, not in {format_regions(allowed)}"
 
 
 def find_remedy(cluster: Cluster, allowed: str) -> str:

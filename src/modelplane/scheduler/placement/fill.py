@@ -59,9 +59,9 @@ class Spending:
             return None
         return Rejected(
             Reason.TOO_EXPENSIVE,
-            detail=f"{money.amount_of(cost.price)} {self._currency} an hour, of which "
-            f"{money.amount_of(max(self._most - self.spent, 0))} are left",
-            remedy=f"raise maxCostPerHour to {money.amount_of(needed)}",
+            detail=f"{money.format_amount(cost.price)} {self._currency} an hour, of which "
+            f"{money.format_amount(max(self._most - self.spent, 0))} are left",
+            remedy=f"raise maxCostPerHour to {money.format_amount(needed)}",
         )
 
 

@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from modelplane.api.clouds.serving_stack import ServingStack, stack_name
+from modelplane.api.clouds.serving_stack import ServingStack, name_stack
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.kinds import kind_named, kind_of
+from modelplane.api.kinds import find_kind, kind_of
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.composition import Composition, Desired, Guard
@@ -67,7 +67,7 @@ def test_the_connections_of_a_stack_are_held_until_it_is_gone() -> None:
             "by": {
                 "apiVersion": "infrastructure.modelplane.ai/v1alpha1",
                 "kind": "ServingStack",
-                "resourceRef": {"name": stack_name("east")},
+                "resourceRef": {"name": name_stack("east")},
             },
             "replayDeletion": True,
         }
@@ -93,7 +93,7 @@ def test_a_stack_makes_the_namespace_of_its_gateway_before_anything_is_there() -
 def _guarded(*kinds: str) -> dict[str, Any]:
     """Return the companions of a cluster of EKS that objects of some kinds need."""
     guards = tuple(Guard("v1", kind, "x") for kind in kinds)
-    kind = kind_named("infrastructure.modelplane.ai/v1alpha1", "EKSCluster")
+    kind = find_kind("infrastructure.modelplane.ai/v1alpha1", "EKSCluster")
     owner = SimpleNamespace(metadata=SimpleNamespace(name="east"))
     return dict(companions(kind, owner, Composition(guards=guards), (), {}))
 

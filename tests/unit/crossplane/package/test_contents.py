@@ -1,5 +1,5 @@
 from modelplane.api.kinds import KINDS
-from modelplane.api.schema.xrd import xrd
+from modelplane.api.schema.xrd import build_xrd
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.package.clouds import CLOUDS
 from modelplane.crossplane.package.package_addresses import Registry, Version
@@ -63,7 +63,7 @@ def test_a_definition_is_the_kinds_with_the_composition_that_is_meant():
     for each in DEFINITIONS:
         [kind] = [kind for kind in KINDS if kind.name == each["spec"]["names"]["kind"]]
         name = f"{kind.plural}.{kind.group}"
-        assert each["spec"] == xrd(kind)["spec"] | {"defaultCompositionRef": {"name": name}}
+        assert each["spec"] == build_xrd(kind)["spec"] | {"defaultCompositionRef": {"name": name}}
 
 
 def test_a_composition_has_its_definitions_name_and_one_step_of_the_installed_function():

@@ -36,9 +36,9 @@ class DevicePricing(Model):
         about("Prices of devices.", min_length=1, max_length=16, keys=("name",)),
     ]
 
-    def per_hour(self, device: str, *, spot: bool = False) -> int | None:
+    def find_price_per_hour(self, device: str, *, spot: bool = False) -> int | None:
         """Return the price of a device for an hour, in billionths; None if it has none."""
-        for price in self.devices:
-            if price.name == device:
-                return money.parts((price.spot_per_hour if spot else None) or price.per_hour)
+        for priced in self.devices:
+            if priced.name == device:
+                return money.parse_amount((priced.spot_per_hour if spot else None) or priced.per_hour)
         return None

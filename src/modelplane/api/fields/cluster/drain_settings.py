@@ -26,7 +26,7 @@ CORDONS: Final = {labels.UNSCHEDULABLE: Cordon.CORDONED, labels.DRAIN: Cordon.DR
 _ORDER: Final = tuple(Cordon)
 
 
-def strongest(cordons: Iterable[Cordon]) -> Cordon:
+def find_strongest(cordons: Iterable[Cordon]) -> Cordon:
     """Return the one that closes the most."""
     return max(cordons, key=_ORDER.index, default=Cordon.NONE)
 

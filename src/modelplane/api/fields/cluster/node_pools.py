@@ -4,14 +4,14 @@ from enum import StrEnum
 from typing import Annotated, Literal
 
 from modelplane.api import labels
-from modelplane.api.clouds.cloud_rows import clouds_where
+from modelplane.api.clouds.cloud_rows import list_clouds_where
 from modelplane.api.fields.cluster.device_prices import DevicePricing
-from modelplane.api.listing import alternatives
+from modelplane.api.listing import join_alternatives
 from modelplane.api.meta import Model
 from modelplane.api.schema.fields import DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
 
-_ZONAL = alternatives(clouds_where(lambda cloud: cloud.needs_zones), "and")
-CAPACITY_BLOCKS = alternatives(clouds_where(lambda cloud: cloud.has_capacity_blocks), "and")
+_ZONAL = join_alternatives(list_clouds_where(lambda cloud: cloud.needs_zones), "and")
+CAPACITY_BLOCKS = join_alternatives(list_clouds_where(lambda cloud: cloud.has_capacity_blocks), "and")
 """The clouds that have capacity blocks, as sentences name them."""
 
 
@@ -238,19 +238,19 @@ class NodePool(Model):
         ),
     ] = False
 
-    def tolerated(self) -> tuple[NodeTaint, ...]:
+    def list_tolerated(self) -> tuple[NodeTaint, ...]:
         """Return the taints of its nodes beside nvidia.com/gpu, with what the cloud adds."""
         return (*self.taints, SPOT_TAINT) if self.spot and SPOT_TAINT not in self.taints else self.taints
 
-    def interconnect(self) -> Fabric:
+    def build_interconnect(self) -> Fabric:
         """Return ``fabric`` in its object form, whichever way it was written."""
         if isinstance(self.fabric, Fabric):
             return self.fabric
         return Fabric() if self.fabric is None else Fabric(type=FabricType(self.fabric))
 
-    def fabric_identity(self) -> str:
+    def find_fabric_identity(self) -> str:
         """Return the common property of joined pools; empty for a pool that no other is joined to."""
-        fabric = self.interconnect()
+        fabric = self.build_interconnect()
         if fabric.name:
             return f"{fabric.type}/{fabric.name}"
         return f"{fabric.type}/{fabric.infiniband.fabric}" if fabric.infiniband else ""

@@ -150,7 +150,7 @@ def is_accepted(key: str) -> bool:
     return key in ACCEPTED_KEYS or key.startswith(ACCEPTED_PREFIXES)
 
 
-def refused(parts: Iterable[PodPart], rules: KeyRules) -> tuple[PodPart, ...]:
+def find_refused(parts: Iterable[PodPart], rules: KeyRules) -> tuple[PodPart, ...]:
     """Return the parts of pods that a cluster with some rules refuses."""
     return tuple(
         part
@@ -159,10 +159,10 @@ def refused(parts: Iterable[PodPart], rules: KeyRules) -> tuple[PodPart, ...]:
     )
 
 
-def prefixes(keys: Iterable[str]) -> tuple[str, ...]:
+def list_prefixes(keys: Iterable[str]) -> tuple[str, ...]:
     """Return the prefix of each key, sorted; a key without one is a prefix itself."""
-    found = set()
+    prefixes = set()
     for key in keys:
         domain, slash, _ = key.partition("/")
-        found.add(f"{domain}/" if slash else key)
-    return tuple(sorted(found))
+        prefixes.add(f"{domain}/" if slash else key)
+    return tuple(sorted(prefixes))

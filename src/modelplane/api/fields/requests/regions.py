@@ -15,11 +15,11 @@ MOST_REGIONS = 32
 """Maximum of regions of a rule."""
 
 
-def place(region: str | None) -> str:
+def describe_place(region: str | None) -> str:
     """Return where something of a region is, for messages."""
     return f'in region "{region}"' if region else "in no region"
 
 
-def listed(regions: Iterable[str]) -> str:
+def format_regions(regions: Iterable[str]) -> str:
     """Return regions for messages."""
     return listing(f'"{region}"' for region in regions)

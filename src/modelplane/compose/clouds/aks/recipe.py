@@ -65,7 +65,7 @@ def pool(asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | Non
         "diskSizeGb": recipe.disk_size_gb,
         "gpu": {"acceleratorType": recipe.accelerator.type},
     }
-    if asked.interconnect().type is FabricType.INFINIBAND:
+    if asked.build_interconnect().type is FabricType.INFINIBAND:
         fields["fabric"] = str(AKSFabric.INFINIBAND)
     return fields
 

@@ -54,7 +54,7 @@ def pool(asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | Non
     if asked.capacity_block is not None:
         reservation = asked.capacity_block.capacity_reservation_id
         fields["capacityBlock"] = {"capacityReservationId": reservation}
-    if asked.interconnect().type is FabricType.EFA:
+    if asked.build_interconnect().type is FabricType.EFA:
         fields["fabric"] = str(EKSFabric.EFA)
     return fields
 

@@ -47,7 +47,7 @@ def pool(asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | Non
         "diskSizeGb": recipe.disk_size_gb,
         "gpu": {"acceleratorType": recipe.accelerator.type, "driversPreset": recipe.drivers_preset},
     }
-    joined = asked.interconnect()
+    joined = asked.build_interconnect()
     if joined.type is FabricType.INFINIBAND and joined.infiniband is not None:
         fields["fabric"] = {
             "type": str(NebiusFabricType.INFINIBAND),
@@ -58,7 +58,7 @@ def pool(asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | Non
 
 def pool_problems(asked: NodePool) -> Iterator[str]:
     """Yield what Nebius lacks for a pool."""
-    joined = asked.interconnect()
+    joined = asked.build_interconnect()
     if joined.type is FabricType.INFINIBAND and joined.infiniband is None:
         yield f"{TITLE} needs the id of the InfiniBand network: set fabric.infiniband.fabric"
     yield from zone_problems(TITLE, asked)

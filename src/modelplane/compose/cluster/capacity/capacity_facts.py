@@ -12,7 +12,7 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
-from modelplane.api.schema.untyped import as_list, as_map, value_at
+from modelplane.api.schema.untyped import get_list, get_map, get_value
 from modelplane.compose.cluster.node_notices import NodeNotice, notice
 
 FACTS: Final = "facts"
@@ -111,32 +111,32 @@ def project(item: Object) -> dict[str, Any]:
 
 
 def _node(item: Object) -> NodeFacts:
-    conditions = as_list(value_at(item, "status", "conditions"))
-    pool = value_at(item, "metadata", "labels", labels.POOL)
+    conditions = get_list(get_value(item, "status", "conditions"))
+    pool = get_value(item, "metadata", "labels", labels.POOL)
     return NodeFacts(
         str(item["metadata"]["name"]),
         _text(pool),
         any(
-            value_at(condition, "type") == "Ready" and value_at(condition, "status") == "True"
+            get_value(condition, "type") == "Ready" and get_value(condition, "status") == "True"
             for condition in conditions
         ),
-        value_at(item, "spec", "unschedulable") is True,
-        _taints(value_at(item, "spec", "taints")),
+        get_value(item, "spec", "unschedulable") is True,
+        _taints(get_value(item, "spec", "taints")),
         notice(item),
     )
 
 
 def _slice(item: Object) -> SliceFacts:
-    driver = _text(value_at(item, "spec", "driver"))
-    devices = [entry for entry in as_list(value_at(item, "spec", "devices")) if isinstance(entry, Mapping)]
+    driver = _text(get_value(item, "spec", "driver"))
+    devices = [entry for entry in get_list(get_value(item, "spec", "devices")) if isinstance(entry, Mapping)]
     return SliceFacts(
         driver,
-        _text(value_at(item, "spec", "nodeName")),
-        _text(value_at(item, "spec", "pool", "name")),
-        _number(value_at(item, "spec", "pool", "generation")),
-        _number(value_at(item, "spec", "pool", "resourceSliceCount")),
+        _text(get_value(item, "spec", "nodeName")),
+        _text(get_value(item, "spec", "pool", "name")),
+        _number(get_value(item, "spec", "pool", "generation")),
+        _number(get_value(item, "spec", "pool", "resourceSliceCount")),
         tuple(_device(driver, device) for device in devices[:_MOST_DEVICES]),
-        bool(value_at(item, "spec", "sharedCounters"))
+        bool(get_value(item, "spec", "sharedCounters"))
         or any(
             device.get("consumesCounters") or device.get("allowMultipleAllocations") for device in devices
         ),
@@ -147,7 +147,7 @@ def _device(driver: str, item: Mapping[str, Any]) -> DeviceFacts:
     values = {
         key.removeprefix(f"{driver}/"): text
         for field in ("attributes", "capacity")
-        for key, value in list(as_map(item.get(field)).items())[:_MOST_VALUES]
+        for key, value in list(get_map(item.get(field)).items())[:_MOST_VALUES]
         if (text := _value(value)) and not key.lower().endswith(_OWN)
     }
     return DeviceFacts(
@@ -166,32 +166,32 @@ def _kind(values: tuple[tuple[str, str], ...]) -> DeviceKind:
 
 
 def _claim(item: Object) -> ClaimFacts:
-    namespace = _text(value_at(item, "metadata", "namespace"))
-    reserved = as_list(value_at(item, "status", "reservedFor"))
+    namespace = _text(get_value(item, "metadata", "namespace"))
+    reserved = get_list(get_value(item, "status", "reservedFor"))
     if not reserved:
         # Kubernetes takes the devices back from a claim that no pod uses.
         return ClaimFacts(namespace)
-    results = as_list(value_at(item, "status", "allocation", "devices", "results"))[:_MOST_RESULTS]
+    results = get_list(get_value(item, "status", "allocation", "devices", "results"))[:_MOST_RESULTS]
     return ClaimFacts(
         namespace,
-        _text(value_at(reserved[0], "name")),
+        _text(get_value(reserved[0], "name")),
         tuple(
             (
-                _text(value_at(result, "driver")),
-                _text(value_at(result, "pool")),
-                _text(value_at(result, "device")),
+                _text(get_value(result, "driver")),
+                _text(get_value(result, "pool")),
+                _text(get_value(result, "device")),
             )
             for result in results
-            if value_at(result, "adminAccess") is not True
+            if get_value(result, "adminAccess") is not True
         ),
     )
 
 
 def _rule(item: Object) -> RuleFacts:
     # Without a selector, the scheduler of Kubernetes 1.35 taints every device (resourceslice/tracker).
-    selector = as_map(value_at(item, "spec", "deviceSelector"))
+    selector = get_map(get_value(item, "spec", "deviceSelector"))
     driver, pool, device = (_selected(selector.get(key)) for key in ("driver", "pool", "device"))
-    return RuleFacts(driver, pool, device, _taints([value_at(item, "spec", "taint")]))
+    return RuleFacts(driver, pool, device, _taints([get_value(item, "spec", "taint")]))
 
 
 def _selected(value: object) -> str | None:
@@ -209,8 +209,8 @@ _READERS: Final = {
 
 def _taints(items: object) -> tuple[Taint, ...]:
     found = (
-        (_text(value_at(item, "key")), _text(value_at(item, "value")), _text(value_at(item, "effect")))
-        for item in as_list(items)[:_MOST_TAINTS]
+        (_text(get_value(item, "key")), _text(get_value(item, "value")), _text(get_value(item, "effect")))
+        for item in get_list(items)[:_MOST_TAINTS]
     )
     return tuple(row for row in found if row[2] in EFFECTS)
 
@@ -218,10 +218,10 @@ def _taints(items: object) -> tuple[Taint, ...]:
 def _value(item: object) -> str:
     """Return an attribute or a capacity as text; empty for one that is malformed."""
     for field in ("string", "version", "value"):
-        if isinstance(text := value_at(item, field), str):
+        if isinstance(text := get_value(item, field), str):
             return text[:_LONGEST]
     for field in ("bool", "int"):
-        if isinstance(value := value_at(item, field), int):
+        if isinstance(value := get_value(item, field), int):
             return str(value)
     return ""
 

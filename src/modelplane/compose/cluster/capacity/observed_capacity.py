@@ -118,7 +118,7 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
 
 def _taken_out(node: NodeFacts, pool: NodePool) -> tuple[Loss, str, str] | None:
     """Return the first cause for which no pod may be put on a node; None if pods may."""
-    tolerated = {(taint.key, str(taint.effect), taint.value) for taint in pool.tolerated()}
+    tolerated = {(taint.key, str(taint.effect), taint.value) for taint in pool.list_tolerated()}
     if not node.is_ready:
         return Loss.NODE_NOT_READY, NODES, ""
     if node.is_unschedulable:

@@ -12,7 +12,7 @@ import msgspec
 
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.listing import listing, subject
+from modelplane.api.listing import format_subject, listing
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.rejected import Rejected
 from modelplane.compose.replica.backends import connectors
@@ -51,7 +51,7 @@ def plan(
 ) -> tuple[Workload, ...] | Refused:
     """Return the workloads of a replica, or the first reason against them."""
     where = f'InferenceCluster "{cluster.metadata.name}"'
-    taints = {pool.name: pool.tolerated() for pool in cluster.spec.node_pools}
+    taints = {pool.name: pool.list_tolerated() for pool in cluster.spec.node_pools}
     pools = {member.node_pool_name for engine in replica.spec.engines for member in engine.members}
     if unknown := pools - taints.keys():
         # Without the pool's taints, the pods would lack the tolerations for its nodes.
@@ -99,10 +99,10 @@ def _needs(replica: ModelReplica) -> Iterator[_Need]:
         run = [engine for engine in engines if backend_of(replica, engine) is backend]
         if run and backend.kind.capability:
             named = [engine.name for engine in run]
-            yield _need_of(backend.kind, f"{subject('engine', named, 'needs', 'need')} {backend.role}")
+            yield _need_of(backend.kind, f"{format_subject('engine', named, 'needs', 'need')} {backend.role}")
         gangs = [engine.name for engine in run if is_gang(engine)]
         if gangs and backend.kind is not LEADER_WORKER_SET:
-            yield _need_of(LEADER_WORKER_SET, f"{subject('engine', gangs, 'needs', 'need')} as a gang")
+            yield _need_of(LEADER_WORKER_SET, f"{format_subject('engine', gangs, 'needs', 'need')} as a gang")
     if picks(replica):
         yield _need_of(INFERENCE_POOL, "the endpoint picker needs")
 

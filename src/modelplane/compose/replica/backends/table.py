@@ -20,7 +20,9 @@ BACKENDS: tuple[Backend, ...] = (
 def backend_of(replica: ModelReplica, engine: PlacedEngine) -> Backend:
     """Return the backend of an engine."""
     return next(
-        backend for backend in BACKENDS if backend.choice is replica.spec.runs_with() and backend.runs(engine)
+        backend
+        for backend in BACKENDS
+        if backend.choice is replica.spec.find_backend() and backend.runs(engine)
     )
 
 
@@ -38,7 +40,7 @@ def workload_key(replica: ModelReplica, engine: PlacedEngine) -> str:
 
 def other_backend(replica: ModelReplica, observed: Container[str]) -> str:
     """Return why a replica cannot have its choice, with which it does not run; empty if it can."""
-    choice = replica.spec.runs_with()
+    choice = replica.spec.find_backend()
     for engine in replica.spec.engines:
         for row in BACKENDS:
             if row.choice is not choice and row.key(replica, engine) in observed:

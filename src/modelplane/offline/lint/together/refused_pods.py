@@ -17,7 +17,7 @@ from modelplane.api.fields.pods.pod_keys import (
     VARIABLE,
     KeyRules,
     PodPart,
-    refused,
+    find_refused,
 )
 from modelplane.api.kinds import MODEL_DEPLOYMENT
 from modelplane.offline.files.diagnostics import Problem, Severity
@@ -55,7 +55,7 @@ class Check(msgspec.Struct):
         from modelplane.compose.replica.pod_policy import parts  # noqa: PLC0415 - heavy, and rarely used
 
         chosen, selector = parts(template.engines), template.cluster_selector.items()
-        if variables := [str(part) for part in refused(chosen, DEFAULT_RULES) if part.what == VARIABLE]:
+        if variables := [str(part) for part in find_refused(chosen, DEFAULT_RULES) if part.what == VARIABLE]:
             named = ", ".join(variables)
             return f"no cluster accepts {named} of the pods: request devices in nodeSelector", Severity.ERROR
         refusals = [
@@ -80,4 +80,4 @@ _REMEDY = (
 
 
 def _named(chosen: Iterable[PodPart], rules: KeyRules) -> str:
-    return ", ".join(map(str, refused(chosen, rules)))
+    return ", ".join(map(str, find_refused(chosen, rules)))
