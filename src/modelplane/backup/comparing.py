@@ -18,7 +18,7 @@ async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Ident
     """Return which objects of a backup are there already. Raises ``Refused`` if it must not be restored."""
     entries = {planned.identity: planned for planned in plan.entries}
     named = {reference.reference for reference in plan.references}
-    there: set[Identity] = set()
+    present: set[Identity] = set()
     others: list[str] = []
     differing: list[str] = []
     for content in list_contents():
@@ -30,7 +30,7 @@ async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Ident
                 is_other = resource != NAMESPACES and not of_file
                 others += [f'{resource.kind} "{key}"'] if is_other else []
             elif is_restored(read_item(reader, entry), live):
-                there.add(entry.identity)
+                present.add(entry.identity)
             else:
                 differing.append(str(entry))
     if differing:
@@ -43,16 +43,16 @@ async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Ident
             f"objects exist there that the backup does not have: {listing(others)}. Nothing was changed: "
             "restore to an empty control plane"
         )
-    await _check_kinds(client, plan, there)
-    return frozenset(there)
+    await _check_kinds(client, plan, present)
+    return frozenset(present)
 
 
-async def _check_kinds(client: Client, plan: Plan, there: set[Identity]) -> None:
+async def _check_kinds(client: Client, plan: Plan, present: set[Identity]) -> None:
     """Refuse a backup with objects of third-party kinds that are not installed."""
-    wanted = {
-        entry.content for entry in plan.entries if entry.content.optional and entry.identity not in there
+    contents = {
+        entry.content for entry in plan.entries if entry.content.optional and entry.identity not in present
     }
-    lacking = [content.resource for content in wanted if not await client.is_served(content.resource)]
+    lacking = [content.resource for content in contents if not await client.is_served(content.resource)]
     if lacking:
         kinds = listing(f"{resource.kind} of {resource.group}" for resource in lacking)
         raise Refused(f"the API server does not serve {kinds}: install the providers of the clouds first")

@@ -52,10 +52,10 @@ class Content:
     def can_hold(self, item: Mapping[str, Any]) -> bool:
         """Return True if an object of the kind belongs into a backup."""
         metadata = item["metadata"]
-        own = metadata.get("labels") or {}
+        item_labels = metadata.get("labels") or {}
         key, _, value = self.selector.partition("=")
         in_place = not self.namespace or metadata.get("namespace") == self.namespace
-        return in_place and (not key or own.get(key) == value)
+        return in_place and (not key or item_labels.get(key) == value)
 
 
 def list_contents() -> tuple[Content, ...]:
@@ -101,7 +101,7 @@ async def list_installed(client: Client) -> Sequence[Object]:
     """Return the definitions of Modelplane's kinds there. Raises ``Refused`` if they are Crossplane's."""
     names = (kind.definition for kind in COMPOSED)
     asked = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
-    found = [definition for definition in asked if definition is not None]
-    if any(map(crossplane_owns, found)):
+    definitions = [definition for definition in asked if definition is not None]
+    if any(map(crossplane_owns, definitions)):
         raise Refused(_CROSSPLANE)
-    return found
+    return definitions

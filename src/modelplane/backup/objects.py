@@ -71,13 +71,13 @@ def build_entry(item: Mapping[str, Any], place: int = 0) -> Entry:
     if not (is_placed and _is_shaped(metadata) and content.can_hold(item)):
         raise Damaged(f"the object at byte {place:,} is no object of a backup")
     owners = (reference.get("uid") for reference in metadata.get("ownerReferences") or ())
-    known = frozenset(owner for owner in owners if isinstance(owner, str))
+    owner_uids = frozenset(owner for owner in owners if isinstance(owner, str))
     return Entry(
         content,
         namespace,
         name,
         uid,
-        known,
+        owner_uids,
         place,
         is_leaving="deletionTimestamp" in metadata,
         created=str(metadata.get("creationTimestamp", "")),
@@ -150,11 +150,11 @@ def is_restored(item: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     """
     if item["kind"] == NAMESPACES.kind:
         return True
-    own = {key: item["metadata"].get(key) or {} for key in ("labels", "annotations")}
-    own["annotations"] = {**own["annotations"]}
-    own["annotations"].pop(labels.FORMER_UIDS, None)
+    maps = {key: item["metadata"].get(key) or {} for key in ("labels", "annotations")}
+    maps["annotations"] = {**maps["annotations"]}
+    maps["annotations"].pop(labels.FORMER_UIDS, None)
     content = {key: value for key, value in item.items() if key not in _OWN}
-    return contains(live, content) and contains(live["metadata"], own)
+    return contains(live, content) and contains(live["metadata"], maps)
 
 
 def find_claims(item: Mapping[str, Any]) -> frozenset[str]:

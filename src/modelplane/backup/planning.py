@@ -43,12 +43,12 @@ def group_entries(entries: Iterable[Entry]) -> tuple[Group, ...]:
     others: list[Entry] = []
     for entry in sorted(entries, key=_age):
         (namespaces if entry.content.resource == NAMESPACES else others).append(entry)
-    found = [Group(tuple(namespaces))]
+    built = [Group(tuple(namespaces))]
     last = 0
     for turn, level in _turns(_levels(others), _ranks(others)):
-        found.append(Group(tuple(level), is_younger=turn > last))
+        built.append(Group(tuple(level), is_younger=turn > last))
         last = turn
-    return tuple(found)
+    return tuple(built)
 
 
 def _levels(entries: list[Entry]) -> list[list[Entry]]:
@@ -59,15 +59,15 @@ def _levels(entries: list[Entry]) -> list[list[Entry]]:
     waiting = list(entries)
     uids = {entry.uid for entry in waiting}
     done: set[str] = set()
-    found: list[list[Entry]] = []
+    levels: list[list[Entry]] = []
     while waiting:
         group = [entry for entry in waiting if not (entry.owners & uids) - done]
-        if not group or len(found) == _DEEPEST:
+        if not group or len(levels) == _DEEPEST:
             raise Damaged(f"{waiting[0]} has too many owners above it")
-        found.append(group)
+        levels.append(group)
         done |= {entry.uid for entry in group}
         waiting = [entry for entry in waiting if entry.uid not in done]
-    return found
+    return levels
 
 
 def _age(entry: Entry) -> tuple[str, str, str]:
@@ -77,12 +77,12 @@ def _age(entry: Entry) -> tuple[str, str, str]:
 def _ranks(entries: Iterable[Entry]) -> dict[str, int]:
     """Return the rank of each object that claims something among those that claim the same, oldest first."""
     last: dict[str, int] = {}
-    found: dict[str, int] = {}
+    ranks: dict[str, int] = {}
     for entry in (claimant for claimant in entries if claimant.claims):
         rank = max((last[claim] + 1 for claim in entry.claims if claim in last), default=0)
-        found[entry.uid] = rank = min(rank, MOST_TURNS - 1)
+        ranks[entry.uid] = rank = min(rank, MOST_TURNS - 1)
         last |= dict.fromkeys(entry.claims, rank)
-    return found
+    return ranks
 
 
 def _turns(levels: Iterable[list[Entry]], ranks: Mapping[str, int]) -> list[tuple[int, list[Entry]]]:
@@ -92,13 +92,13 @@ def _turns(levels: Iterable[list[Entry]], ranks: Mapping[str, int]) -> list[tupl
     without owners.
     """
     turns: dict[str, int] = {}
-    found: defaultdict[tuple[int, int], list[Entry]] = defaultdict(list)
+    by_turn: defaultdict[tuple[int, int], list[Entry]] = defaultdict(list)
     for depth, level in enumerate(levels):
         for entry in level:
             above = (turns[owner] for owner in entry.owners if owner in turns)
             turns[entry.uid] = turn = max(ranks.get(entry.uid, 0), *above, 0)
-            found[turn, depth].append(entry)
-    return [(turn, found[turn, depth]) for turn, depth in sorted(found)]
+            by_turn[turn, depth].append(entry)
+    return [(turn, by_turn[turn, depth]) for turn, depth in sorted(by_turn)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +137,14 @@ def read(reader: Reader, passphrase: bytes | None) -> Plan:
             _check_version(header)
             reader.seal = _key_of(header, passphrase)
         item = line.object
-        if (found := line.reference) is not None:
-            if found.kind not in kinds or not can_exist(found.namespace, found.name):
+        if (reference := line.reference) is not None:
+            if reference.kind not in kinds or not can_exist(reference.namespace, reference.name):
                 raise Damaged(f"the line at byte {place:,} is no line of a backup")
-            content = reader.seal.unseal(found) if found.sealed and reader.seal is not None else None
-            item = content if found.kind not in _KINDS else None
+            content = reader.seal.unseal(reference) if reference.sealed and reader.seal is not None else None
+            item = content if reference.kind not in _KINDS else None
             if item is None:
-                named = Reference(kind=found.kind, namespace=found.namespace, name=found.name)
-                references.append(Sealed(named, place, bool(found.sealed)))
+                named = Reference(kind=reference.kind, namespace=reference.namespace, name=reference.name)
+                references.append(Sealed(named, place, bool(reference.sealed)))
         if item is not None:
             entry = build_entry(item, place)
             if entry.identity in entries:

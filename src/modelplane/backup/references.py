@@ -69,7 +69,7 @@ def _in(value: Any, namespace: str) -> Iterator[Named]:
 def _reference(kind: str, content: Any, namespace: str) -> Iterator[Named]:
     name = content.get("name") if isinstance(content, Mapping) else content
     if isinstance(name, str):
-        own = content.get("namespace") if isinstance(content, Mapping) else None
-        place = own if isinstance(own, str) and own else namespace
+        named_namespace = content.get("namespace") if isinstance(content, Mapping) else None
+        place = named_namespace if isinstance(named_namespace, str) and named_namespace else namespace
         if can_exist(place, name):
             yield Named(kind, place, name)

@@ -87,10 +87,10 @@ class Restorer:
         hold = Hold(self._client, self._reader.digest, sleep=self._sleep)
         async with hold.explain_failure(self._report):
             await hold.check()
-            there = await compare(self._client, self._reader, plan)
+            present = await compare(self._client, self._reader, plan)
             if dry_run:
                 for entry in plan.entries:
-                    self._report(f"{'keep' if entry.identity in there else 'create'} {entry}")
+                    self._report(f"{'keep' if entry.identity in present else 'create'} {entry}")
                 return Restored(plan, await self._missing(plan, unwritten=True))
             await self._prepare()
             if former := await hold.take():
@@ -129,10 +129,10 @@ class Restorer:
 
     async def _unserved(self, kinds: Iterable[Object]) -> str:
         names = [kind["metadata"]["name"] for kind in kinds]
-        found = [await self._client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
+        definitions = [await self._client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
         waiting = [
             name
-            for name, definition in zip(names, found, strict=True)
+            for name, definition in zip(names, definitions, strict=True)
             if not is_true(definition or {}, "Established")
         ]
         return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
@@ -174,12 +174,12 @@ class Restorer:
         status = item.get("status")
         if entry.content.has_status and status and not live.get("status"):
             live = await self._patch(entry, {"status": status}, subresource="status")
-        known = list_managers(item, self._uids)
-        if known and any(
+        managers = list_managers(item, self._uids)
+        if managers and any(
             field.get("manager") == MANAGER for field in live["metadata"].get("managedFields", ())
         ):
             # Else fields that the controllers leave out later would stay, as if another had set them.
-            await self._patch(entry, {"metadata": {"managedFields": known}})
+            await self._patch(entry, {"metadata": {"managedFields": managers}})
 
     async def _patch(self, entry: Entry, body: Object, *, subresource: str = "") -> Object:
         resource, namespace = entry.content.resource, entry.namespace or None
@@ -212,12 +212,12 @@ class Restorer:
     async def _missing(self, plan: Plan, *, unwritten: bool = False) -> tuple[str, ...]:
         """Return the references that are not there; with ``unwritten``, without those that it would write."""
         written = unwritten and self._reader.seal is not None
-        wanted = [planned.reference for planned in plan.references if not (written and planned.has_content)]
-        found = [
+        needed = [planned.reference for planned in plan.references if not (written and planned.has_content)]
+        items = [
             await self._client.get(_resource(reference.kind), reference.name, reference.namespace)
-            for reference in wanted
+            for reference in needed
         ]
-        return tuple(str(reference) for reference, item in zip(wanted, found, strict=True) if item is None)
+        return tuple(str(reference) for reference, item in zip(needed, items, strict=True) if item is None)
 
 
 def _resource(kind: str) -> Resource:

@@ -134,10 +134,10 @@ class Saver:
     async def _refer(self, seal: Seal | None, file: Writer) -> None:
         """Write what the objects name, and the Secrets of the system's namespace."""
         others = ",".join(f"type!={kind}" for kind in _NOT_RESTORED)
-        found = await self._client.list(
+        secrets = await self._client.list(
             resources.SECRETS, SYSTEM_NAMESPACE, fields=others, metadata_only=True
         )
-        named = self._named | {Named(SECRET, *build_key(item)) for item in found.items}
+        named = self._named | {Named(SECRET, *build_key(item)) for item in secrets.items}
         for reference in sorted(named):
             file.refer(
                 _reference(reference, seal, await self._content(reference) if seal is not None else None)

@@ -51,12 +51,12 @@ def count_nvlink_gpus(catalogue: Catalogue, machine: Machine) -> int:
 def describe_fabric(catalogue: Catalogue, machine: Machine) -> str:
     """Return the networks between GPUs and between nodes; empty if none is known."""
     joined, infiniband = count_nvlink_gpus(catalogue, machine), machine.infiniband
-    found = (
+    networks = (
         f"NVLink {joined}" if joined > 1 else "",
         f"EFA {machine.efa}" if machine.efa else "",
         f"InfiniBand {infiniband.count}x{infiniband.speed_gbps}" if infiniband else "",
     )
-    return ", ".join(filter(None, found))
+    return ", ".join(filter(None, networks))
 
 
 def describe_machine(catalogue: Catalogue, machine: Machine) -> str:

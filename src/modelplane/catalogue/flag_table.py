@@ -92,9 +92,9 @@ def find_nearest(table: FlagTable, version: str | None) -> tuple[Release, ...]:
     """
     if version is None:
         return (Release(table, table.versions[-1]),)
-    wanted = parse_version(version)
-    before = list(takewhile(lambda listed: parse_version(listed) <= wanted, table.versions))
-    if before and parse_version(before[-1]) == wanted:
+    place = parse_version(version)
+    before = list(takewhile(lambda listed: parse_version(listed) <= place, table.versions))
+    if before and parse_version(before[-1]) == place:
         return (Release(table, before[-1]),)
     return tuple(Release(table, listed) for listed in (*before[-1:], *table.versions[len(before) :][:1]))
 

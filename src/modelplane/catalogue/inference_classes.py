@@ -72,8 +72,13 @@ def _devices(catalogue: Catalogue, machine: Machine) -> tuple[Device, ...]:
         gpu = _mig(card, partition, machine.count)
     else:
         gpu = _nvidia(card, machine.count)
-    found = (gpu, _nvlink(count_nvlink_gpus(catalogue, machine)), _efa(machine.efa), _nic(machine.infiniband))
-    return tuple(device for device in found if device is not None)
+    devices = (
+        gpu,
+        _nvlink(count_nvlink_gpus(catalogue, machine)),
+        _efa(machine.efa),
+        _nic(machine.infiniband),
+    )
+    return tuple(device for device in devices if device is not None)
 
 
 def _nvidia(card: Card, count: int) -> Device:
@@ -100,10 +105,10 @@ def _mig(card: Card, partition: Partition, count: int) -> Device:
 
 def _nvidia_attributes(type_: str, card: Card) -> dict[str, DeviceAttribute]:
     texts = {"type": type_, "productName": card.product, "architecture": card.architecture}
-    found = {name: DeviceAttribute(string=text) for name, text in texts.items() if text is not None}
+    attributes = {name: DeviceAttribute(string=text) for name, text in texts.items() if text is not None}
     if card.capability is not None:
-        found["cudaComputeCapability"] = DeviceAttribute(version=card.capability)
-    return found
+        attributes["cudaComputeCapability"] = DeviceAttribute(version=card.capability)
+    return attributes
 
 
 def _amd(card: Card, count: int) -> Device:

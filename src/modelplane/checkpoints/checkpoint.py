@@ -61,11 +61,11 @@ def read(source: Source) -> Checkpoint:
     config = source.read_content(CONFIG, MAX_CONFIG_BYTES)
     if INDEX in files:
         return Checkpoint(source.name, config, _indexed(source, files), source.needs_token)
-    found = [file for file in files if file.endswith(".safetensors") and "/" not in file]
-    single = SINGLE if SINGLE in found else found[0] if len(found) == 1 else ""
+    shards = [file for file in files if file.endswith(".safetensors") and "/" not in file]
+    single = SINGLE if SINGLE in shards else shards[0] if len(shards) == 1 else ""
     if not single:
-        why = f"{len(found)} safetensors files and no {INDEX}" if found else "no safetensors file"
-        remedy = "download the index as well" if found else _other(files)
+        why = f"{len(shards)} safetensors files and no {INDEX}" if shards else "no safetensors file"
+        remedy = "download the index as well" if shards else _other(files)
         raise Unsizable(f"{source.name} has {why}: {remedy}")
     return Checkpoint(source.name, config, tuple(source.read_header(single)), source.needs_token)
 
@@ -91,7 +91,10 @@ def _indexed(source: Source, files: Collection[str]) -> tuple[Tensor, ...]:
     try:
         headers = pool.map(lambda shard: (shard, tuple(source.read_header(shard))), shards)
         tensors = tuple(
-            tensor for shard, found in headers for tensor in found if places.get(tensor.name) == shard
+            tensor
+            for shard, shard_tensors in headers
+            for tensor in shard_tensors
+            if places.get(tensor.name) == shard
         )
     finally:
         pool.shutdown(cancel_futures=True)
@@ -114,10 +117,10 @@ def _other(files: Collection[str]) -> str:
 
 def build_model(checkpoint: Checkpoint, quantization: str | None) -> Model:
     """Return the model, as if it were converted to a quantization. Raises ``Unsizable``."""
-    found = parse_architecture(checkpoint.config)
+    architecture = parse_architecture(checkpoint.config)
     precision = PRECISIONS[quantization] if quantization else None
     return Model(
-        found,
-        sum_weights(found, checkpoint.tensors, precision),
-        precision.quantization if precision else found.quantization,
+        architecture,
+        sum_weights(architecture, checkpoint.tensors, precision),
+        precision.quantization if precision else architecture.quantization,
     )

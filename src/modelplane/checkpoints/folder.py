@@ -98,5 +98,5 @@ def _cached(repo: str, revision: str) -> Path | None:
         return None
     if revision and not _REVISION.fullmatch(revision):
         return None
-    found = try_to_load_from_cache(repo, CONFIG, revision=revision or None)
-    return Path(found).parent if isinstance(found, str) else None
+    path = try_to_load_from_cache(repo, CONFIG, revision=revision or None)
+    return Path(path).parent if isinstance(path, str) else None

@@ -64,12 +64,12 @@ class Hub:
 
     def read_header(self, file: str) -> Iterator[Tensor]:
         """Yield the tensors of a safetensors file."""
-        found: Any = self._patiently(
+        metadata: Any = self._patiently(
             lambda: self._api.parse_safetensors_file_metadata(
                 self.name, file, revision=self._revision, timeout=_TIMEOUT_S
             )
         )
-        for name, read in found.tensors.items():
+        for name, read in metadata.tensors.items():
             yield parse_tensor(name, read.dtype, read.shape, file)
 
     def _patiently(self, attempt: Callable[[], Result]) -> Result:

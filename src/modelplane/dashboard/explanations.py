@@ -58,8 +58,8 @@ def describe_canary(item: Object) -> ShownCanary | None:
     status = owner.status.rollout.canary if owner.status.rollout else None
     if settings is None or status is None:
         return None
-    said = condition_of(item, ModelDeploymentCondition.PROGRESSING)
-    holds = said.get("reason") == ModelDeploymentReason.CANARY_HOLDS
+    condition = condition_of(item, ModelDeploymentCondition.PROGRESSING)
+    holds = condition.get("reason") == ModelDeploymentReason.CANARY_HOLDS
     began = status.step_start_time is not None
     running = ("Held" if holds else "Undecided") if began else "Waits for its replicas"
     is_running = status.phase is CanaryPhase.RUNNING
@@ -68,7 +68,7 @@ def describe_canary(item: Object) -> ShownCanary | None:
         weight=f"{status.weight}%" if began else "none yet" if is_running else "none",
         revision=status.revision,
         verdict=_VERDICTS.get(status.phase, running),
-        note=str(said.get("message", "")) if holds else status.message,
+        note=str(condition.get("message", "")) if holds else status.message,
         well=status.phase is not CanaryPhase.ABORTED and not holds,
     )
 
@@ -95,13 +95,13 @@ class Explained:
 
 def explain(snapshot: Snapshot, item: Object) -> Explained:
     """Explain a ModelDeployment, ModelService or ModelReplica."""
-    known = _known(_ById(snapshot))
-    if (named := get_identity(item)) not in known:
+    fleet = _known(_ById(snapshot))
+    if (named := get_identity(item)) not in fleet:
         try:
-            known[named] = _EXPLAIN[item["kind"]](_files(snapshot), item)
+            fleet[named] = _EXPLAIN[item["kind"]](_files(snapshot), item)
         except Unplannable as error:
-            known[named] = Explained(f"Cannot be explained: {error}", well=False)
-    return known[named]
+            fleet[named] = Explained(f"Cannot be explained: {error}", well=False)
+    return fleet[named]
 
 
 def plan(snapshot: Snapshot, text: str) -> Explained:
@@ -136,7 +136,7 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
 
 
 def _objects(snapshot: Snapshot) -> tuple[Object, ...]:
-    return tuple(item for kind, found in snapshot.objects.items() if kind != EVENT for item in found)
+    return tuple(item for kind, items in snapshot.objects.items() if kind != EVENT for item in items)
 
 
 class _ById:
@@ -230,8 +230,8 @@ def _replica(files: Files, item: Object) -> Explained:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    found = tuple(rows)
-    return Table(title, columns, found[:_MOST_ROWS], max(len(found) - _MOST_ROWS, 0))
+    listed = tuple(rows)
+    return Table(title, columns, listed[:_MOST_ROWS], max(len(listed) - _MOST_ROWS, 0))
 
 
 def _filled(tables: Iterable[Table]) -> tuple[Table, ...]:

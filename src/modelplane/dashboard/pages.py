@@ -96,9 +96,9 @@ def _number(query: Query) -> int:
 
 def _listed(rows: Sequence[Any], query: Query) -> Mapping[str, Any]:
     """Return the rows whose name contains what is searched for, one page of them."""
-    wanted = query.get("q", "").strip().lower()[:100]
-    found = [row for row in rows if wanted in _label(row)] if wanted else rows
-    return {"rows": select_page(found, _number(query)), "q": wanted}
+    text = query.get("q", "").strip().lower()[:100]
+    matching = [row for row in rows if text in _label(row)] if text else rows
+    return {"rows": select_page(matching, _number(query)), "q": text}
 
 
 def _label(row: Any) -> str:
@@ -128,8 +128,8 @@ def _attention(snapshot: Snapshot) -> Iterator[Attention]:
         if not row.readiness.ready:
             path = build_path("deployments", row.namespace, row.name)
             why = row.diagnosis or row.readiness.why
-            said = Readiness(False, why, row.readiness.since)
-            yield Attention("Deployment", f"{row.namespace}/{row.name}", path, said)
+            readiness = Readiness(False, why, row.readiness.since)
+            yield Attention("Deployment", f"{row.namespace}/{row.name}", path, readiness)
     for cluster in snapshot.clusters:
         if not cluster.readiness.ready:
             yield Attention("Cluster", cluster.name, build_path("clusters", cluster.name), cluster.readiness)
@@ -141,13 +141,13 @@ def _cluster(view: View, query: Query, name: str) -> _Built:
     cluster = next((shown for shown in snapshot.clusters if shown.name == name), None)
     if item is None or cluster is None:
         return None
-    there = [
+    replicas_there = [
         (replica["metadata"]["namespace"], replica["metadata"]["name"], find_readiness(replica))
         for replica in snapshot.list_objects(kind_name(ModelReplica))
         if replica["spec"].get("clusterName") == name
     ]
     replicas = select_page(
-        sorted(there, key=lambda replica: (replica[2].ready, *replica[:2])), _number(query)
+        sorted(replicas_there, key=lambda replica: (replica[2].ready, *replica[:2])), _number(query)
     )
     return "cluster.html", {"title": name, "cluster": cluster, "replicas": replicas, **_about(view, item)}
 

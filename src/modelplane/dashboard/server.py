@@ -87,19 +87,19 @@ class Server:
         query = dict(parse_qsl(asked))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        version, known, beat_at = request.query.get("version", ""), None, 0.0
+        version, fragments, beat_at = request.query.get("version", ""), None, 0.0
         while not self._closing.is_set():
             now = time.monotonic()
             if now >= beat_at:
                 await _send(response, "beat", str(round(time.time() * 1000)))
                 beat_at = now + _BEAT_EVERY_S
             view = self._view()
-            if known is None or view.version != version:
+            if fragments is None or view.version != version:
                 page = await self._render(path, query)
                 # A tab that is of this version has these fragments already.
-                before = page.fragments if known is None and view.version == version else known
+                before = page.fragments if fragments is None and view.version == version else fragments
                 await _send_changes(response, before, page, view.version)
-                known, version = page.fragments, view.version
+                fragments, version = page.fragments, view.version
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_PUSH_EVERY_S):
                     await self._closing.wait()
@@ -118,8 +118,8 @@ async def _send_changes(
     if before is not None and before.keys() != page.fragments.keys():
         await _send(response, "page", "")
         return
-    known = before or {}
-    changed = {name: html for name, html in page.fragments.items() if known.get(name) != html}
+    fragments = before or {}
+    changed = {name: html for name, html in page.fragments.items() if fragments.get(name) != html}
     if changed:
         document = msgspec.json.encode({"fragments": changed, "version": version}).decode()
         await _send(response, "fragments", document)
@@ -133,5 +133,5 @@ async def _static(request: web.Request) -> web.StreamResponse:
     name = request.match_info["name"]
     if name not in _STATIC:
         return web.Response(status=404)
-    found = resources.files("modelplane.dashboard").joinpath("static", name)
-    return web.Response(text=found.read_text(encoding="utf-8"), content_type=_STATIC[name])
+    file = resources.files("modelplane.dashboard").joinpath("static", name)
+    return web.Response(text=file.read_text(encoding="utf-8"), content_type=_STATIC[name])

@@ -165,11 +165,11 @@ class Snapshot:
         running = Counter(
             str(item["spec"].get("clusterName", "")) for item in self.list_objects(kind_name(ModelReplica))
         )
-        found = (
+        clusters = (
             _cluster(item, self._devices, running[item["metadata"]["name"]])
             for item in self.list_objects(kind_name(InferenceCluster))
         )
-        return tuple(sorted(found, key=lambda cluster: (not cluster.region, cluster.region, cluster.name)))
+        return tuple(sorted(clusters, key=lambda cluster: (not cluster.region, cluster.region, cluster.name)))
 
     @cached_property
     def regions(self) -> tuple[Region, ...]:
@@ -189,8 +189,8 @@ class Snapshot:
         """All services, those that are not ready first."""
         listed = self.list_objects(kind_name(ModelEndpoint))
         endpoints = _Labeled(item for item in listed if not endpoint_manifests.is_placeholder(item))
-        found = (_service(item, endpoints) for item in self.list_objects(kind_name(ModelService)))
-        return tuple(sorted(found, key=_urgency))
+        services = (_service(item, endpoints) for item in self.list_objects(kind_name(ModelService)))
+        return tuple(sorted(services, key=_urgency))
 
     @cached_property
     def devices(self) -> Devices:
@@ -205,8 +205,8 @@ class Snapshot:
 
 def sum_devices(devices: Iterable[Devices]) -> Devices:
     """Return the sum of devices."""
-    found = tuple(devices)
-    return Devices("", sum(device.total for device in found), sum(device.used for device in found))
+    counted = tuple(devices)
+    return Devices("", sum(device.total for device in counted), sum(device.used for device in counted))
 
 
 def find_readiness(item: Object) -> Readiness:
@@ -268,15 +268,15 @@ class _Labeled:
             for key, value in (item["metadata"].get("labels") or {}).items():
                 self._having[namespace, key, value].add(name)
 
-    def find_names(self, namespace: str, wanted: Mapping[str, str]) -> set[str]:
+    def find_names(self, namespace: str, selector: Mapping[str, str]) -> set[str]:
         """Return the names of the objects that have all labels."""
-        having = [self._having.get((namespace, *pair), set()) for pair in wanted.items()]
+        having = [self._having.get((namespace, *pair), set()) for pair in selector.items()]
         return set.intersection(*having) if having else self._all.get(namespace, set())
 
 
 def _service(item: Object, endpoints: _Labeled) -> Service:
     namespace, name = _key(item)
-    wanted = [entry["selector"].get("matchLabels") or {} for entry in item["spec"].get("endpoints", ())]
-    selected = len(set().union(*(endpoints.find_names(namespace, selector) for selector in wanted)))
+    selectors = [entry["selector"].get("matchLabels") or {} for entry in item["spec"].get("endpoints", ())]
+    selected = len(set().union(*(endpoints.find_names(namespace, selector) for selector in selectors)))
     address = str((item.get("status") or {}).get("address") or "")
     return Service(namespace, name, find_readiness(item), address, selected)

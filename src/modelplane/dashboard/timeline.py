@@ -30,8 +30,8 @@ class Entry:
 
 def build_timeline(snapshot: Snapshot) -> tuple[Entry, ...]:
     """Return the events about Modelplane's objects, newest first."""
-    found = (_of_event(item) for item in snapshot.list_objects(EVENT))
-    return _newest_first(event for event in found if event.kind in _OURS)
+    events = (_of_event(item) for item in snapshot.list_objects(EVENT))
+    return _newest_first(event for event in events if event.kind in _OURS)
 
 
 def list_object_events(snapshot: Snapshot, item: Object) -> tuple[Entry, ...]:
@@ -71,7 +71,7 @@ def _of_conditions(item: Object) -> Iterator[Entry]:
     metadata = item["metadata"]
     for condition in (item.get("status") or {}).get("conditions") or ():
         if at := condition.get("lastTransitionTime"):
-            said = str(condition.get("message") or "")
+            message = str(condition.get("message") or "")
             yield Entry(
                 str(at),
                 False,
@@ -79,5 +79,5 @@ def _of_conditions(item: Object) -> Iterator[Entry]:
                 metadata.get("namespace", ""),
                 metadata["name"],
                 str(condition.get("reason") or condition["type"]),
-                f"{condition['type']} is {condition['status']}{f': {said}' if said else ''}",
+                f"{condition['type']} is {condition['status']}{f': {message}' if message else ''}",
             )

@@ -19,7 +19,7 @@ def remove(path: Path) -> None:
         path.chmod(0o700)
         for directory, names, _ in os.walk(path):
             for name in names:
-                found = Path(directory, name)
-                if not found.is_symlink():
-                    found.chmod(0o700)
+                path_below = Path(directory, name)
+                if not path_below.is_symlink():
+                    path_below.chmod(0o700)
         shutil.rmtree(path)

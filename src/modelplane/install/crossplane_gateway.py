@@ -96,12 +96,12 @@ def build_children(options: Options) -> dict[str, Object]:
 def _key(manifest: Object) -> str:
     """Return the key of an object: the two Deployments and the Service have one that compositions name."""
     kind, name = manifest["kind"], manifest["metadata"]["name"]
-    known = {
+    keys = {
         ("Service", GATEWAY): envoy_pods.SERVICE,
         ("Deployment", GATEWAY): envoy_pods.DEPLOYMENT,
         ("Deployment", PUBLISHER): envoy_pods.PUBLISHER,
     }
-    return known.get((kind, name), f"{envoy_pods.PREFIX}{kind.lower()}-{name}")
+    return keys.get((kind, name), f"{envoy_pods.PREFIX}{kind.lower()}-{name}")
 
 
 def _publisher(options: Options) -> Object:

@@ -239,8 +239,8 @@ def _actions(text: str) -> str:
     if "{{" in text:
         raise ValueError("a manifest contains {{, which a template would take for an action")
 
-    def block(found: re.Match[str]) -> str:
-        lead, key, value = found.groups()
+    def block(match: re.Match[str]) -> str:
+        lead, key, value = match.groups()
         return f"{lead}{key}: {{{{- toYaml {value} | nindent {len(lead) + 2} }}}}"
 
     return _SCALAR.sub(r"{{ \1 }}", _BLOCK.sub(block, text))

@@ -28,8 +28,8 @@ def build_selector(component: str) -> dict[str, str]:
 
 def build_labels(component: str = "") -> dict[str, str]:
     """Return the labels of an object of the installation, and of one component where one is named."""
-    own = build_selector(component) if component else {"app.kubernetes.io/name": "modelplane"}
-    return {**own, PART_OF: INSTALLATION, VERSION: __version__, MANAGED_BY: MANAGER}
+    selected = build_selector(component) if component else {"app.kubernetes.io/name": "modelplane"}
+    return {**selected, PART_OF: INSTALLATION, VERSION: __version__, MANAGED_BY: MANAGER}
 
 
 def build_metadata(name: str, component: str = "", *, namespaced: bool = True) -> Object:

@@ -43,5 +43,5 @@ class Machine:
     @property
     def closed(self) -> frozenset[Path]:
         """The directories over which no pod mounts a volume, besides those of the system."""
-        own = (*self.hidden, Path("~").expanduser())
-        return self.programs.union(own, (directory.resolve() for directory in own))
+        directories = (*self.hidden, Path("~").expanduser())
+        return self.programs.union(directories, (directory.resolve() for directory in directories))

@@ -78,7 +78,7 @@ async def _run(settings: Settings) -> None:
 
 
 async def _serve(settings: Settings) -> None:
-    found = await asyncio.to_thread(device_discovery.discover, settings.share)
+    devices = await asyncio.to_thread(device_discovery.discover, settings.share)
     async with Client.from_kubeconfig(
         str(settings.kubeconfig), field_manager="modelplane-agent", timeout_s=_REQUEST_S
     ) as client:
@@ -87,7 +87,7 @@ async def _serve(settings: Settings) -> None:
         machine = Machine(
             client,
             AgentDirectory(settings.directory),
-            found,
+            devices,
             events,
             ContainerRuntimes(settings.container_engine),
             settings.host_commands,
@@ -104,7 +104,7 @@ async def _serve(settings: Settings) -> None:
             ) from error
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(node.keep_alive(client, about, partial(_register, client, about, found)))
+                tasks.create_task(node.keep_alive(client, about, partial(_register, client, about, devices)))
                 tasks.create_task(events.run())
                 tasks.create_task(pods.run())
                 tasks.create_task(Provisioner(machine, settings.node).run())
@@ -112,9 +112,9 @@ async def _serve(settings: Settings) -> None:
             await runner.cleanup()
 
 
-async def _register(client: Client, about: NodeSettings, found: tuple[DiscoveredDevice, ...]) -> Object:
+async def _register(client: Client, about: NodeSettings, devices: tuple[DiscoveredDevice, ...]) -> Object:
     """Make the API server know this machine and its devices."""
     registered = await node.register(client, about)
-    await resource_slices.publish(client, registered, found)
-    _log.info('node "%s" is registered with %d device(s)', about.name, len(found))
+    await resource_slices.publish(client, registered, devices)
+    _log.info('node "%s" is registered with %d device(s)', about.name, len(devices))
     return registered

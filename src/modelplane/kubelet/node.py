@@ -61,14 +61,14 @@ def build_node(settings: NodeSettings) -> Object:
     }
 
 
-def build_status(settings: NodeSettings, now: str, known: Mapping[str, Any]) -> Object:
+def build_status(settings: NodeSettings, now: str, former: Mapping[str, Any]) -> Object:
     """Return the Node's status; a condition that is known to hold keeps its time of transition."""
     room = {
         "cpu": f"{device_discovery.count_cores() * 1000 // settings.share.parts}m",
         "memory": format_mebibytes(device_discovery.measure_memory() // settings.share.parts),
         "pods": str(_PODS),
     }
-    before = {condition["type"]: condition for condition in known.get("conditions", ())}
+    before = {condition["type"]: condition for condition in former.get("conditions", ())}
     conditions = [
         _condition("Ready", "True", "AgentReady", "the node agent runs", now, before),
         *(
@@ -99,12 +99,12 @@ def build_status(settings: NodeSettings, now: str, known: Mapping[str, Any]) -> 
 
 async def register(client: Client, settings: NodeSettings) -> Object:
     """Create the Node or bring it up to date; return it as the server has it."""
-    wanted = build_node(settings)
+    desired = build_node(settings)
     node = await client.get(resources.NODES, settings.name)
     if node is None:
-        node = await client.create(wanted)
-    elif any(node["metadata"].get("labels", {}).get(key) != value for key, value in _labels(wanted).items()):
-        node = await client.patch(resources.NODES, settings.name, {"metadata": {"labels": _labels(wanted)}})
+        node = await client.create(desired)
+    elif any(node["metadata"].get("labels", {}).get(key) != value for key, value in _labels(desired).items()):
+        node = await client.patch(resources.NODES, settings.name, {"metadata": {"labels": _labels(desired)}})
     body = {"status": build_status(settings, timestamps.format_now(), node.get("status", {}))}
     return await client.patch(resources.NODES, settings.name, body, kind="strategic", subresource="status")
 
@@ -139,13 +139,13 @@ async def keep_alive(
 
 def is_registered(node: Mapping[str, Any], settings: NodeSettings) -> bool:
     """Return True if a Node has the labels, the port and the readiness that ``register`` sets."""
-    wanted, found = build_node(settings)["metadata"]["labels"], node["metadata"].get("labels", {})
+    desired, reported = build_node(settings)["metadata"]["labels"], node["metadata"].get("labels", {})
     status = node.get("status", {})
     ready = {condition["type"]: condition["status"] for condition in status.get("conditions", ())}.get(
         "Ready"
     )
     endpoint = status.get("daemonEndpoints", {}).get("kubeletEndpoint", {})
-    return ready == "True" and endpoint.get("Port") == settings.port and wanted.items() <= found.items()
+    return ready == "True" and endpoint.get("Port") == settings.port and desired.items() <= reported.items()
 
 
 async def _renew(client: Client, name: str, uid: str) -> None:
@@ -165,16 +165,16 @@ async def _renew(client: Client, name: str, uid: str) -> None:
         await client.create(lease)
 
 
-def _labels(wanted: Object) -> dict[str, str]:
-    labels: dict[str, str] = wanted["metadata"]["labels"]
+def _labels(desired: Object) -> dict[str, str]:
+    labels: dict[str, str] = desired["metadata"]["labels"]
     return labels
 
 
 def _condition(
     kind: str, value: str, reason: str, message: str, now: str, before: Mapping[str, Any]
 ) -> Object:
-    known = before.get(kind, {})
-    changed = known.get("lastTransitionTime", now) if known.get("status") == value else now
+    former = before.get(kind, {})
+    changed = former.get("lastTransitionTime", now) if former.get("status") == value else now
     return {
         "type": kind,
         "status": value,

@@ -315,8 +315,8 @@ class AgentDirectory:
         """The id in the labels of this agent's containers; generated on first use."""
         path = self.path / "id"
         with contextlib.suppress(FileNotFoundError):
-            if known := path.read_text(encoding="ascii").strip():
-                return known
+            if saved := path.read_text(encoding="ascii").strip():
+                return saved
         made = uuid.uuid4().hex
         write_private(path, made)
         return made

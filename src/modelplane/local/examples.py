@@ -57,10 +57,10 @@ def list_examples() -> tuple[Example, ...]:
 
 def find(name: str) -> Example:
     """Return the example of a name."""
-    known = list_examples()
-    for example in known:
+    examples = list_examples()
+    for example in examples:
         if example.is_named(name):
             return example
-    near = get_close_matches(name, [example.name for example in known], n=1)
+    near = get_close_matches(name, [example.name for example in examples], n=1)
     meant = f'did you mean "{near[0]}"? ' if near else ""
     raise LocalError(f'there is no example "{name}": {meant}`modelplane example` lists them')

@@ -64,13 +64,13 @@ def _apply(kubectl: str, example: str) -> str:
 
 def _reach_modelplane(here: Path, *, anew: bool) -> list[str]:
     """Return the lines that put this ``modelplane`` on the path; none if it is there."""
-    own = Path(sys.executable).parent
-    found = shutil.which("modelplane")
-    if not anew and found is not None and Path(found).parent == own:
+    folder = Path(sys.executable).parent
+    program = shutil.which("modelplane")
+    if not anew and program is not None and Path(program).parent == folder:
         return []
-    if (own / "activate").exists():
-        return [f"source {_as_seen_from(here, own / 'activate')}"]
-    return [f'export PATH={shlex.quote(str(own))}:"$PATH"']
+    if (folder / "activate").exists():
+        return [f"source {_as_seen_from(here, folder / 'activate')}"]
+    return [f'export PATH={shlex.quote(str(folder))}:"$PATH"']
 
 
 def _name_home(home: Home) -> list[str]:

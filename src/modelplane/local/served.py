@@ -33,7 +33,7 @@ async def list_services(client: Client) -> Services:
     deadline = asyncio.get_running_loop().time() + _STARTING_S
     while True:
         try:
-            found = (await client.list(fleet_resources.MODEL_SERVICES)).items
+            items = (await client.list(fleet_resources.MODEL_SERVICES)).items
         except errors.NotFound:  # a fleet that never ran has no such kind
             return {}
         except errors.KubernetesError:
@@ -42,7 +42,7 @@ async def list_services(client: Client) -> Services:
                 raise
             await asyncio.sleep(_POLL_S)
         else:
-            return {_key(item): item["status"]["address"] for item in found if _ready(item)}
+            return {_key(item): item["status"]["address"] for item in items if _ready(item)}
 
 
 async def wait_until_answering(client: Client, before: Services, timeout_s: float) -> tuple[Key, ...]:

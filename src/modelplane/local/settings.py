@@ -59,8 +59,8 @@ class Choice:
 
     def select_kept(self) -> dict[str, Any]:
         """Return the given settings that a command may change at any start."""
-        said = {name: getattr(self, name) for name in ("register", "container_engine", "host_commands")}
-        return {name: value for name, value in said.items() if value is not None}
+        given = {name: getattr(self, name) for name in ("register", "container_engine", "host_commands")}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 AS_BEFORE = Choice()
@@ -114,8 +114,8 @@ def choose(
                 f"the fleet in {home.root} runs with other settings: `modelplane down`, then the same again"
             )
         _save(home, after)
-    if found := find_stranger(before, running, is_free):
-        raise LocalError(f"{found}, or choose another port in {home.settings}")
+    if problem := find_stranger(before, running, is_free):
+        raise LocalError(f"{problem}, or choose another port in {home.settings}")
     return after
 
 
@@ -130,9 +130,9 @@ def find_stranger(
         before = f"{name}-" if name else ""
         # Envoy serves them all.
         ours = (process for process in running if process.startswith(before) or process == "envoy")
-        own = {process.removeprefix(before) for process in ours}
-        if found := ports.find_taken(plane, own, is_free):
-            port, owner = found
+        processes = {process.removeprefix(before) for process in ours}
+        if taken := ports.find_taken(plane, processes, is_free):
+            port, owner = taken
             uses = f"which {before}{owner} uses"
             return f"port {port} of 127.0.0.1, {uses}, is taken by another program: stop that program"
     return ""

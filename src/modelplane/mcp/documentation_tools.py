@@ -89,11 +89,11 @@ class DocumentationTools:
 
     def _find(self, path: str) -> Page:
         """Return the page of a path, also without its ending or the folder ``docs``. Raises ``Refused``."""
-        wanted = path.strip("/").removeprefix("./").removesuffix("/index.md").removesuffix(".md")
-        for candidate in (wanted, f"{wanted}/README", f"docs/{wanted}"):
+        stem = path.strip("/").removeprefix("./").removesuffix("/index.md").removesuffix(".md")
+        for candidate in (stem, f"{stem}/README", f"docs/{stem}"):
             if page := self._pages.get(f"{candidate}.md"):
                 return page
-        near = get_close_matches(f"docs/{wanted[:100]}.md", self._pages, n=3)
+        near = get_close_matches(f"docs/{stem[:100]}.md", self._pages, n=3)
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise Refused(f'there is no page "{path[:100]}": {meant}The page {INDEX} lists all pages')
 
@@ -113,12 +113,12 @@ def _section(page: Page, anchor: str) -> str:
 
 def _with_those_below(page: Page, start: int) -> list[Section]:
     depth = len(page.sections[start].trail)
-    found = [page.sections[start]]
+    sections = [page.sections[start]]
     for section in page.sections[start + 1 :]:
         if len(section.trail) <= depth:
             break
-        found.append(section)
-    return found
+        sections.append(section)
+    return sections
 
 
 def _markdown(section: Section) -> str:

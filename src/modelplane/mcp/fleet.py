@@ -45,7 +45,7 @@ class Fleet:
         """``connect`` returns a new client, or raises ``Refused``."""
         self._connect = connect
 
-    async def take_snapshot(self, wanted: Iterable[Resource], namespace: str = "") -> Snapshot:
+    async def take_snapshot(self, kinds: Iterable[Resource], namespace: str = "") -> Snapshot:
         """Return all objects of some kinds; of a namespace, those of namespaced kinds. Raises ``Refused``."""
         _check("namespace", namespace, _NAMESPACE)
         async with self._connect() as client:
@@ -54,7 +54,7 @@ class Fleet:
                     resource.kind: await _listed(
                         client, resource, namespace if resource.namespaced else "", _fields(resource)
                     )
-                    for resource in wanted
+                    for resource in kinds
                 }
             )
 
@@ -79,14 +79,14 @@ def _check(what: str, given: str, form: re.Pattern[str]) -> None:
 async def _listed(client: Reader, resource: Resource, namespace: str, fields: str) -> tuple[Object, ...]:
     try:
         async with asyncio.timeout(PATIENCE_S):
-            found = await client.list(resource, namespace or None, fields=fields)
+            answer = await client.list(resource, namespace or None, fields=fields)
     except errors.NotFound as error:
         if resource in LATER_KINDS:
             return ()
         raise _refused(resource, namespace, error) from error
     except (errors.KubernetesError, TimeoutError) as error:
         raise _refused(resource, namespace, error) from error
-    return tuple(found.items)
+    return tuple(answer.items)
 
 
 def _fields(resource: Resource) -> str:
@@ -103,8 +103,8 @@ def _refused(resource: Resource, namespace: str, error: Exception) -> Refused:
         TimeoutError: "the control plane is slow: try again, or name a namespace",
     }
     remedy = next((text for type_, text in remedies.items() if isinstance(error, type_)), "try again")
-    said = clean(str(error)) or f"no answer within {PATIENCE_S:.0f} seconds"
-    return Refused(f"cannot read {resource.plural}{where}: {said}: {remedy}")
+    cause = clean(str(error)) or f"no answer within {PATIENCE_S:.0f} seconds"
+    return Refused(f"cannot read {resource.plural}{where}: {cause}: {remedy}")
 
 
 EVENTS: Final = resources.EVENTS

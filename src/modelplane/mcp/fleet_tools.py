@@ -53,12 +53,12 @@ class FleetTools:
         if namespace and not meant.namespaced:
             raise Refused(f"{kind} has no namespace: leave namespace out")
         snapshot = await self._fleet.take_snapshot([fleet_resources.resource_of_kind(meant.type)], namespace)
-        found = snapshot.list_objects(kind)
-        if not found:
+        items = snapshot.list_objects(kind)
+        if not items:
             return f"There is no {kind} in {f'namespace {namespace}' if namespace else 'the fleet'}."
-        lines = format_table("", _columns(meant), (_row(meant, item) for item in found))
+        lines = format_table("", _columns(meant), (_row(meant, item) for item in items))
         pools = await self._pools(snapshot) if meant.type is InferenceCluster else ()
-        return quote((f"{len(found):,} of kind {kind}", *lines, *pools))
+        return quote((f"{len(items):,} of kind {kind}", *lines, *pools))
 
     async def explain(self, kind: str, name: str, namespace: str) -> str:
         """Return why replicas are placed, routed to, and ready, or not. Raises ``Refused``."""
@@ -67,8 +67,8 @@ class FleetTools:
         snapshot = await self._fleet.take_snapshot(fleet_resources.needed_to_explain(kind))
         item = _find(snapshot, kind, name, namespace)
         told = await self._compute(explanations.explain, snapshot, item)
-        said = format_table("Conditions", CONDITION_COLUMNS, list_condition_rows(read_conditions(item)))
-        return quote((*_lines(told), *said))
+        lines = format_table("Conditions", CONDITION_COLUMNS, list_condition_rows(read_conditions(item)))
+        return quote((*_lines(told), *lines))
 
     async def plan(self, manifests: str) -> str:
         """Return the placement of the ModelDeployments of manifests. Raises ``Refused``."""
@@ -85,14 +85,14 @@ class FleetTools:
         item = await self._find(meant, name, namespace) if meant and name else None
         snapshot = await self._fleet.take_snapshot([EVENTS], namespace)
         if item is None:
-            found = tuple(event for event in build_timeline(snapshot) if kind in ("", event.kind))
+            events = tuple(event for event in build_timeline(snapshot) if kind in ("", event.kind))
         else:
-            found = list_object_events(snapshot, item)
-        if not found:
+            events = list_object_events(snapshot, item)
+        if not events:
             return "There are no events: the control plane keeps each for an hour."
-        rows = map(_event, found[:limit])
+        rows = map(_event, events[:limit])
         columns = ("TIME", "TYPE", "KIND", "OBJECT", "REASON", "NOTE", "TIMES")
-        return quote((f"{len(found):,} events, newest first", *format_table("", columns, rows)))
+        return quote((f"{len(events):,} events, newest first", *format_table("", columns, rows)))
 
     async def _find(self, kind: Kind, name: str, namespace: str) -> Object:
         if kind.namespaced and not namespace:
@@ -140,20 +140,20 @@ def _kind(name: str) -> Kind:
 def _find(snapshot: Snapshot, kind: str, name: str, namespace: str) -> Object:
     """Return the one object of a name. Raises ``Refused``."""
     everything = snapshot.list_objects(kind)
-    found = [
+    matching = [
         item
         for item in everything
         if item["metadata"]["name"] == name and namespace in ("", item["metadata"]["namespace"])
     ]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        where = ", ".join(sorted(item["metadata"]["namespace"] for item in found))
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        where = ", ".join(sorted(item["metadata"]["namespace"] for item in matching))
         raise Refused(f'there is a {kind} "{clean(name)}" in several namespaces: name one of {clean(where)}')
-    known = [f"{item['metadata']['namespace']}/{item['metadata']['name']}" for item in everything]
-    there = f"there are {clean(listing(known, _MOST_LISTED))}" if known else "the fleet has none"
+    names = [f"{item['metadata']['namespace']}/{item['metadata']['name']}" for item in everything]
+    existing = f"there are {clean(listing(names, _MOST_LISTED))}" if names else "the fleet has none"
     where = f" in namespace {clean(namespace)}" if namespace else ""
-    raise Refused(f'the fleet has no {kind} "{clean(name)}"{where}: {there}')
+    raise Refused(f'the fleet has no {kind} "{clean(name)}"{where}: {existing}')
 
 
 def _lines(told: Explained) -> Iterator[str]:
@@ -176,8 +176,8 @@ def _columns(kind: Kind) -> tuple[str, ...]:
 def _row(kind: Kind, item: Object) -> tuple[str, ...]:
     metadata, why = item["metadata"], explain_not_ready(item)
     where = (str(metadata.get("namespace", "")),) if kind.namespaced else ()
-    own = (_value(item, column.path) for column in kind.own_columns)
-    return (*where, str(metadata["name"]), *own, "False" if why else "True", why or "-")
+    values = (_value(item, column.path) for column in kind.own_columns)
+    return (*where, str(metadata["name"]), *values, "False" if why else "True", why or "-")
 
 
 def _value(item: Any, path: str) -> str:

@@ -25,17 +25,17 @@ def clean(text: str, most: int = MOST_OF_A_CELL) -> str:
 
 def format_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yield the lines of a table with its title; none where it has no rows."""
-    found = list(rows)
-    if not found:
+    listed = list(rows)
+    if not listed:
         return
     yield ""
     if title:
         yield f"{clean(title)}:"
     yield " | ".join(columns)
-    for row in found[:MOST_ROWS]:
+    for row in listed[:MOST_ROWS]:
         yield " | ".join(clean(cell).replace(" | ", " / ") for cell in row)
-    if len(found) > MOST_ROWS:
-        yield f"and {len(found) - MOST_ROWS:,} more rows: name a namespace or an object to see fewer"
+    if len(listed) > MOST_ROWS:
+        yield f"and {len(listed) - MOST_ROWS:,} more rows: name a namespace or an object to see fewer"
 
 
 def quote(lines: Iterable[str]) -> str:

@@ -49,15 +49,15 @@ class SizeTool:
             raise Refused(f'"{clean(model, 100)}" is not OWNER/NAME of the hub: correct it')
         pools = None
         if in_fleet:
-            wanted = (fleet_resources.INFERENCE_CLASSES, fleet_resources.INFERENCE_CLUSTERS)
-            snapshot = await self._fleet.take_snapshot(wanted)
-            pools = [item for kind in wanted for item in snapshot.list_objects(kind.kind)]
+            resources = (fleet_resources.INFERENCE_CLASSES, fleet_resources.INFERENCE_CLUSTERS)
+            snapshot = await self._fleet.take_snapshot(resources)
+            pools = [item for kind in resources for item in snapshot.list_objects(kind.kind)]
 
         def compute() -> Size:
             read = checkpoint.read(Hub(model))
-            found = build_model(read, quantization or None)
-            load = Load(_context(found, context), concurrency, _ELEMENTS[kv_cache_dtype])
-            return size_report.size(read.name, found, load, _hardware(found, load, pools))
+            sized = build_model(read, quantization or None)
+            load = Load(_context(sized, context), concurrency, _ELEMENTS[kv_cache_dtype])
+            return size_report.size(read.name, sized, load, _hardware(sized, load, pools))
 
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -82,8 +82,8 @@ def _context(model: Model, context: int) -> int:
 def _hardware(model: Model, load: Load, pools: Sequence[Object] | None) -> Iterator[HardwareSize]:
     if pools is not None:
         return size_report.size_pools(model, load, pools)
-    known = load_catalogue()
-    classes = [build_class(known, machine) for machine in known.machines.values()]
+    catalogue = load_catalogue()
+    classes = [build_class(catalogue, machine) for machine in catalogue.machines.values()]
     return size_report.size_classes(model, load, classes)
 
 
@@ -94,14 +94,14 @@ def _lines(size: Size) -> Iterator[str]:
     yield f"KV cache: {size_rows.describe_cache(size)}"
     title = "Each GPU, in GiB (other: runtime, communication and activations)"
     yield from format_table(title, size_rows.SPLIT_COLUMNS, size_rows.list_split_rows(size))
-    found = [node for node in size.hardware if not node.reason]
-    told = found[:_MOST]
+    fitting = [node for node in size.hardware if not node.reason]
+    told = fitting[:_MOST]
     columns = size_rows.list_hardware_columns(size.hardware, told)
     yield from format_table(
         "Hardware that can serve it", columns, size_rows.list_served_rows(size.hardware, told)
     )
-    if len(found) > len(told):
-        yield f"and {len(found) - len(told)} more"
-    if not found:
+    if len(fitting) > len(told):
+        yield f"and {len(fitting) - len(told)} more"
+    if not fitting:
         columns = (*size_rows.list_place_columns(size.hardware), "CLASS", "REASON")
         yield from format_table("Hardware that cannot", columns, size_rows.list_refused_rows(size.hardware))

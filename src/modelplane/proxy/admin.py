@@ -39,7 +39,7 @@ def find_reload_problem(directory: Path) -> str:
 
 def _of(counts: Mapping[str, int], name: str) -> int:
     """Return the largest counter whose name ends so."""
-    return max((count for known, count in counts.items() if known.endswith(name)), default=0)
+    return max((count for counter, count in counts.items() if counter.endswith(name)), default=0)
 
 
 def find_obstacle(directory: Path) -> str:
@@ -59,10 +59,10 @@ def count_requests(directory: Path, listener: str) -> int:
 def read_stats(directory: Path, pattern: str) -> dict[str, int]:
     """Return Envoy's counters and gauges with names that a regular expression (RE2) matches."""
     try:
-        found = json.loads(_ask(directory, f"/stats?format=json&filter={quote(pattern)}"))["stats"]
+        counters = json.loads(_ask(directory, f"/stats?format=json&filter={quote(pattern)}"))["stats"]
     except (ValueError, KeyError) as error:
         raise LocalError(f"cannot ask envoy about itself: {error}: see its log") from error
-    return {counter["name"]: counter["value"] for counter in found if "name" in counter}
+    return {counter["name"]: counter["value"] for counter in counters if "name" in counter}
 
 
 def reopen_logs(directory: Path) -> None:

@@ -108,17 +108,17 @@ class GatewayDeployment:
         """Return a file that is published; empty if there is none, or the files are not complete."""
         if is_private(path):
             return self._private_files().get(path, "")
-        found = read(tuple(self._public.informer))
-        return found.files.get(path, "") if isinstance(found, Read) else ""
+        published = read(tuple(self._public.informer))
+        return published.files.get(path, "") if isinstance(published, Read) else ""
 
     def find_former_problem(self) -> str:
         """Return why the private files that are published cannot be read."""
-        found = read(tuple(self._private.informer), Channel.PRIVATE)
-        return found.reason if isinstance(found, Incomplete) else ""
+        published = read(tuple(self._private.informer), Channel.PRIVATE)
+        return published.reason if isinstance(published, Incomplete) else ""
 
     def _private_files(self) -> Mapping[str, str]:
-        found = read(tuple(self._private.informer), Channel.PRIVATE)
-        return found.files if isinstance(found, Read) else {}
+        published = read(tuple(self._private.informer), Channel.PRIVATE)
+        return published.files if isinstance(published, Read) else {}
 
     async def sum_usage(self) -> Ledger | None:
         """Return the sums of every gateway that has published some, and delete those of periods long over."""
@@ -162,19 +162,19 @@ class _Publisher:
             make = partial(build_objects, private=private, former=self._published)
             self._published = await asyncio.to_thread(make, files, self._namespace, self._channel)
             self._made_of = files, private
-        wanted = (*self._published.chunks, self._published.index)
+        desired = (*self._published.chunks, self._published.index)
         # One at a time: the last write counts.
-        written = [manifest for manifest in wanted if await self._write(manifest)]
-        names = {manifest["metadata"]["name"] for manifest in wanted}
+        written = [manifest for manifest in desired if await self._write(manifest)]
+        names = {manifest["metadata"]["name"] for manifest in desired}
         for old in self.informer:
             if old["metadata"]["name"].startswith(f"{INDEX}-") and old["metadata"]["name"] not in names:
                 await self._delete(old)
         return bool(written)
 
     async def _write(self, manifest: Object) -> bool:
-        known = self.informer.get(manifest["metadata"]["name"], self._namespace)
-        if known is not None and all(
-            known.get(key) == manifest[key] for key in ("data", "binaryData") if key in manifest
+        existing = self.informer.get(manifest["metadata"]["name"], self._namespace)
+        if existing is not None and all(
+            existing.get(key) == manifest[key] for key in ("data", "binaryData") if key in manifest
         ):
             return False
         self.informer.remember(await self._client.apply(manifest))
@@ -189,5 +189,5 @@ class _Publisher:
 
 def find_address(service: Mapping[str, Any], *, tls: bool = False) -> GatewayAddress:
     """Return the address of a Service for clients."""
-    found = hosts.find_address(service, tls=tls)
-    return GatewayAddress(problem=found.message) if isinstance(found, Rejected) else GatewayAddress(found)
+    host = hosts.find_address(service, tls=tls)
+    return GatewayAddress(problem=host.message) if isinstance(host, Rejected) else GatewayAddress(host)

@@ -40,8 +40,8 @@ class GatewayDirectory:
 
     def list_formers(self, folder: str) -> tuple[str, ...]:
         """Return the paths of the files below a folder."""
-        found = (self._directory / folder).glob("*.json")
-        return tuple(path.relative_to(self._directory).as_posix() for path in found)
+        paths = (self._directory / folder).glob("*.json")
+        return tuple(path.relative_to(self._directory).as_posix() for path in paths)
 
     def read_former(self, path: str) -> str:
         """Return a file of the directory; empty if there is none."""

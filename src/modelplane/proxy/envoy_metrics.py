@@ -92,8 +92,8 @@ def read(directory: Path) -> Iterator[Sample]:
                 yield Sample(ours.GATEWAY_REQUESTS, (f"{labels[_CLASS]}xx",), value)
             elif stem == _IN_PROGRESS:
                 yield Sample(ours.GATEWAY_IN_PROGRESS, (), value)
-            elif found := _answer(stem, labels, cut_off):
-                metric, of, unit = found
+            elif answer := _answer(stem, labels, cut_off):
+                metric, of, unit = answer
                 sums[metric, of] = sums.get((metric, of), 0) + value * unit
     for (metric, of), value in sums.items():
         yield Sample(metric, of, value)
@@ -103,8 +103,8 @@ def _answer(
     stem: str, labels: Mapping[str, str], cut_off: Set[str]
 ) -> tuple[Metric, tuple[str, ...], float] | None:
     """Return the metric of ours that a sample is a part of, its labels, and the unit of the sample."""
-    if found := _ANSWERS_OF_THE_MODULE.get(stem):
-        metric, unit = found
+    if described := _ANSWERS_OF_THE_MODULE.get(stem):
+        metric, unit = described
         return metric, tuple(labels[label] for label in metric.labels), unit
     if stem in _ANSWERS:
         return ours.GATEWAY_ENDPOINT_ANSWERS, (_endpoint(labels), f"{labels[_CLASS]}xx"), 1

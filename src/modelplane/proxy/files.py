@@ -23,12 +23,12 @@ def write(directory: Path, files: Mapping[str, str]) -> bool:
     a moment later, removes it.
     """
     current = _current(directory)
-    wanted = find_transition(files, current)
-    changed = sorted((path for path in wanted if current.get(path) != wanted[path]), key=_order)
+    desired = find_transition(files, current)
+    changed = sorted((path for path in desired if current.get(path) != desired[path]), key=_order)
     for path in changed:
         (directory / path).parent.mkdir(mode=0o700, exist_ok=True)
-        write_private(directory / path, wanted[path])
-    gone = current.keys() - wanted.keys()
+        write_private(directory / path, desired[path])
+    gone = current.keys() - desired.keys()
     for path in gone:
         (directory / path).unlink(missing_ok=True)
     return bool(changed or gone)

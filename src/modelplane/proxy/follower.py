@@ -74,13 +74,13 @@ class GatewayFollower:
                 self._touched.clear()
 
     async def _bring(self) -> None:
-        found = await asyncio.to_thread(_read, tuple(self._config_maps), tuple(self._secrets))
-        if found is None:
+        files = await asyncio.to_thread(_read, tuple(self._config_maps), tuple(self._secrets))
+        if files is None:
             self._say("")  # nothing is published, or not any more: Envoy keeps its configuration
-        elif isinstance(found, Incomplete):
-            self._say(": ".join(filter(None, (found.reason, self._secrets.problem))))
+        elif isinstance(files, Incomplete):
+            self._say(": ".join(filter(None, (files.reason, self._secrets.problem))))
         else:
-            await self._replace(found)
+            await self._replace(files)
 
     async def _replace(self, files: dict[str, str]) -> None:
         try:
@@ -108,21 +108,21 @@ class GatewayFollower:
 
 def _read(config_maps: tuple[Object, ...], secrets: tuple[Object, ...]) -> dict[str, str] | Incomplete | None:
     """Return the published files, with the private ones that they need, and no others."""
-    found = read(config_maps)
-    if not isinstance(found, Read):
-        return found
-    if WITH_MODULE not in found.files:
+    published = read(config_maps)
+    if not isinstance(published, Read):
+        return published
+    if WITH_MODULE not in published.files:
         # Its listeners are open: an Envoy that asks for keys would not ask after its next start.
         return Incomplete("controllers of an earlier version have written the configuration: update them")
-    if not found.private:
-        return found.files
+    if not published.private:
+        return published.files
     private = read(secrets, Channel.PRIVATE)
     if isinstance(private, Incomplete):
         return private
-    known = private.files if private else {}
-    if missing := [path for path in found.private if path not in known]:
+    private_files = private.files if private else {}
+    if missing := [path for path in published.private if path not in private_files]:
         return Incomplete(f"the configuration needs {missing[0]}, which is not there yet")
-    return {**found.files, **{path: known[path] for path in found.private}}
+    return {**published.files, **{path: private_files[path] for path in published.private}}
 
 
 def set_listeners(files: Mapping[str, str], at: tuple[str, int]) -> dict[str, str]:

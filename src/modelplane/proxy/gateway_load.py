@@ -82,13 +82,13 @@ def read_directory(directory: Path) -> Load:
 
 def list_ready_pods(slices: Iterable[Object]) -> tuple[str, ...]:
     """Return an address of each pod that is ready, by the EndpointSlices of its Service."""
-    found: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     for endpoint_slice in slices:
         for endpoint in endpoint_slice.get("endpoints") or ():
             if endpoint.get("conditions", {}).get("ready", True):
                 address = endpoint["addresses"][0]
-                found.setdefault(endpoint.get("targetRef", {}).get("uid", address), address)
-    return tuple(sorted(found.values()))
+                addresses.setdefault(endpoint.get("targetRef", {}).get("uid", address), address)
+    return tuple(sorted(addresses.values()))
 
 
 async def read_pods(addresses: Iterable[str], port: int = METRICS_PORT) -> Load:
@@ -96,10 +96,10 @@ async def read_pods(addresses: Iterable[str], port: int = METRICS_PORT) -> Load:
     names = tuple(addresses)
     if not names:
         return Load(problem="the gateway has no pod that is ready")
-    found = await asyncio.gather(*(asyncio.to_thread(_of_pod, name, port) for name in names))
-    problems = [reading for reading in found if isinstance(reading, str)]
+    answers = await asyncio.gather(*(asyncio.to_thread(_of_pod, name, port) for name in names))
+    problems = [reading for reading in answers if isinstance(reading, str)]
     readings = {
-        name: reading for name, reading in zip(names, found, strict=True) if isinstance(reading, Reading)
+        name: reading for name, reading in zip(names, answers, strict=True) if isinstance(reading, Reading)
     }
     return Load(readings, problems[0] if problems else "")
 
@@ -127,7 +127,9 @@ def _reading(text: str) -> Reading:
                 buckets.add(labels["endpoint"], labels["le"], value)
             else:
                 _add(counts, name, labels, value)
-    return Reading(**counts, first_tokens={name: _each(found) for name, found in buckets.found.items()})
+    return Reading(
+        **counts, first_tokens={name: _each(counts_below) for name, counts_below in buckets.found.items()}
+    )
 
 
 class _Buckets:

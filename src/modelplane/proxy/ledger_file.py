@@ -80,15 +80,15 @@ class LedgerFile:
     def _look(self) -> Ledger | None:
         if not self._loaded:
             self._load()
-        found: dict[str, int] = {}
+        offsets: dict[str, int] = {}
         complete = True
         with ExitStack() as opened:
             for file in self._files(opened):
-                complete = self._follow(file, found) and complete
+                complete = self._follow(file, offsets) and complete
         self._ledger.forget(self._now())
         # Files that are gone cannot come back.
-        if found != self._read:
-            self._read, self._unsaved = found, True
+        if offsets != self._read:
+            self._read, self._unsaved = offsets, True
         if self._unsaved:
             self._save()
         return self._ledger if complete else None
@@ -101,13 +101,13 @@ class LedgerFile:
             with suppress(FileNotFoundError):
                 yield opened.enter_context(path.open("rb"))
 
-    def _follow(self, file: BinaryIO, found: dict[str, int]) -> bool:
+    def _follow(self, file: BinaryIO, offsets: dict[str, int]) -> bool:
         """Add the next records of a file; return True if there are no more."""
         first = file.readline(MOST_LINE_BYTES)
         if not first.endswith(b"\n") and len(first) < MOST_LINE_BYTES:
             return True  # not whole yet
         name = hashlib.sha256(first).hexdigest()
-        if name in found:
+        if name in offsets:
             return True  # renamed while the files were listed
         at = self._read.get(name, 0)
         file.seek(at)
@@ -115,7 +115,7 @@ class LedgerFile:
         whole = piece.rfind(b"\n") + 1
         if not whole and len(piece) == _PIECE:
             whole = _PIECE  # a line that is too long for a record
-        found[name] = at + whole
+        offsets[name] = at + whole
         for line in piece[:whole].split(b"\n"):
             if record := record_of(line):
                 self._ledger.add(record)

@@ -85,28 +85,28 @@ class Published:
         An object that cannot be read keeps the sums that were last read from it. Raises ``OSError`` if there
         are none and none were known of the others: without them, budgets that are spent would open.
         """
-        known: dict[str, _Known] = {}
+        sums: dict[str, _Known] = {}
         unknown: list[str] = []
         for item in objects:
             name = item["metadata"]["name"]
             former = self._known.get(name)
             if former is not None and former.item is item:
-                known[name] = former
+                sums[name] = former
                 continue
             try:
                 end_of(read_period(item))
-                known[name] = _Known(item, Ledger({read_period(item): _rows(item)}))
+                sums[name] = _Known(item, Ledger({read_period(item): _rows(item)}))
             except (zlib.error, ValueError, EOFError, OSError) as error:
                 problem = f"ConfigMap {GATEWAY_NAMESPACE}/{name} is damaged: {error}"
                 if former is None and not self._was_complete:
                     unknown.append(problem)
                     continue
                 _log.warning("%s", problem)
-                known[name] = _Known(item, former.ledger if former else Ledger())
-        if known != self._known:
+                sums[name] = _Known(item, former.ledger if former else Ledger())
+        if sums != self._known:
             self._known, self._joined = (
-                known,
-                join_ledgers(published_sums.ledger for published_sums in known.values()),
+                sums,
+                join_ledgers(published_sums.ledger for published_sums in sums.values()),
             )
         if unknown:
             raise OSError(f"{min(unknown)}; delete it if its sums need not count")

@@ -58,9 +58,9 @@ def choose_listeners_file(directory: Path, *, has_module: bool) -> str:
 
     An Envoy that has just got the module keeps the file that is there until there is one for the module.
     """
-    known = [path for path in (WITH_MODULE, LISTENERS) if (directory / path).exists()]
-    wanted = WITH_MODULE if has_module else LISTENERS
-    return known[0] if has_module and known else wanted
+    existing = [path for path in (WITH_MODULE, LISTENERS) if (directory / path).exists()]
+    chosen = WITH_MODULE if has_module else LISTENERS
+    return existing[0] if has_module and existing else chosen
 
 
 def find_listeners_file(directory: Path) -> str:
@@ -114,6 +114,6 @@ def _refused(directory: Path, envoy: Path) -> str:
     return ""
 
 
-def _last(said: str) -> str:
-    lines = [line for line in said.splitlines() if line.strip()]
+def _last(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.strip()]
     return lines[-1][:500] if lines else "it said nothing"

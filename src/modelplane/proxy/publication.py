@@ -128,9 +128,9 @@ def build_objects(
     content = msgspec.json.encode(files, order="sorted")
     pieces = tuple(_pieces(content)) if channel is Channel.PRIVATE else (content,)
     digests = [_digest(piece) for piece in pieces]
-    known = former.compressed if former else {}
+    compressed_before = former.compressed if former else {}
     compressed = {
-        digest: known[digest] if digest in known else gzip.compress(piece, mtime=0)
+        digest: compressed_before[digest] if digest in compressed_before else gzip.compress(piece, mtime=0)
         for digest, piece in zip(digests, pieces, strict=True)
     }
     whole = [compressed[digest] for digest in digests]
@@ -159,25 +159,25 @@ def _pieces(content: bytes) -> Iterator[bytes]:
 
 def read(objects: Iterable[Mapping[str, Any]], channel: Channel = Channel.PUBLIC) -> Read | Incomplete | None:
     """Return the files in objects; None if no configuration has been published."""
-    known = {item["metadata"]["name"]: item for item in objects}
-    if INDEX not in known:
+    by_name = {item["metadata"]["name"]: item for item in objects}
+    if INDEX not in by_name:
         return None
     try:
-        return _read(channel.read_texts(known[INDEX]), known, channel)
+        return _read(channel.read_texts(by_name[INDEX]), by_name, channel)
     except (binascii.Error, zlib.error, msgspec.DecodeError, EOFError, OSError, UnicodeDecodeError) as error:
         return Incomplete(f"the configuration is damaged: {error}")
 
 
 def _read(
-    index: Mapping[str, str], known: Mapping[str, Mapping[str, Any]], channel: Channel
+    index: Mapping[str, str], by_name: Mapping[str, Mapping[str, Any]], channel: Channel
 ) -> Read | Incomplete:
     if (written := index.get("format")) != _FORMAT:
         return Incomplete(f"the configuration has another format ({written}): use one version")
     names = index.get("chunks", "").splitlines()
-    missing = [name for name in names if name not in known]
+    missing = [name for name in names if name not in by_name]
     if missing:
         return Incomplete(f"{len(missing)} of {len(names)} parts of the configuration are not there yet")
-    content = b"".join(channel.read_content(known[name]) for name in names)
+    content = b"".join(channel.read_content(by_name[name]) for name in names)
     if _digest(content) != index.get("digest"):
         return Incomplete("the parts of the configuration do not belong together")
     files = msgspec.json.decode(gzip.decompress(content), type=dict[str, str])

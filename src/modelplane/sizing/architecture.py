@@ -266,22 +266,22 @@ def _layers(config: _Config) -> tuple[LayerKind, ...]:
     """Return the kind of each layer. A kind that is not known counts as full attention, which is the most."""
     count = config.num_hidden_layers
     if config.hybrid_override_pattern:
-        found = [_LETTERS.get(letter, LayerKind.FULL) for letter in config.hybrid_override_pattern]
+        layers = [_LETTERS.get(letter, LayerKind.FULL) for letter in config.hybrid_override_pattern]
     elif config.layer_types:
-        found = [_TYPES.get(type_, LayerKind.FULL) for type_ in config.layer_types]
+        layers = [_TYPES.get(type_, LayerKind.FULL) for type_ in config.layer_types]
     elif every := config.full_attention_interval:
-        found = [LayerKind.STATE if (layer + 1) % every else LayerKind.FULL for layer in range(count)]
+        layers = [LayerKind.STATE if (layer + 1) % every else LayerKind.FULL for layer in range(count)]
     elif config.sliding_window and config.use_sliding_window:
-        found = [_windowed(config, layer) for layer in range(count)]
+        layers = [_windowed(config, layer) for layer in range(count)]
     else:
-        found = [LayerKind.FULL] * count
-    if len(found) != count:
+        layers = [LayerKind.FULL] * count
+    if len(layers) != count:
         raise Unsizable(
-            f'"config.json" has {count} layers and kinds of {len(found)}: download it again, or correct it'
+            f'"config.json" has {count} layers and kinds of {len(layers)}: download it again, or correct it'
         )
     if not config.sliding_window:
-        found = [LayerKind.FULL if kind is LayerKind.SLIDING else kind for kind in found]
-    return tuple(found)
+        layers = [LayerKind.FULL if kind is LayerKind.SLIDING else kind for kind in layers]
+    return tuple(layers)
 
 
 def _windowed(config: _Config, layer: int) -> LayerKind:

@@ -48,11 +48,11 @@ def replace_settings(content: bytes, changes: str) -> bytes:
     Raises ``Unsizable``.
     """
     try:
-        wanted: dict[str, Any] = msgspec.json.decode(changes, type=dict)
-        whole = _merged(msgspec.json.decode(content, type=dict), wanted)
+        settings: dict[str, Any] = msgspec.json.decode(changes, type=dict)
+        whole = _merged(msgspec.json.decode(content, type=dict), settings)
         if isinstance(nested := whole.get(_NESTED), dict):
             whole[_NESTED] = _merged(
-                nested, {key: change for key, change in wanted.items() if key != _NESTED}
+                nested, {key: change for key, change in settings.items() if key != _NESTED}
             )
         return msgspec.json.encode(whole)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
@@ -60,13 +60,13 @@ def replace_settings(content: bytes, changes: str) -> bytes:
 
 
 def _merged(whole: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    found = {**whole, **changes}
+    merged = {**whole, **changes}
     if "rope_scaling" in changes and "rope_parameters" not in changes:
-        found.pop("rope_parameters", None)  # the newer name of the same
+        merged.pop("rope_parameters", None)  # the newer name of the same
     for key, value in changes.items():
         if key.endswith("_config") and isinstance(value, dict) and isinstance(before := whole.get(key), dict):
-            found[key] = _merged(before, value)
-    return found
+            merged[key] = _merged(before, value)
+    return merged
 
 
 LONGEST: Final[Mapping[str, Callable[[Architecture], int]]] = {

@@ -116,15 +116,15 @@ def sum_weights(
         read += 1
         if read > MAX_TENSORS:
             raise Unsizable(f"the checkpoint has more than {MAX_TENSORS:,} tensors: it is none of a model")
-        found, place = _role(model, tensor), find_layer(tensor.name)
-        count[found] += count_parameters(tensor, model.quantization)
+        role, place = _role(model, tensor), find_layer(tensor.name)
+        count[role] += count_parameters(tensor, model.quantization)
         stored += tensor.size
-        if found is Role.NOT_LOADED:
+        if role is Role.NOT_LOADED:
             continue
-        changes = precision is not None and found in QUANTIZED and is_matrix(tensor)
+        changes = precision is not None and role in QUANTIZED and is_matrix(tensor)
         size = convert_size(tensor, precision) if precision and changes else tensor.size
-        where = outside if place is None or found is Role.VISION else layers[place]
-        where[found] += size
+        where = outside if place is None or role is Role.VISION else layers[place]
+        where[role] += size
     if stored > MAX_BYTES:
         raise Unsizable("the headers claim more than a pebibyte: download the checkpoint again")
     if not any(layers):
@@ -137,9 +137,9 @@ def sum_weights(
 
 
 def _role(model: Architecture, tensor: Tensor) -> Role:
-    found, place = find_role(tensor.name), find_layer(tensor.name)
-    if found is Role.HEAD and model.tied:
+    role, place = find_role(tensor.name), find_layer(tensor.name)
+    if role is Role.HEAD and model.tied:
         return Role.NOT_LOADED
-    if found is not Role.VISION and place is not None and place >= len(model.layers):
+    if role is not Role.VISION and place is not None and place >= len(model.layers):
         return Role.NOT_LOADED
-    return found
+    return role

@@ -55,8 +55,8 @@ def find_best_split(
 
 def find_rejections(model: Architecture, quantization: Quantization | None, split: Split) -> tuple[str, ...]:
     """Return why engines refuse a split; empty if it is legal."""
-    found = (*_divisions(model, split), *_stages(model, split), *_units(model, quantization, split))
-    return tuple(dict.fromkeys(found))
+    rejections = (*_divisions(model, split), *_stages(model, split), *_units(model, quantization, split))
+    return tuple(dict.fromkeys(rejections))
 
 
 def _divisions(model: Architecture, split: Split) -> Iterator[str]:

@@ -95,8 +95,8 @@ def find_role(name: str) -> Role:
 
 def find_layer(name: str) -> int | None:
     """Return the layer of a tensor; None outside the layers."""
-    found = _LAYER.search(name)
-    return int(found[1]) if found else None
+    match = _LAYER.search(name)
+    return int(match[1]) if match else None
 
 
 class Tensor(NamedTuple):
@@ -148,10 +148,10 @@ def parse_tensor(name: str, dtype: str, shape: object, file: str) -> Tensor:
         raise Unsizable(f'tensor {name[:200]!a} of "{file}" has a shape that is none: {error}') from error
 
 
-def _known(found: Tensor, file: str) -> Tensor:
-    if found.dtype not in _BITS:
+def _known(tensor: Tensor, file: str) -> Tensor:
+    if tensor.dtype not in _BITS:
         raise Unsizable(
-            f'tensor {found.name[:200]!a} of "{file}" has the dtype {found.dtype[:32]!a}, '
+            f'tensor {tensor.name[:200]!a} of "{file}" has the dtype {tensor.dtype[:32]!a}, '
             "which has no known size: convert the checkpoint to a dtype of the safetensors format"
         )
-    return found
+    return tensor

@@ -87,16 +87,16 @@ class _Observed(Collector):
         self._observe = observe
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
-        wanted = [
+        observed = [
             declared for declared in METRICS if declared.observed and self._program in declared.programs
         ]
         families = {
             declared: _FAMILIES[declared.type](declared.name, declared.help, labels=declared.labels)
-            for declared in wanted
+            for declared in observed
             if declared.type is not Type.HISTOGRAM
         }
         buckets: dict[Metric, dict[tuple[str, ...], dict[str, float]]] = {
-            declared: {} for declared in wanted if declared.type is Type.HISTOGRAM
+            declared: {} for declared in observed if declared.type is Type.HISTOGRAM
         }
         for sample in self._observe():
             if sample.metric in buckets:
@@ -104,14 +104,16 @@ class _Observed(Collector):
             else:
                 families[sample.metric].add_metric(sample.labels, sample.value)
         yield from families.values()
-        yield from (_histogram(metric, found) for metric, found in buckets.items())
+        yield from (_histogram(metric, buckets_of_metric) for metric, buckets_of_metric in buckets.items())
 
 
-def _histogram(metric: Metric, found: Mapping[tuple[str, ...], Mapping[str, float]]) -> HistogramMetricFamily:
+def _histogram(
+    metric: Metric, buckets: Mapping[tuple[str, ...], Mapping[str, float]]
+) -> HistogramMetricFamily:
     """Return a histogram, whose buckets count those before them too."""
     family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
     bounds = [*map(str, metric.buckets), "+Inf"]
-    for labels, values in found.items():
+    for labels, values in buckets.items():
         counts = {float(bound): count for bound, count in values.items() if bound != metric_definitions.SUM}
         below = accumulate(counts.get(float(bound), 0.0) for bound in bounds)
         total = values.get(metric_definitions.SUM, 0.0)

@@ -66,5 +66,5 @@ async def test_a_kind_that_may_not_be_read_is_named_and_the_others_are_shown(pla
 async def test_a_fleet_that_does_not_answer_is_not_shown_as_empty(plane, watched):
     plane.silent = True
     async with watched.keep_current(0.1):
-        assert len(watched.problems()) == 10
-        assert all(each.endswith(": not read yet") for each in watched.problems())
+        assert len(watched.list_problems()) == 10
+        assert all(each.endswith(": not read yet") for each in watched.list_problems())

@@ -101,13 +101,13 @@ def _forms(kinds: Mapping[str, Mapping[str, Form]]) -> Iterator[Validation]:
     for kind, form in kinds.items():
         nested = form.get("spec")
         whole = {"apiVersion": ANY, "kind": ANY, "metadata": ANY, **form}
-        found = [*build_fields("object", {**whole, "spec": ANY} if nested else whole)]
+        forms = [*build_fields("object", {**whole, "spec": ANY} if nested else whole)]
         if isinstance(nested, Mapping):
-            found += [
+            forms += [
                 (f"spec.{name}".rstrip("."), f"(!has(object.spec) || {holds})")
                 for name, holds in build_fields("object.spec", nested)
             ]
-        for name, holds in found:
+        for name, holds in forms:
             part = f"{name} of {kind}" if name else kind
             yield Validation(
                 f"object == null || object.kind != '{kind}' || {holds}",

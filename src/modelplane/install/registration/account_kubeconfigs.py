@@ -51,9 +51,11 @@ class Address:
             content = yaml.load(path.read_bytes(), kubeconfig_secret.LOADER)  # noqa: S506  a safe loader
             chosen = context or content["current-context"]
             [used] = [entry["context"] for entry in content["contexts"] if entry["name"] == chosen]
-            [found] = [entry["cluster"] for entry in content["clusters"] if entry["name"] == used["cluster"]]
-            fields = {key: found[key] for key in _INHERITED if found.get(key)}
-            if named := found.get(_FIELD):
+            [cluster] = [
+                entry["cluster"] for entry in content["clusters"] if entry["name"] == used["cluster"]
+            ]
+            fields = {key: cluster[key] for key in _INHERITED if cluster.get(key)}
+            if named := cluster.get(_FIELD):
                 authority = (path.parent / named).read_bytes()
                 fields.setdefault("certificate-authority-data", base64.b64encode(authority).decode())
         except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:

@@ -127,29 +127,29 @@ def describe_hardware(cluster: str, observed: Observed, catalogue: Catalogue) ->
 
 def _members(observed: Observed, known_classes: KnownClasses) -> tuple[list[_Member], list[str]]:
     class_of = device_kinds.choose_device_class(observed.device_classes)
-    found: list[_Member] = []
+    members: list[_Member] = []
     unknown: list[str] = []
     for node in observed.nodes:
         devices = tuple(device_kinds.match_kinds(node, class_of))
         counted = device_kinds.compute_signature(kind for kind, _ in devices)
         if counted:
             of_catalogue = known_classes.find_by_devices(node, counted, devices)
-            found.append(_Member(node, of_catalogue, counted, devices))
+            members.append(_Member(node, of_catalogue, counted, devices))
         elif node.extended:
             gpus = known.count_labeled(node)
             of_labels = known_classes.find_by_labels(node, gpus) if gpus else None
             if of_labels or (gpus and known.describe_labeled(gpus, None, "")):
-                found.append(_Member(node, of_labels, labeled=gpus))
+                members.append(_Member(node, of_labels, labeled=gpus))
             else:
                 unknown.append(node.name)
     if not unknown:
-        return found, []
+        return members, []
     note = (
         f"no driver publishes the GPUs of {number_of(len(unknown), 'node')}, and no label describes them, so "
         f"they are left out: {listing(unknown)}: install the DRA driver of their GPUs, and register the "
         "cluster again"
     )
-    return found, [note]
+    return members, [note]
 
 
 def _groups(members: Iterable[_Member]) -> tuple[list[_Group], list[str]]:

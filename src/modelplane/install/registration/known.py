@@ -81,13 +81,17 @@ class KnownClasses:
 
     def _best(self, node: Node, fitting: Iterable[tuple[Machine, InferenceClass]]) -> InferenceClass | None:
         """Return the class of the node's own machine type, else that of nodes that exist already."""
-        found = list(fitting)
+        candidates = list(fitting)
         of_type = [
-            candidate for machine, candidate in found if machine.type and machine.type == node.machine_type
+            candidate
+            for machine, candidate in candidates
+            if machine.type and machine.type == node.machine_type
         ]
         # Nothing on a node tells its InfiniBand cards.
         own = [
-            candidate for machine, candidate in found if machine.cloud is None and machine.infiniband is None
+            candidate
+            for machine, candidate in candidates
+            if machine.cloud is None and machine.infiniband is None
         ]
         return next(iter((*of_type, *own)), None)
 
@@ -108,12 +112,12 @@ def _declares(
 
 
 def _agree(declared: Device, kind: Kind, count: int, attributes: Mapping[str, AttributeValue]) -> bool:
-    known = {key: convert_attribute(value) for key, value in attributes.items()}
+    converted = {key: convert_attribute(value) for key, value in attributes.items()}
     capacity = dict(kind.capacity)
     return (
         (declared.driver, declared.count) == (kind.driver, count)
         and kind.device_class in ("", declared.device_class_name)
-        and all(known.get(key) == value for key, value in declared.attributes.items())
+        and all(converted.get(key) == value for key, value in declared.attributes.items())
         and all(_at_least(capacity.get(key, "0"), amount.value) for key, amount in declared.capacity.items())
     )
 

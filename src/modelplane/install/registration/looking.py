@@ -47,26 +47,28 @@ async def look(client: Client) -> Observed:
     asked = {
         name: await _found(client, resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in list_definitions()
     }
-    found = frozenset(name for name, definition in asked.items() if definition and is_staying(definition))
+    definitions = frozenset(
+        name for name, definition in asked.items() if definition and is_staying(definition)
+    )
     seen = Observed(
         uid=read_uid(namespace),
         version=parse_version(version.get("gitVersion")),
         nodes=nodes,
         device_classes=read_device_classes(classes),
         dra_versions=dra,
-        definitions=found,
+        definitions=definitions,
         skipped=skipped,
     )
-    return await _with_gateways(client, seen) if GATEWAY_DEFINITION in found else seen
+    return await _with_gateways(client, seen) if GATEWAY_DEFINITION in definitions else seen
 
 
 async def _with_gateways(client: Client, seen: Observed) -> Observed:
     """Return a cluster with its Gateways, and the controllers of its GatewayClasses."""
     gateways = list_gateways(await _listed(client, resources.GATEWAYS, MOST_NODES))
-    own = await _found(client, resources.GATEWAYS, GATEWAY_NAME, SYSTEM_NAMESPACE)
+    fleet_gateway = await _found(client, resources.GATEWAYS, GATEWAY_NAME, SYSTEM_NAMESPACE)
     return replace(
         seen,
-        gateway=read_gateway(own) if own else None,
+        gateway=read_gateway(fleet_gateway) if fleet_gateway else None,
         other_gateways=tuple(
             gateway for gateway in gateways if gateway != f"{SYSTEM_NAMESPACE}/{GATEWAY_NAME}"
         ),
@@ -118,9 +120,9 @@ async def _answer(client: Client, path: str) -> Object:
 
 def _object(body: bytes, path: str) -> Object:
     try:
-        found: Any = responses.decode(body)
+        item: Any = responses.decode(body)
     except ValueError:
-        found = None
-    if not isinstance(found, Mapping):
+        item = None
+    if not isinstance(item, Mapping):
         raise errors.ApiError(200, "", f"{path} answers no object of Kubernetes")
-    return dict(found)
+    return dict(item)

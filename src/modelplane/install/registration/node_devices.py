@@ -77,14 +77,14 @@ DeviceClassOf = Callable[[Published], str]
 
 def match_kinds(node: Node, class_of: DeviceClassOf) -> list[tuple[Kind, Published]]:
     """Return the devices of a node that a class declares, each with its kind."""
-    found = []
+    matches = []
     for device in node.devices:
         if device.driver in _NOT_CLAIMED:
             continue
         if device.driver in _NETWORKS and device.attributes.get("rdma") is not True:
             continue
-        found.append((Kind(device.driver, class_of(device), *_likeness(device)), device))
-    return found
+        matches.append((Kind(device.driver, class_of(device), *_likeness(device)), device))
+    return matches
 
 
 def _likeness(device: Published) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
@@ -108,11 +108,11 @@ def build_entries(counted: Signature, devices: Iterable[tuple[Kind, Published]])
         if kind in by_kind:
             by_kind[kind].append(device)
     names: set[str] = set()
-    found = []
+    built = []
     for kind, count in counted:
         name = _name(kind, names)
         names.add(name)
-        found.append(
+        built.append(
             Device(
                 name=name,
                 driver=kind.driver,
@@ -124,7 +124,7 @@ def build_entries(counted: Signature, devices: Iterable[tuple[Kind, Published]])
                 capacity={key: DeviceCapacity(value=value) for key, value in kind.capacity},
             )
         )
-    return tuple(found)
+    return tuple(built)
 
 
 def find_shared(devices: Sequence[Published]) -> dict[str, AttributeValue]:
@@ -159,19 +159,19 @@ def format_slug(text: str, longest: int) -> str:
 def choose_device_class(classes: Iterable[DeviceClass]) -> DeviceClassOf:
     """Return the choice of a DeviceClass among those of a cluster, which is made once for each kind."""
     selectors = {device_class.name: _compiled(device_class.selectors) for device_class in classes}
-    known: dict[object, str] = {}
+    choices: dict[object, str] = {}
 
     def choose(device: Published) -> str:
         key = (device.driver, *_likeness(device))
-        if key not in known:
+        if key not in choices:
             fitting = {
                 name: chosen
                 for name, chosen in selectors.items()
                 if chosen is not None
                 and all(isinstance(selector.evaluate(device), cel.Match) for selector in chosen)
             }
-            known[key] = _chosen(device, fitting)
-        return known[key]
+            choices[key] = _chosen(device, fitting)
+        return choices[key]
 
     return choose
 

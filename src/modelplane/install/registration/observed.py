@@ -176,19 +176,19 @@ def read_nodes(items: Sequence[Object], slices: Sequence[Object]) -> tuple[tuple
     """Return the nodes with the devices that drivers publish on them, and how much was left out."""
     skipped = max(len(items) - MOST_NODES, 0) + max(len(slices) - MOST_SLICES, 0)
     published, bad = _by_node(slices[:MOST_SLICES])
-    found = []
+    nodes = []
     for item in items[:MOST_NODES]:
         name = get_value(item, "metadata", "name")
         if not is_name(name):
             skipped += 1
             continue
-        found.append(_node(str(name), item, tuple(published.get(str(name), ()))))
-    return tuple(sorted(found, key=lambda node: node.name)), skipped + bad
+        nodes.append(_node(str(name), item, tuple(published.get(str(name), ()))))
+    return tuple(sorted(nodes, key=lambda node: node.name)), skipped + bad
 
 
 def read_device_classes(items: Sequence[Object]) -> tuple[DeviceClass, ...]:
     """Return the DeviceClasses, by name."""
-    found = []
+    device_classes = []
     for item in items[:MOST_CLASSES]:
         name = get_value(item, "metadata", "name")
         selectors = [
@@ -196,8 +196,8 @@ def read_device_classes(items: Sequence[Object]) -> tuple[DeviceClass, ...]:
             for selector in get_list(get_value(item, "spec", "selectors"))
         ]
         if is_name(name) and all(isinstance(selector, str) for selector in selectors):
-            found.append(DeviceClass(str(name), tuple(map(str, selectors))))
-    return tuple(sorted(found, key=lambda device_class: device_class.name))
+            device_classes.append(DeviceClass(str(name), tuple(map(str, selectors))))
+    return tuple(sorted(device_classes, key=lambda device_class: device_class.name))
 
 
 def read_gateway(item: Object) -> Gateway:
@@ -240,12 +240,16 @@ def list_controllers(items: Sequence[Object]) -> frozenset[str]:
 
 
 def _node(name: str, item: Object, devices: tuple[Published, ...]) -> Node:
-    own = get_map(get_value(item, "metadata", "labels"))
+    node_labels = get_map(get_value(item, "metadata", "labels"))
     allocatable = get_map(get_value(item, "status", "allocatable"))
     conditions = get_list(get_value(item, "status", "conditions"))
     return Node(
         name,
-        {key: str(value) for key, value in own.items() if _is_label(value) and _KEY.fullmatch(str(key))},
+        {
+            key: str(value)
+            for key, value in node_labels.items()
+            if _is_label(value) and _KEY.fullmatch(str(key))
+        },
         {
             key: int(value)
             for key, value in allocatable.items()
@@ -278,7 +282,7 @@ def _by_node(slices: Iterable[Object]) -> tuple[dict[str, list[Published]], int]
     for item in slices:
         pool = _pool(item)
         latest[pool] = max(latest.get(pool, 0), _generation(item))
-    found: dict[str, list[Published]] = {}
+    by_node: dict[str, list[Published]] = {}
     skipped = 0
     for item in slices:
         node, driver = get_value(item, "spec", "nodeName"), get_value(item, "spec", "driver")
@@ -287,14 +291,14 @@ def _by_node(slices: Iterable[Object]) -> tuple[dict[str, list[Published]], int]
         if not (is_name(node) and isinstance(driver, str) and _DRIVER.fullmatch(driver)):
             skipped += 1
             continue
-        devices = found.setdefault(str(node), [])
+        devices = by_node.setdefault(str(node), [])
         for published in get_list(get_value(item, "spec", "devices")):
             device = _device(driver, published)
             if device is None or len(devices) >= _MOST_DEVICES:
                 skipped += 1
             else:
                 devices.append(device)
-    return found, skipped
+    return by_node, skipped
 
 
 def _pool(item: Object) -> tuple[str, str]:
@@ -321,10 +325,10 @@ def _device(driver: str, item: object) -> Published | None:
     amounts = {
         key: value for key, value in capacity.items() if isinstance(value, str) and _is_quantity(value)
     }
-    known = {key: value for key, value in attributes.items() if value is not None}
-    if not all(_ATTRIBUTE.fullmatch(key) for key in (*known, *amounts)):
+    readable = {key: value for key, value in attributes.items() if value is not None}
+    if not all(_ATTRIBUTE.fullmatch(key) for key in (*readable, *amounts)):
         return None
-    return Published(driver, known, amounts)
+    return Published(driver, readable, amounts)
 
 
 def _bare(driver: str, key: str) -> str:

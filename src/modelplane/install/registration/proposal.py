@@ -137,18 +137,18 @@ def build_secret(name: str, kubeconfig: str) -> Object:
     }
 
 
-def find_kept(known: Mapping[str, Any], proposed: Object, choices: Choices) -> Iterator[str]:
+def find_kept(existing: Mapping[str, Any], proposed: Object, choices: Choices) -> Iterator[str]:
     """Yield what of an InferenceCluster that exists already differs from a proposal, and stays."""
     found = {pool["name"]: pool["className"] for pool in proposed["spec"]["nodePools"]}
-    for pool in known["spec"].get("nodePools") or ():
+    for pool in existing["spec"].get("nodePools") or ():
         class_name = found.get(pool["name"], pool["className"])
         if class_name != pool["className"]:
             yield (
                 f'pool "{pool["name"]}" keeps InferenceClass "{pool["className"]}", and its nodes are like '
                 f'"{class_name}"'
             )
-    profile = known["spec"].get("servingStack", {}).get("profile", ServingProfile.STANDARD)
-    own = known["metadata"].get("labels") or {}
+    profile = existing["spec"].get("servingStack", {}).get("profile", ServingProfile.STANDARD)
+    own = existing["metadata"].get("labels") or {}
     if choices.profile not in (None, profile) or not choices.labels.items() <= own.items():
         yield "profile and labels stay as they are: edit the InferenceCluster to change them"
 

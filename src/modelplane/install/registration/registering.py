@@ -113,22 +113,22 @@ class Registration:
                     f'the cluster is registered as InferenceCluster "{other}" already: register it under '
                     "that name, or delete that InferenceCluster first"
                 )
-        known = by_name.get(name)
-        if known is None:
+        cluster = by_name.get(name)
+        if cluster is None:
             return None
-        if known["spec"]["cluster"].get("source") != Source.EXISTING:
+        if cluster["spec"]["cluster"].get("source") != Source.EXISTING:
             raise Refused(f'InferenceCluster "{name}" is provisioned by Modelplane: choose another name')
-        if _uid(known) not in ("", uid):
+        if _uid(cluster) not in ("", uid):
             raise Refused(
                 f'InferenceCluster "{name}" is another cluster, whose namespace kube-system has uid '
-                f"{_uid(known)} and not {uid}: choose another name, or another --kubeconfig or --context"
+                f"{_uid(cluster)} and not {uid}: choose another name, or another --kubeconfig or --context"
             )
-        if known["spec"]["cluster"]["existing"]["secretRef"]["name"] != self.proposal.kubeconfig_secret:
+        if cluster["spec"]["cluster"]["existing"]["secretRef"]["name"] != self.proposal.kubeconfig_secret:
             raise Refused(
                 f'InferenceCluster "{name}" was registered by hand, with another Secret than '
                 f'"{self.proposal.kubeconfig_secret}": change it by hand too, or choose another name'
             )
-        return known
+        return cluster
 
     async def _registered(self) -> Sequence[Object]:
         """Return the InferenceClusters. Raises ``Refused`` where registration has no effect."""
@@ -152,36 +152,36 @@ class Registration:
     async def _check_secrets(self) -> None:
         """Raise ``Refused`` if a Secret that would be written has a kubeconfig of another API server."""
         for name in (self.proposal.kubeconfig_secret, self.proposal.installer_secret):
-            found = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
-            content = read_stored(found, KEY, name) if found else None
-            if found is not None and not (content and self.sides.address.is_of(content)):
+            secret = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
+            content = read_stored(secret, KEY, name) if secret else None
+            if secret is not None and not (content and self.sides.address.is_of(content)):
                 raise Refused(
                     f'Secret "{name}" in namespace "{SYSTEM_NAMESPACE}" has a kubeconfig of another API '
                     "server, or none, and stays as it is: choose another name for the cluster, or delete the "
                     "Secret if the address of the cluster has changed"
                 )
 
-    def _has_installer(self, known: Object | None) -> bool:
-        if known is None:
+    def _has_installer(self, cluster: Object | None) -> bool:
+        if cluster is None:
             return self.proposal.stack.needs_installer
-        reference = known["spec"]["cluster"]["existing"].get("installerSecretRef") or {}
+        reference = cluster["spec"]["cluster"]["existing"].get("installerSecretRef") or {}
         return reference.get("name") == self.proposal.installer_secret
 
     async def _identify(self, *, installer: bool) -> frozenset[str]:
         """Apply accounts, permissions and limits to the cluster; return the accounts that were not there."""
-        wanted = self.proposal.build_identity(installer=installer)
-        done = [await apply(self.sides.cluster, manifest) for manifest in wanted]
+        manifests = self.proposal.build_identity(installer=installer)
+        done = [await apply(self.sides.cluster, manifest) for manifest in manifests]
         self._count("accounts, permissions and limits", done)
         return frozenset(
             manifest["metadata"]["name"]
-            for manifest, outcome in zip(wanted, done, strict=True)
+            for manifest, outcome in zip(manifests, done, strict=True)
             if (manifest["kind"], outcome) == ("ServiceAccount", "created")
         )
 
     def _count(self, what: str, done: Iterable[str]) -> None:
-        found = list(done)
-        self.outcomes += found
-        counts = (f"{found.count(outcome)} {outcome}" for outcome in OUTCOMES if outcome in found)
+        outcomes = list(done)
+        self.outcomes += outcomes
+        counts = (f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOMES if outcome in outcomes)
         self.report(f"{what}: {', '.join(counts) or 'nothing to do'}")
 
     async def _label(self) -> None:
@@ -199,8 +199,8 @@ class Registration:
         Of an account that was ``made`` none works, although the cluster may accept an old one for seconds.
         """
         async with name_server(CONTROL_PLANE):
-            found = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
-        content = read_stored(found, KEY, name) if found else None
+            secret = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
+        content = read_stored(secret, KEY, name) if secret else None
         async with name_server(self._cluster):
             is_kept = (
                 content and account not in made and is_fresh(decode_claims(find_token(content)), account)
@@ -226,44 +226,44 @@ class Registration:
             name = manifest["metadata"]["name"]
             if name not in needed:
                 continue
-            known = await self.sides.control_plane.get(_CLASSES, name)
-            done.append("unchanged" if known else await apply(self.sides.control_plane, manifest))
-            if known and known["spec"]["devices"] != manifest["spec"]["devices"]:
+            existing = await self.sides.control_plane.get(_CLASSES, name)
+            done.append("unchanged" if existing else await apply(self.sides.control_plane, manifest))
+            if existing and existing["spec"]["devices"] != manifest["spec"]["devices"]:
                 self.report(f'InferenceClass "{name}" exists with other devices, and stays as it is')
         self._count("InferenceClasses", done)
 
-    async def _enter(self, known: Object | None) -> None:
+    async def _enter(self, cluster: Object | None) -> None:
         """Create the InferenceCluster, or add what it has gained."""
         proposed = self.proposal.build_cluster()
-        if known is None:
+        if cluster is None:
             self._count(_CLUSTERS.kind, [await apply(self.sides.control_plane, proposed)])
             return
-        for line in find_kept(known, proposed, self.proposal.choices):
+        for line in find_kept(cluster, proposed, self.proposal.choices):
             self.report(line)
         outcome = "unchanged"
         for tries_left in reversed(range(_TRIES)):
-            change = find_gained(known, proposed)
+            change = find_gained(cluster, proposed)
             if not change:
                 break
-            version = {"resourceVersion": known["metadata"]["resourceVersion"]}
+            version = {"resourceVersion": cluster["metadata"]["resourceVersion"]}
             change["metadata"] = {**change.get("metadata", {}), **version}
             try:
-                known = await self.sides.control_plane.patch(_CLUSTERS, self.proposal.name, change)
+                cluster = await self.sides.control_plane.patch(_CLUSTERS, self.proposal.name, change)
                 outcome = "changed"
             except errors.Conflict:  # the controllers write its status meanwhile
-                known = await self.sides.control_plane.get(_CLUSTERS, self.proposal.name)
-                if known is None or not tries_left:
+                cluster = await self.sides.control_plane.get(_CLUSTERS, self.proposal.name)
+                if cluster is None or not tries_left:
                     raise
         self._count(_CLUSTERS.kind, [outcome])
 
     async def _wait(self) -> None:
-        said = ""
+        reported = ""
 
         async def held_up() -> str:
-            nonlocal said
+            nonlocal reported
             what = await self._held_up()
-            if what and what != said:
-                said = what
+            if what and what != reported:
+                reported = what
                 self.report(what)
             return what
 
@@ -272,13 +272,13 @@ class Registration:
 
     async def _held_up(self) -> str:
         """Return which condition holds the cluster up; empty once it is ready."""
-        found = await self.sides.control_plane.get(_CLUSTERS, self.proposal.name)
-        if found is None:
+        cluster = await self.sides.control_plane.get(_CLUSTERS, self.proposal.name)
+        if cluster is None:
             return f'InferenceCluster "{self.proposal.name}" has been deleted'
-        if is_true(found, "Ready"):
+        if is_true(cluster, "Ready"):
             return ""
         for type_ in _CONDITIONS:
-            condition = condition_of(found, type_)
+            condition = condition_of(cluster, type_)
             if condition and condition["status"] != "True":
                 return (
                     f'InferenceCluster "{self.proposal.name}": {type_} is {condition["status"]} '

@@ -61,39 +61,39 @@ def choose_stack(observed: Observed, profile: ServingProfile | None = None) -> S
     has_devices = any(map(is_accelerator, drivers))
     needs_driver = _DRIVER not in drivers and _has_nvidia(observed)
     present = {key: name in observed.definitions for key, name in capabilities().items()}
-    own = observed.gateway
-    chosen = profile or _profile(present, has_own=own is not None)
+    gateway = observed.gateway
+    chosen = profile or _profile(present, has_own=gateway is not None)
     settings = ServingStack(
         profile=chosen,
         components=tuple(
             _components(
-                observed, chosen, needs_driver=needs_driver, is_free=profile is None and own is not None
+                observed, chosen, needs_driver=needs_driver, is_free=profile is None and gateway is not None
             )
         ),
     )
     installed = tuple(_installed(settings))
     notes = []
-    if own and own.has_address and chosen is not ServingProfile.NONE:
+    if gateway and gateway.has_address and chosen is not ServingProfile.NONE:
         installed = ()
         notes.append(f"nothing is installed with profile {chosen}: the cluster has {_GATEWAY} already")
-    if missing := cluster_stack.lacks(present) if own or chosen is not ServingProfile.STANDARD else "":
+    if missing := cluster_stack.lacks(present) if gateway or chosen is not ServingProfile.STANDARD else "":
         notes.append(f"some models cannot run: {missing}")
     if not has_devices and not (needs_driver and installed):
         notes.append("no driver publishes devices: install the DRA driver of your GPUs")
-    if own is None and observed.other_gateways:
+    if gateway is None and observed.other_gateways:
         notes.append(
             f"the cluster has {number_of(len(observed.other_gateways), 'other Gateway')}, and routes attach "
             f"to {_GATEWAY}: to use an implementation that is there, create that Gateway before you "
             "register the cluster"
         )
-    if own is None and chosen is ServingProfile.NONE:
+    if gateway is None and chosen is ServingProfile.NONE:
         notes.append(f"there is no {_GATEWAY}, and profile None installs none: create it")
     return Stack(
         settings,
         installed,
         tuple(_found(observed, present, has_devices=has_devices)),
         tuple(notes),
-        tuple(find_gateway_problems(own)) if own else (),
+        tuple(find_gateway_problems(gateway)) if gateway else (),
     )
 
 
@@ -111,15 +111,15 @@ def _components(
 
     ``is_free``: what the profile lacks may be added.
     """
-    there = {name for name, definition in _FOUND_BY.items() if definition in observed.definitions}
+    present = {name for name, definition in _FOUND_BY.items() if definition in observed.definitions}
     if not needs_driver:
-        there |= set(_DEVICES)
+        present |= set(_DEVICES)
     if cluster_gateway.CONTROLLER in observed.gateway_controllers:
-        there |= set(_ENVOY)
+        present |= set(_ENVOY)
     for row in COMPONENTS:
-        if row.name in there and row.name in _of(profile):
+        if row.name in present and row.name in _of(profile):
             yield ComponentSettings(name=row.name, enabled=False)
-        elif is_free and row.name not in there and row.name in _DEVICES:
+        elif is_free and row.name not in present and row.name in _DEVICES:
             yield ComponentSettings(name=row.name, enabled=True)
 
 
@@ -163,15 +163,15 @@ def _has_nvidia(observed: Observed) -> bool:
     return any(key.startswith("nvidia.com/") for node in observed.nodes for key in node.extended)
 
 
-def find_gateway_problems(found: Gateway) -> Iterator[str]:
+def find_gateway_problems(gateway: Gateway) -> Iterator[str]:
     """Yield why a Gateway does not admit the routes of replicas, with the remedy.
 
     Its first listener is the one whose port the address has.
     """
-    if not found.listeners:
+    if not gateway.listeners:
         yield f"{_GATEWAY} has no listener: add one of protocol HTTP that admits routes from all namespaces"
         return
-    listener = found.listeners[0]
+    listener = gateway.listeners[0]
     if listener.protocol not in ("HTTP", "HTTPS"):
         yield f"the first listener of {_GATEWAY} is not of protocol HTTP: put one of protocol HTTP first"
     if not _admits(listener):

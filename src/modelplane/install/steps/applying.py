@@ -54,16 +54,16 @@ class Installer:
             raise Refused(why)
         if why := refusals.refuse_objects(check(await self._stored(found))):
             raise Refused(why)
-        wanted = build_manifests(options)
-        kinds = [manifest for manifest in wanted if manifest["kind"] == _DEFINITION]
+        manifests = build_manifests(options)
+        kinds = [manifest for manifest in manifests if manifest["kind"] == _DEFINITION]
         await self._apply("kinds", kinds)
         if not self.dry_run:
             await self.deadline.wait_until_nothing(partial(self._unserved, kinds))
-        await self._apply("everything else", wanted[len(kinds) :])
-        await self._remove(find_left_behind(found, wanted))
+        await self._apply("everything else", manifests[len(kinds) :])
+        await self._remove(find_left_behind(found, manifests))
         if self.dry_run:
             return
-        for manifest in wanted:
+        for manifest in manifests:
             if manifest["kind"] == "Deployment":
                 await self.deadline.wait_until_nothing(partial(self._unavailable, manifest))
                 self.report(f"{manifest['metadata']['name']} is available")
@@ -75,18 +75,18 @@ class Installer:
         asked = [partial(self.client.list, kind) for kind in kinds]
         return [_own(item) for ask in asked for item in (await self.deadline.wait_for_answer(ask)).items]
 
-    async def _apply(self, what: str, wanted: Sequence[Object]) -> None:
-        outcomes = [await apply(self.client, manifest, dry_run=self.dry_run) for manifest in wanted]
+    async def _apply(self, what: str, manifests: Sequence[Object]) -> None:
+        outcomes = [await apply(self.client, manifest, dry_run=self.dry_run) for manifest in manifests]
         counts = (f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOMES if outcome in outcomes)
         self.report(f"{what}: {', '.join(counts)}")
 
     async def _unserved(self, kinds: Sequence[Object]) -> str:
         """Return which kinds the API server does not serve yet."""
         names = [kind["metadata"]["name"] for kind in kinds]
-        found = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
+        definitions = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
         waiting = [
             name
-            for name, definition in zip(names, found, strict=True)
+            for name, definition in zip(names, definitions, strict=True)
             if not is_true(definition or {}, "Established")
         ]
         return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
@@ -113,13 +113,13 @@ class Installer:
             self.report(f"removed {named}")
 
 
-def find_left_behind(found: Found, wanted: Sequence[Object]) -> tuple[Object, ...]:
+def find_left_behind(found: Found, manifests: Sequence[Object]) -> tuple[Object, ...]:
     """Return the objects of another version that this one lacks, except definitions and the namespace."""
-    known = {get_identity(manifest) for manifest in wanted}
+    identities = {get_identity(manifest) for manifest in manifests}
     return tuple(
         item
         for item in found.objects
-        if get_identity(item) not in known
+        if get_identity(item) not in identities
         and item["kind"] not in (_DEFINITION, "Namespace")
         and item["metadata"]["labels"].get(VERSION, __version__) != __version__
     )
@@ -139,13 +139,13 @@ def find_unavailability(deployment: Object, pods: Iterable[Object]) -> str:
     One sentence, of the pod with the most specific cause: an image that cannot be pulled explains more than
     two missing replicas.
     """
-    wanted = int(deployment["spec"].get("replicas", 1))
+    replicas = int(deployment["spec"].get("replicas", 1))
     status = deployment.get("status", {})
     seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
     new, serving = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
-    if seen and min(new, serving) >= wanted and status.get("replicas", 0) == new:
+    if seen and min(new, serving) >= replicas and status.get("replicas", 0) == new:
         return ""
-    counted = f"{min(new, serving) if seen else 0} of {wanted} replicas are available"
+    counted = f"{min(new, serving) if seen else 0} of {replicas} replicas are available"
     return ": ".join((counted, *_cause(deployment, pods)))
 
 

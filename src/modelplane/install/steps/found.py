@@ -63,11 +63,11 @@ class Found:
 async def look(client: Client) -> Found:
     """Ask an API server for everything of an installation."""
     names = [definition["metadata"]["name"] for definition in build_definitions()]
-    found = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
+    definitions = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
     objects = [
         item for resource in _resources() for item in await list_metadata(client, resource, labels=PARTS)
     ]
-    return Found(tuple(item for item in found if item is not None), tuple(objects))
+    return Found(tuple(item for item in definitions if item is not None), tuple(objects))
 
 
 @cache

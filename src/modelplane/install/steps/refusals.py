@@ -58,17 +58,17 @@ def _of_version(installed: str, *, upgrade: bool) -> str:
     return ""
 
 
-def _of_stored_versions(found: Iterable[Object]) -> str:
+def _of_stored_versions(definitions: Iterable[Object]) -> str:
     """Return which kinds have objects of a version that this one does not know."""
-    known = {
+    versions = {
         definition["metadata"]["name"]: {version["name"] for version in definition["spec"]["versions"]}
         for definition in build_definitions()
     }
     lost = [
         f"{version} of {definition['metadata']['name']}"
-        for definition in found
+        for definition in definitions
         for version in definition.get("status", {}).get("storedVersions") or ()
-        if version not in known[definition["metadata"]["name"]]
+        if version not in versions[definition["metadata"]["name"]]
     ]
     return f"objects may be stored as {listing(lost)}, which this version does not have" if lost else ""
 

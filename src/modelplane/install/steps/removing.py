@@ -171,9 +171,9 @@ class Uninstaller:
 
     async def _defined(self, definitions: Sequence[Object]) -> str:
         names = [definition["metadata"]["name"] for definition in definitions]
-        found = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
-        there = [name for name, definition in zip(names, found, strict=True) if definition is not None]
-        return f"{listing(there)} is not gone yet" if there else ""
+        answers = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
+        remaining = [name for name, definition in zip(names, answers, strict=True) if definition is not None]
+        return f"{listing(remaining)} is not gone yet" if remaining else ""
 
     async def _delete_namespace(self, found: Found) -> None:
         """Delete the namespace, unless it holds objects of users, such as a cluster's kubeconfig."""
@@ -195,8 +195,8 @@ class Uninstaller:
         ]
 
     async def _ending(self, namespace: str) -> str:
-        there = await self.client.get(resources.NAMESPACES, namespace)
-        return f"namespace {namespace} is not gone yet" if there else ""
+        item = await self.client.get(resources.NAMESPACES, namespace)
+        return f"namespace {namespace} is not gone yet" if item else ""
 
 
 def _served(kinds: Iterable[Resource], definitions: Iterable[Object]) -> tuple[Resource, ...]:

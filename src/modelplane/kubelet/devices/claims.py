@@ -35,15 +35,15 @@ async def find_devices(
     namespace = pod["metadata"]["namespace"]
     container = pod["spec"]["containers"][0]
     named = {entry["name"] for entry in container.get("resources", {}).get("claims", ())}
-    found: list[DiscoveredDevice] = []
+    matching: list[DiscoveredDevice] = []
     for entry in pod["spec"].get("resourceClaims", ()):
         name = claim_name(entry, pod)
         if not name:
             continue
         claim = await client.get(resources.RESOURCE_CLAIMS, name, namespace)
         devices = list_allocated(name, claim, pod, machine)
-        found.extend(devices if entry["name"] in named else ())
-    return tuple(found)
+        matching.extend(devices if entry["name"] in named else ())
+    return tuple(matching)
 
 
 def claim_name(entry: Mapping[str, Any], pod: Mapping[str, Any]) -> str:

@@ -22,21 +22,21 @@ async def publish(client: Client, node: Object, devices: Iterable[DiscoveredDevi
     # Listed, not asked for by name: a node may not ask for a slice that does not exist yet.
     fields = f"spec.nodeName={node['metadata']['name']}"
     published = (await client.list(resources.RESOURCE_SLICES, fields=fields)).items
-    known = {item["metadata"]["name"]: item for item in published}
-    for driver, found in by_driver.items():
+    slices = {item["metadata"]["name"]: item for item in published}
+    for driver, devices_of_driver in by_driver.items():
         name = name_slice(node["metadata"]["name"], driver)
-        existing = known.get(name)
-        if existing is not None and not (found and _owned(existing, node)):
+        existing = slices.get(name)
+        if existing is not None and not (devices_of_driver and _owned(existing, node)):
             await client.delete(resources.RESOURCE_SLICES, name, uid=existing["metadata"]["uid"])
             existing = None
-        if not found:
+        if not devices_of_driver:
             continue
-        wanted = build_slice(node, driver, found, _generation(existing))
+        desired = build_slice(node, driver, devices_of_driver, _generation(existing))
         if existing is None:
-            await client.create(wanted)
-        elif existing["spec"]["devices"] != wanted["spec"]["devices"]:
-            wanted = build_slice(node, driver, found, _generation(existing) + 1)
-            await client.patch(resources.RESOURCE_SLICES, name, {"spec": wanted["spec"]})
+            await client.create(desired)
+        elif existing["spec"]["devices"] != desired["spec"]["devices"]:
+            desired = build_slice(node, driver, devices_of_driver, _generation(existing) + 1)
+            await client.patch(resources.RESOURCE_SLICES, name, {"spec": desired["spec"]})
 
 
 def name_slice(node: str, driver: str) -> str:

@@ -86,16 +86,18 @@ def allow_fields(**checks: Check) -> Check:
     def check(value: str, place: Place) -> str:
         allowed = f"a JSON object of {', '.join(sorted(checks))}"
         try:
-            found = json.loads(value)
+            document = json.loads(value)
         except ValueError:
             return allowed
-        if not isinstance(found, dict) or found.keys() - checks.keys():
+        if not isinstance(document, dict) or document.keys() - checks.keys():
             return allowed
-        for key, entry in found.items():
+        for key, entry in document.items():
             if isinstance(entry, dict | list):
                 return allowed
-            if not isinstance(entry, bool | int | float | None) and (wanted := checks[key](entry, place)):
-                return f'{allowed}, with {wanted} as "{key}"'
+            if not isinstance(entry, bool | int | float | None) and (
+                allowed_form := checks[key](entry, place)
+            ):
+                return f'{allowed}, with {allowed_form} as "{key}"'
         return ""
 
     return check
@@ -124,21 +126,21 @@ class Flags:
             if not argument.startswith("-") or (waits and _NUMBER.fullmatch(argument)):
                 if check is None:
                     yield _unlisted("argument", argument)
-                elif wanted := check(argument, place):
-                    yield _unfit("argument", shown or argument, wanted)
+                elif allowed_form := check(argument, place):
+                    yield _unfit("argument", shown or argument, allowed_form)
                 if not is_list:
                     check, shown = self.positional, ""
                 waits = is_list
                 continue
             written, sign, value = argument.partition("=")
             flag = f"--{written[2:].replace('_', '-')}" if written.startswith("--") else written
-            known = self.values.get(flag) or self.lists.get(flag)
-            waits = known is not None and not sign
-            if known is None and (sign or flag not in self.switches):
+            flag_check = self.values.get(flag) or self.lists.get(flag)
+            waits = flag_check is not None and not sign
+            if flag_check is None and (sign or flag not in self.switches):
                 yield _unlisted("argument", written)
-            elif known is not None and sign and (wanted := known(value, place)):
-                yield _unfit("argument", written, wanted)
-            check, shown = (known, written) if waits else (self.positional, "")
+            elif flag_check is not None and sign and (allowed_form := flag_check(value, place)):
+                yield _unfit("argument", written, allowed_form)
+            check, shown = (flag_check, written) if waits else (self.positional, "")
             is_list = waits and flag in self.lists
 
 
@@ -172,8 +174,8 @@ class AllowList:
             check = self._check(variable)
             if check is None and variable not in referred:
                 return _unlisted("variable", variable)
-            if check is not None and (wanted := check(value, place)):
-                return _unfit("variable", variable, wanted)
+            if check is not None and (allowed_form := check(value, place)):
+                return _unfit("variable", variable, allowed_form)
         return self.arguments(arguments, self.select_variables(variables), place)
 
     def _check(self, variable: str) -> Check | None:
@@ -187,5 +189,5 @@ def _unlisted(kind: str, written: str) -> str:
     return f'it does not get the {kind} "{written}" of a pod: remove it'
 
 
-def _unfit(kind: str, written: str, wanted: str) -> str:
-    return f'the {kind} "{written}" must be {wanted}'
+def _unfit(kind: str, written: str, allowed_form: str) -> str:
+    return f'the {kind} "{written}" must be {allowed_form}'

@@ -77,8 +77,8 @@ def _llama_cpp(arguments: Sequence[str], variables: Mapping[str, str], place: Pl
     files = {"api_key_file": "--api-key-file", "chat_template_file": "--chat-template-file"}
     checks = {"host": ("--host", allow_address), **{key: (flag, allow_path) for key, flag in files.items()}}
     for setting, (flag, check) in checks.items():
-        if setting in settings and (wanted := check(str(settings[setting]), place)):
-            return f'the argument "{flag}" must be {wanted}'
+        if setting in settings and (allowed_form := check(str(settings[setting]), place)):
+            return f'the argument "{flag}" must be {allowed_form}'
     return ""
 
 

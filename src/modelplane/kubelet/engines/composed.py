@@ -58,9 +58,11 @@ async def is_composed(client: Client, pod: Mapping[str, Any], name: str, wanted:
     workload = await _workload(client, pod)
     if workload is None:
         return False
-    own, annotations = (workload["metadata"].get(field) or {} for field in ("labels", "annotations"))
+    workload_labels, annotations = (
+        workload["metadata"].get(field) or {} for field in ("labels", "annotations")
+    )
     is_wanted = (
-        own.get(labels.MANAGED_BY) == "modelplane"
+        workload_labels.get(labels.MANAGED_BY) == "modelplane"
         and annotations.get(labels.OWNER_KIND) == wanted.owner
         and (not wanted.child or annotations.get(labels.CHILD) == wanted.child)
     )
@@ -69,9 +71,9 @@ async def is_composed(client: Client, pod: Mapping[str, Any], name: str, wanted:
 
 async def _workload(client: Client, pod: Mapping[str, Any]) -> Object | None:
     """Return the object at the top of a pod's owners; None if it has none that exists."""
-    namespace, found = pod["metadata"]["namespace"], pod
+    namespace, workload = pod["metadata"]["namespace"], pod
     for _ in range(_LEVELS):
-        owners = found["metadata"].get("ownerReferences") or ()
+        owners = workload["metadata"].get("ownerReferences") or ()
         reference = next((reference for reference in owners if reference.get("controller")), None)
         if reference is None:
             break
@@ -79,8 +81,8 @@ async def _workload(client: Client, pod: Mapping[str, Any]) -> Object | None:
         owner = await client.get(resource, reference["name"], namespace) if resource else None
         if owner is None or owner["metadata"]["uid"] != reference["uid"]:
             return None
-        found = owner
-    return None if found is pod else dict(found)
+        workload = owner
+    return None if workload is pod else dict(workload)
 
 
 def _content(spec: Mapping[str, Any], name: str) -> object:

@@ -72,13 +72,15 @@ def _module(name: str, package: str) -> Callable[[], Program]:
 
 
 def _first_of(*finders: Callable[[], Program]) -> Callable[[], Program]:
-    return lambda: next((found for finder in finders if (found := finder())), ())
+    return lambda: next((command for finder in finders if (command := finder())), ())
 
 
 def _command(name: str, *words: str) -> Callable[[], Program]:
     """Return a finder of a program beside the agent's own Python, or on its path."""
     beside = str(Path(sys.executable).parent)
-    return lambda: (found, *words) if (found := shutil.which(name, path=beside) or shutil.which(name)) else ()
+    return lambda: (
+        (program, *words) if (program := shutil.which(name, path=beside) or shutil.which(name)) else ()
+    )
 
 
 _LLAMA_SERVER = ("llama-server",)
@@ -237,12 +239,12 @@ def check(container: Mapping[str, Any], *, host_commands: bool) -> None:
     image, command = container["image"], container.get("command")
     if _find(image) is not None or (host_commands and command):
         return
-    known = ", ".join(sorted(launcher.images[0] for launcher in LAUNCHERS if not launcher.composed))
+    images = ", ".join(sorted(launcher.images[0] for launcher in LAUNCHERS if not launcher.composed))
     last = f", {_START_RUNTIME}, or {_ALLOWED}" if command else f", or {_START_RUNTIME}"
     raise CannotLaunch(
         "NoLauncher",
         f'cannot run image "{image}" without a container runtime: no launcher knows it: use an image that '
-        f"has one ({known}){last}",
+        f"has one ({images}){last}",
     )
 
 

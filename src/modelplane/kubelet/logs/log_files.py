@@ -101,13 +101,13 @@ def find_tail(file: BinaryIO, lines: int) -> int:
         position -= size
         file.seek(position)
         block = file.read(size)
-        found = block.count(b"\n")
-        if found >= needed:
+        newlines = block.count(b"\n")
+        if newlines >= needed:
             place = len(block)
             for _ in range(needed):
                 place = block.rindex(b"\n", 0, place)
             return position + place + 1
-        needed -= found
+        needed -= newlines
     return 0
 
 

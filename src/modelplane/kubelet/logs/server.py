@@ -73,18 +73,18 @@ class LogServer:
         worker = self._find(namespace, pod)
         if worker is None:
             raise web.HTTPNotFound(text=f'pod "{pod}" in namespace "{namespace}" is not on this node\n')
-        found = worker.find_container(container)
-        if found is None:
+        container_worker = worker.find_container(container)
+        if container_worker is None:
             raise web.HTTPNotFound(text=f'pod "{pod}" has no container "{container}"\n')
         try:
             selection = parse_selection(request.query, datetime.now(UTC))
         except ValueError as error:
             raise web.HTTPBadRequest(text=f"cannot read the options: {error}\n") from error
-        attempt = self._attempt(found, pod, container, _is_true(request.query, "previous"))
+        attempt = self._attempt(container_worker, pod, container, _is_true(request.query, "previous"))
         response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        parts = found.log(attempt, selection, follow=_is_true(request.query, "follow"))
+        parts = container_worker.log(attempt, selection, follow=_is_true(request.query, "follow"))
         # Stop reading the log when the client disconnects.
         async with aclosing(parts):
             async for data in parts:

@@ -210,14 +210,14 @@ class ContainerWorker:
 
 async def retry_removal(remove: Callable[[], Coroutine[Any, Any, None]], record: PodRecord) -> None:
     """Try to remove a container of a pod until its container runtime has confirmed that."""
-    retry_s, said = FIRST_RETRY_S, ""
+    retry_s, reported = FIRST_RETRY_S, ""
     while True:
         try:
             return await remove()
         except ContainerRuntimeError as error:
-            if str(error) != said:
-                said = str(error)
-                _log.warning('cannot remove a container of pod "%s": %s', record.name, said)
+            if str(error) != reported:
+                reported = str(error)
+                _log.warning('cannot remove a container of pod "%s": %s', record.name, reported)
         await asyncio.sleep(retry_s)
         retry_s = min(retry_s * 2, LAST_RETRY_S)
 

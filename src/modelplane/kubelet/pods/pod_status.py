@@ -46,18 +46,21 @@ def build_status(pod: Mapping[str, Any], view: PodView, now: str) -> Object:
 def read_flags(pod: Mapping[str, Any], container_id: str) -> tuple[bool, bool]:
     """Return whether the API has a container as started and as ready; neither where it has another one."""
     status = pod.get("status", {})
-    for found in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        if container_id and found.get("containerID") == container_id:
-            return bool(found.get("started")), bool(found.get("ready"))
+    for container_status in (
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ):
+        if container_id and container_status.get("containerID") == container_id:
+            return bool(container_status.get("started")), bool(container_status.get("ready"))
     return False, False
 
 
-def find_changes(pod: Mapping[str, Any], wanted: Object) -> Object:
+def find_changes(pod: Mapping[str, Any], desired: Object) -> Object:
     """Return the fields of a wanted status that a pod's status does not have yet."""
-    known = pod.get("status", {})
-    changed = {key: value for key, value in wanted.items() if known.get(key) != value}
-    ours = {entry["type"]: _without_null(entry) for entry in wanted["conditions"]}
-    before = {entry["type"]: _without_null(entry) for entry in known.get("conditions", ())}
+    reported = pod.get("status", {})
+    changed = {key: value for key, value in desired.items() if reported.get(key) != value}
+    ours = {entry["type"]: _without_null(entry) for entry in desired["conditions"]}
+    before = {entry["type"]: _without_null(entry) for entry in reported.get("conditions", ())}
     if all(before.get(kind) == condition for kind, condition in ours.items()):
         changed.pop("conditions", None)
     return changed
@@ -134,7 +137,7 @@ def _unready(view: PodView) -> tuple[str, str] | None:
     if not unready:
         return None
     cause = next(
-        (said for container in view.containers if not container.ready and (said := _cause(container))), ""
+        (reason for container in view.containers if not container.ready and (reason := _cause(container))), ""
     )
     message = f"containers with unready status: {_names(unready)}{f': {cause}' if cause else ''}"
     return "ContainersNotReady", message

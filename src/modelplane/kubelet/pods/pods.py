@@ -30,16 +30,16 @@ def stop_all(directory: Path, grace_s: float) -> int:
     Needs no API server and no agent; engines get SIGTERM and, after ``grace_s`` seconds, SIGKILL.
     What the API knows of the pods is not changed: they run again when their node does.
     """
-    known = [attempt for pod in AgentDirectory(directory).list_pods() for attempt in pod.list_attempts()]
+    attempts = [attempt for pod in AgentDirectory(directory).list_pods() for attempt in pod.list_attempts()]
     running = [
         attempt
-        for attempt in known
+        for attempt in attempts
         if not (attempt.settled or attempt.holds_network) and (attempt.shim or attempt.container)
     ]
     try:
         process_attempt.stop(running, grace_s)
     finally:
-        garbage_collection.stop(known, grace_s)
+        garbage_collection.stop(attempts, grace_s)
         garbage_collection.remove_networks(AgentDirectory(directory))
     return len(running)
 
@@ -56,12 +56,12 @@ class Pods:
 
     def find(self, namespace: str, name: str) -> PodWorker | None:
         """Return the worker of a pod; of several of one name, that of the newest."""
-        found = [
+        workers = [
             worker
             for worker in self._workers.values()
             if (worker.record.namespace, worker.record.name) == (namespace, name)
         ]
-        return max(found, key=lambda worker: worker.pod["metadata"]["creationTimestamp"], default=None)
+        return max(workers, key=lambda worker: worker.pod["metadata"]["creationTimestamp"], default=None)
 
     async def run(self) -> None:
         """Run the pods until cancelled; running containers stay."""
@@ -128,8 +128,8 @@ class Pods:
 
     async def _clear_orphans(self) -> None:
         """Terminate pods that were deleted while no agent ran."""
-        wanted = {item["metadata"]["uid"] for item in self._informer}
-        orphans = [pod for pod in self._machine.directory.list_pods() if pod.path.name not in wanted]
+        bound = {item["metadata"]["uid"] for item in self._informer}
+        orphans = [pod for pod in self._machine.directory.list_pods() if pod.path.name not in bound]
         await self._sweep()
         while orphans := await asyncio.to_thread(_end, orphans):
             await asyncio.sleep(_AFTER_BUG_S)

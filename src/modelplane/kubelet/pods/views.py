@@ -107,10 +107,10 @@ class PodView:
 
     def replace_container(self, changed: ContainerView) -> "PodView":
         """Return the view with one container's changed."""
-        known = tuple(
+        containers = tuple(
             changed if container.name == changed.name else container for container in self.containers
         )
-        return replace(self, containers=known, was_initialized=self.initialized)
+        return replace(self, containers=containers, was_initialized=self.initialized)
 
     @property
     def mains(self) -> tuple[ContainerView, ...]:

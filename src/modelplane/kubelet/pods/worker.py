@@ -92,8 +92,8 @@ class PodWorker:
         directory = self._machine.directory.get_pod(self.record.uid)
         directory.write(self.record)
         self._wake()
-        known = any(worker.directory.find_latest() for worker in self._containers.values())
-        ended = not known and self.pod.get("status", {}).get("phase") in _ENDED
+        has_attempt = any(worker.directory.find_latest() for worker in self._containers.values())
+        ended = not has_attempt and self.pod.get("status", {}).get("phase") in _ENDED
         await self._take_in()
         async with asyncio.TaskGroup() as tasks:
             # A pod that was terminated before this worker started has nothing to run or to report.
@@ -160,7 +160,7 @@ class PodWorker:
 
     async def _clear_volumes(self) -> None:
         """Remove the pod's volumes: no Secret outlives its pod on disk."""
-        own = volumes.find_folder(self._machine.directory.get_pod(self.record.uid))
+        pod_volumes = volumes.find_folder(self._machine.directory.get_pod(self.record.uid))
         # Failures are retried and reported with the rest of the pod's directory.
         with contextlib.suppress(OSError):
-            await asyncio.to_thread(folders.remove, own.path)
+            await asyncio.to_thread(folders.remove, pod_volumes.path)

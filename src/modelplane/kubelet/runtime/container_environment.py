@@ -76,20 +76,20 @@ def resolve(
 def expand(text: str, environment: Mapping[str, str]) -> str:
     """Replace each ``$(NAME)`` that is known; ``$$`` is a plain ``$``, an unknown name stays as written."""
 
-    def replacement(found: re.Match[str]) -> str:
-        return "$" if found[1] == "$" else environment.get(found[2], found[0])
+    def replacement(match: re.Match[str]) -> str:
+        return "$" if match[1] == "$" else environment.get(match[2], match[0])
 
     return _REFERENCE.sub(replacement, text)
 
 
 def _bulk(bulk: Mapping[str, Any], sources: Sources) -> dict[str, str]:
     prefix = bulk.get("prefix", "")
-    for key, found, read in (
+    for key, objects, read in (
         ("secretRef", sources.secrets, _secret_data),
         ("configMapRef", sources.config_maps, _config_map_data),
     ):
         if key in bulk:
-            data = _data(bulk[key], _KINDS[key], found, read)
+            data = _data(bulk[key], _KINDS[key], objects, read)
             return {prefix + name: value for name, value in data.items()}
     return {}
 
@@ -109,13 +109,13 @@ def _value(
                 f'cannot set variable "{name}": the field "{path}" is not one a variable can take'
             )
         return value
-    for key, found, read in (
+    for key, objects, read in (
         ("secretKeyRef", sources.secrets, _secret_data),
         ("configMapKeyRef", sources.config_maps, _config_map_data),
     ):
         if key in source:
             reference = source[key]
-            data = _data(reference, _KINDS[key], found, read)
+            data = _data(reference, _KINDS[key], objects, read)
             if reference["key"] in data:
                 return data[reference["key"]]
             if reference.get("optional"):
@@ -139,12 +139,12 @@ _KINDS = {
 def _data(
     reference: Mapping[str, Any],
     kind: str,
-    found: Mapping[str, Object],
+    objects: Mapping[str, Object],
     read: Callable[[Object], dict[str, str]],
 ) -> dict[str, str]:
     name = reference.get("name", "")
-    if name in found:
-        return read(found[name])
+    if name in objects:
+        return read(objects[name])
     if reference.get("optional"):
         return {}
     raise Unresolvable(f'cannot set the environment: {kind} "{name}" does not exist: create it')

@@ -125,7 +125,7 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     launchers.check(container, host_commands=machine.host_commands)
     allocated = await claims.find_devices(machine.client, pod, machine.devices)
     sources = await fetch_sources(machine.client, pod, container, record.namespace)
-    own = container_environment.resolve(container, pod, record.address, node.ADDRESS, sources)
+    environment_of_pod = container_environment.resolve(container, pod, record.address, node.ADDRESS, sources)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     given = {
         "HOSTNAME": record.name,
@@ -134,12 +134,14 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
         **device_discovery.build_environment(machine.devices, allocated),
     }
     trusted = machine.host_commands
-    passed = launchers.select_variables(container, own, host_commands=trusted)
-    command = launchers.build_command_line(container, own, record.address, host_commands=trusted)
+    passed = launchers.select_variables(container, environment_of_pod, host_commands=trusted)
+    command = launchers.build_command_line(
+        container, environment_of_pod, record.address, host_commands=trusted
+    )
     if not trusted:
         await launchers.check_author(machine.client, pod, container)
     _check_ports(container, record.address)
-    mounted = await volumes.build_mounts(machine, pod, container, record, own, sources)
+    mounted = await volumes.build_mounts(machine, pod, container, record, environment_of_pod, sources)
     account = await find_account(machine, pod, record, container["image"])
     mounted, given = (*mounted, *account.mounts), {**given, **account.variables}
     if not trusted:
@@ -243,14 +245,14 @@ async def fetch_sources(
     client: Client, pod: Object, container: Mapping[str, Any], namespace: str
 ) -> container_environment.Sources:
     """Return the Secrets and ConfigMaps that a container refers to, as far as they exist."""
-    wanted = container_environment.find_references(container) | volume_files.find_references(
+    names = container_environment.find_references(container) | volume_files.find_references(
         volumes.list_mounted(container, pod)
     )
-    secrets = {name: await client.get(resources.SECRETS, name, namespace) for name in wanted.secrets}
-    maps = {name: await client.get(resources.CONFIG_MAPS, name, namespace) for name in wanted.config_maps}
+    secrets = {name: await client.get(resources.SECRETS, name, namespace) for name in names.secrets}
+    maps = {name: await client.get(resources.CONFIG_MAPS, name, namespace) for name in names.config_maps}
     return container_environment.Sources(
-        {name: found for name, found in secrets.items() if found is not None},
-        {name: found for name, found in maps.items() if found is not None},
+        {name: source for name, source in secrets.items() if source is not None},
+        {name: source for name, source in maps.items() if source is not None},
     )
 
 

@@ -93,11 +93,11 @@ def kill_session(leader: Process) -> None:
     """Kill the remaining processes of a session, except its leader."""
     killed: set[int] = set()
     # A killed process may have forked during the listing.
-    while found := set(find_session(leader)) - killed:
-        for pid in found:
+    while pids := set(find_session(leader)) - killed:
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        killed |= found
+        killed |= pids
 
 
 def wait_until_ended(processes: Iterable[Process], timeout_s: float) -> tuple[Process, ...]:

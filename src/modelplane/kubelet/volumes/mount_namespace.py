@@ -115,8 +115,8 @@ def _enter_namespace(*, own_user: bool) -> None:
 
 def _may_map_users() -> bool:
     fields = Path("/proc/self/status").read_bytes().split()
-    wanted = 1 << _SETUID | 1 << _SETGID
-    return int(fields[fields.index(b"CapEff:") + 1], 16) & wanted == wanted
+    capabilities = 1 << _SETUID | 1 << _SETGID
+    return int(fields[fields.index(b"CapEff:") + 1], 16) & capabilities == capabilities
 
 
 def _enter_with_one_user() -> None:
@@ -190,9 +190,9 @@ class _View:
         """Mount a tmpfs with the entries of a directory."""
         held = os.open(directory, os.O_PATH | os.O_DIRECTORY)
         try:
-            with os.scandir(directory) as found:
+            with os.scandir(directory) as scan:
                 entries = [
-                    (entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in found
+                    (entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in scan
                 ]
         except PermissionError:
             entries = []  # this user could not list them before either

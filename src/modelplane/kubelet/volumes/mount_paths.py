@@ -45,13 +45,15 @@ def list_programs(environment: Mapping[str, str]) -> frozenset[Path]:
     """Return the directories that the programs of this machine are in, as far as this process knows them."""
     searched = [*environment.get("PATH", "").split(":"), *environment.get("LD_LIBRARY_PATH", "").split(":")]
     named = [environment.get(name, "") for name in ("CUDA_HOME", "VIRTUAL_ENV")]
-    found = {Path(directory) for directory in (*searched, *named, *sys.path) if directory.startswith("/")}
-    found |= {Path(sys.prefix), Path(sys.base_prefix), Path(modelplane.__file__).parents[1]}
+    directories = {
+        Path(directory) for directory in (*searched, *named, *sys.path) if directory.startswith("/")
+    }
+    directories |= {Path(sys.prefix), Path(sys.base_prefix), Path(modelplane.__file__).parents[1]}
     # The libraries of an environment are beside its programs. A home directory is none.
-    found |= {directory.parent for directory in found if directory.name in ("bin", "sbin")} - {
+    directories |= {directory.parent for directory in directories if directory.name in ("bin", "sbin")} - {
         Path("~").expanduser()
     }
-    return frozenset({*found, *(directory.resolve() for directory in found)} - {Path("/")})
+    return frozenset({*directories, *(directory.resolve() for directory in directories)} - {Path("/")})
 
 
 def find_refusals(containers: Iterable[Mapping[str, Any]], private: Iterable[Path]) -> Iterator[Refusal]:

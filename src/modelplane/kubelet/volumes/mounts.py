@@ -87,11 +87,11 @@ async def build_prefix(
         message = f'cannot make "{error.filename}", which its volumes need: {error.strerror}'
         raise CannotMount("MountFailed", message) from error
     covered = sorted({path.resolve() for path in hidden})
-    own = [Mount(temporary, str(_TEMPORARY), read_only=False), *_shown(shown, covered)]
+    mounts_of_pod = [Mount(temporary, str(_TEMPORARY), read_only=False), *_shown(shown, covered)]
     if covered:
-        own.append(Mount(SHARED_MEMORY, str(SHARED_MEMORY), read_only=False, in_memory=True))
+        mounts_of_pod.append(Mount(SHARED_MEMORY, str(SHARED_MEMORY), read_only=False, in_memory=True))
     # The pod's own mounts last: they take precedence at the same path.
-    planned = [mount.plan(is_closed=bool(covered)) for mount in (*own, *mounts)]
+    planned = [mount.plan(is_closed=bool(covered)) for mount in (*mounts_of_pod, *mounts)]
     plan = json.dumps({"mounts": planned, "hidden": covered}, default=str)
     program = (sys.executable, "-I", "-S", mount_namespace.__file__, str(scratch), plan)
     await _try(program)
@@ -106,10 +106,15 @@ def _make_anew(directory: Path, below: Iterable[Path]) -> None:
 
 def _shown(paths: Iterable[Path], covered: Collection[Path]) -> tuple[Mount, ...]:
     # Packages can be outside of the environment: a .pth file names them.
-    own = (Path(sys.prefix), Path(sys.base_prefix), Path(modelplane.__file__).parents[1], *_packages())
-    found = {path.resolve() for path in (*own, *paths)}
+    installation = (
+        Path(sys.prefix),
+        Path(sys.base_prefix),
+        Path(modelplane.__file__).parents[1],
+        *_packages(),
+    )
+    paths_shown = {path.resolve() for path in (*installation, *paths)}
     above = (_TEMPORARY.resolve(), *covered)
-    below = sorted(path for path in found if any(path.is_relative_to(covered) for covered in above))
+    below = sorted(path for path in paths_shown if any(path.is_relative_to(covered) for covered in above))
     return tuple(Mount(path, str(path), read_only=bool(covered)) for path in below)
 
 
@@ -124,7 +129,7 @@ async def _try(program: Iterable[str]) -> None:
     )
     try:
         async with asyncio.timeout(_TRY_S):
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
         message = f"the mounts were not done after {_TRY_S:.0f} s: a file server may not answer"
         raise CannotMount("MountFailed", message) from None
@@ -133,7 +138,7 @@ async def _try(program: Iterable[str]) -> None:
             process.kill()
     if process.returncode == 0:
         return
-    report = json.loads(said) if said else {"kind": "", "message": "the program that mounts was killed"}
+    report = json.loads(output) if output else {"kind": "", "message": "the program that mounts was killed"}
     if report["kind"] == mount_namespace.CANNOT_ENTER and report["errno"] in _REFUSED:
         cause = find_namespace_refusal(str(report["message"]), _settings())
         message = (
@@ -188,10 +193,10 @@ def find_namespace_refusal(cause: str, settings: KernelSettings) -> str:
     return f"{why} ({cause}): {remedy}"
 
 
-def _sysctl(name: str, found: str, wanted: str) -> tuple[str, str]:
+def _sysctl(name: str, actual: str, needed: str) -> tuple[str, str]:
     return (
-        f"the kernel lets only root have mounts of his own, because {name} is {found}",
-        f"set it with `sudo sysctl -w {name}={wanted}`",
+        f"the kernel lets only root have mounts of his own, because {name} is {actual}",
+        f"set it with `sudo sysctl -w {name}={needed}`",
     )
 
 

@@ -42,16 +42,16 @@ def find_references(volumes: Iterable[Mapping[str, Any]]) -> References:
 
 def build_files(volume: Mapping[str, Any], pod: Mapping[str, Any], sources: Sources) -> dict[str, File]:
     """Return the files of one volume by their relative paths; raise ``Unresolvable`` if one is missing."""
-    found: dict[str, File] = {}
+    files: dict[str, File] = {}
     try:
         for kind, body, mode in _parts(volume):
             if kind == "downwardAPI":
-                found |= _told(body, mode, pod)
+                files |= _told(body, mode, pod)
             else:
-                found |= _copied(kind, body, mode, sources)
+                files |= _copied(kind, body, mode, sources)
     except Unresolvable as error:
         raise Unresolvable(f'cannot fill volume "{volume["name"]}": {error}') from error
-    return found
+    return files
 
 
 def _parts(volume: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], int]]:
@@ -71,12 +71,12 @@ def _name(body: Mapping[str, Any]) -> str:
 
 def _copied(kind: str, body: Mapping[str, Any], mode: int, sources: Sources) -> dict[str, File]:
     name, word = _name(body), {"secret": "Secret", "configMap": "ConfigMap"}[kind]
-    found = (sources.secrets if kind == "secret" else sources.config_maps).get(name)
-    if found is None:
+    source = (sources.secrets if kind == "secret" else sources.config_maps).get(name)
+    if source is None:
         if body.get("optional"):
             return {}
         raise Unresolvable(f'{word} "{name}" does not exist: create it, or mark it optional')
-    data = _data(kind, found)
+    data = _data(kind, source)
     if not body.get("items"):
         return {key: File(content, mode & _OWNER) for key, content in data.items()}
     files = {}
@@ -90,11 +90,11 @@ def _copied(kind: str, body: Mapping[str, Any], mode: int, sources: Sources) -> 
     return files
 
 
-def _data(kind: str, found: Object) -> dict[str, bytes]:
-    encoded = found.get("data" if kind == "secret" else "binaryData") or {}
+def _data(kind: str, source: Object) -> dict[str, bytes]:
+    encoded = source.get("data" if kind == "secret" else "binaryData") or {}
     data = {key: base64.b64decode(value) for key, value in encoded.items()}
     if kind == "configMap":
-        data |= {key: value.encode() for key, value in (found.get("data") or {}).items()}
+        data |= {key: value.encode() for key, value in (source.get("data") or {}).items()}
     return data
 
 
@@ -110,9 +110,9 @@ def _told(body: Mapping[str, Any], mode: int, pod: Mapping[str, Any]) -> dict[st
                 f"{key}={json.dumps(entries[key], ensure_ascii=False)}" for key in sorted(entries)
             )
         else:
-            found = find_field(path, pod, ("", ""))
-            if found is None:
+            field_of_pod = find_field(path, pod, ("", ""))
+            if field_of_pod is None:
                 raise Unresolvable(f'the field "{path}" is not one that a file can hold')
-            value = found
+            value = field_of_pod
         files[item["path"]] = File(value.encode(), item.get("mode", mode) & _OWNER)
     return files

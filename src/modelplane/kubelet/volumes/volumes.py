@@ -135,19 +135,19 @@ async def build_mounts(
             continue
         below = entry.get("subPath") or expand(entry.get("subPathExpr", ""), environment)
         try:
-            found = await _prepare(machine, pod, volume, record, sources)
-            path = _sub_path(found, volume["name"], below) if below else found.path
+            folder = await _prepare(machine, pod, volume, record, sources)
+            path = _sub_path(folder, volume["name"], below) if below else folder.path
         except OSError as error:
             raise VolumeNotReady(
                 f'cannot make "{error.filename}" for volume "{volume["name"]}": {error.strerror}'
             ) from error
-        read_only = found.read_only or bool(entry.get("readOnly"))
-        real = path if below else found.real or path.resolve()
-        if found.of_machine and not read_only:
+        read_only = folder.read_only or bool(entry.get("readOnly"))
+        real = path if below else folder.real or path.resolve()
+        if folder.of_machine and not read_only:
             _check_writable(machine, real, volume["name"])
-        if found.of_pod:
+        if folder.of_pod:
             _check_host_path(machine, real, volume["name"], read_only=read_only)
-        in_memory = found.in_memory and not below
+        in_memory = folder.in_memory and not below
         size = _size_bytes(volume) if in_memory else 0
         mounts.append(Mount(path, target, read_only, in_memory, size, real))
     return tuple(mounts)
@@ -156,16 +156,16 @@ async def build_mounts(
 async def _prepare(
     machine: Machine, pod: Mapping[str, Any], volume: Mapping[str, Any], record: PodRecord, sources: Sources
 ) -> _Volume:
-    name, own = volume["name"], find_folder(machine.directory.get_pod(record.uid))
+    name, pod_volumes = volume["name"], find_folder(machine.directory.get_pod(record.uid))
     if "hostPath" in volume:
         return _host_path(machine, name, volume["hostPath"])
     if "persistentVolumeClaim" in volume:
-        return await _claimed(machine, name, volume["persistentVolumeClaim"], record, own)
+        return await _claimed(machine, name, volume["persistentVolumeClaim"], record, pod_volumes)
     if volume_files.KINDS & volume.keys():
-        _write(own.write_files(name), volume_files.build_files(volume, pod, sources))
-        return _Volume(own.write_files(name), read_only=True)
-    _make_for_any_user(own.make_empty(name))
-    return _Volume(own.make_empty(name), in_memory=volume["emptyDir"].get("medium") == "Memory")
+        _write(pod_volumes.write_files(name), volume_files.build_files(volume, pod, sources))
+        return _Volume(pod_volumes.write_files(name), read_only=True)
+    _make_for_any_user(pod_volumes.make_empty(name))
+    return _Volume(pod_volumes.make_empty(name), in_memory=volume["emptyDir"].get("medium") == "Memory")
 
 
 def _size_bytes(volume: Mapping[str, Any]) -> int:
@@ -256,7 +256,7 @@ def _overlaps(place: Path, directories: Iterable[Path]) -> bool:
 
 
 async def _claimed(
-    machine: Machine, name: str, body: Mapping[str, Any], record: PodRecord, own: PodVolumes
+    machine: Machine, name: str, body: Mapping[str, Any], record: PodRecord, pod_volumes: PodVolumes
 ) -> _Volume:
     what = f'PersistentVolumeClaim "{body["claimName"]}"'
     claim = await machine.client.get(resources.PERSISTENT_VOLUME_CLAIMS, body["claimName"], record.namespace)
@@ -274,7 +274,7 @@ async def _claimed(
         )
     path, read_only = Path(spec[kind]["path"]), bool(body.get("readOnly"))
     if path.parent == find_claim_folders(machine.directory):
-        return _Volume(_folder(path, own), read_only)
+        return _Volume(_folder(path, pod_volumes), read_only)
     real = _checked(machine, path, name)
     return _elsewhere(_Volume(path, read_only, of_machine=True, real=real), what)
 
@@ -286,10 +286,10 @@ def _elsewhere(volume: _Volume, what: str) -> _Volume:
     return volume
 
 
-def _folder(path: Path, own: PodVolumes) -> Path:
+def _folder(path: Path, pod_volumes: PodVolumes) -> Path:
     """Return the folder of this machine for a claim; create it."""
     # The link first: removal of the folder checks for it.
-    link = own.claim(path.name)
+    link = pod_volumes.claim(path.name)
     link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not link.is_symlink():
         link.symlink_to(path)

@@ -42,9 +42,9 @@ def find() -> Path | None:
 
 def find_or_build(report: Report) -> Path:
     """Return a binary that is ready to run, building it if there is none: minutes, once."""
-    found = find()
-    if found is not None:
-        return found
+    existing = find()
+    if existing is not None:
+        return existing
     target = _cached()
     with hold_build(target.parent, report):
         if not target.exists():

@@ -79,17 +79,17 @@ def _packages(sources: Path, go: Path, environment: dict[str, str], report: Repo
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    packages, downloaded, said = 0, 0, []
+    packages, downloaded, output = 0, 0, []
     for line in _lines(listing):
         if line.startswith("go: downloading"):
             downloaded += 1
         elif line.startswith("go:") or ": " in line:
-            said.append(line)
+            output.append(line)
         elif line:
             packages += 1
         report(Progress("downloading modules", downloaded))
     if listing.wait():
-        raise _failure("go list", said)
+        raise _failure("go list", output)
     return packages
 
 
@@ -103,17 +103,17 @@ def _compile(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-    compiled, said = 0, []
+    compiled, output = 0, []
     for line in _lines(building):
         # A compiled package is a bare path; anything else is an error message.
         if line and " " not in line:
             compiled += 1
         elif line:
-            said.append(line)
+            output.append(line)
         phase = "compiling" if compiled < total else "linking"
         report(Progress(phase, min(compiled, total), total))
     if building.wait():
-        raise _failure("go build", said)
+        raise _failure("go build", output)
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
@@ -145,8 +145,8 @@ def _read(stream: IO[bytes]) -> Iterator[str]:
         yield rest.decode(errors="replace")
 
 
-def _failure(what: str, said: list[str]) -> LocalError:
-    last = "".join(f"\n  {line}" for line in said[-8:])
+def _failure(what: str, output: list[str]) -> LocalError:
+    last = "".join(f"\n  {line}" for line in output[-8:])
     return LocalError(f"cannot build the control plane's binary: {what} failed:{last}")
 
 

@@ -52,9 +52,9 @@ def find() -> Path | None:
 
 def find_or_build(report: Report) -> Path:
     """Return a library that is ready to be loaded, building it if there is none: about a minute, once."""
-    found = find()
-    if found is not None:
-        return found
+    existing = find()
+    if existing is not None:
+        return existing
     if not can_build():
         raise LocalError(
             "cannot build the gateway module: it takes a checkout of Modelplane and `cargo` of Rust 1.88 "

@@ -21,10 +21,10 @@ Version = tuple[int, int]
 
 def read_needed_version(sources: Path) -> Version:
     """Return the lowest Go that the module at a path accepts, from its ``go`` directive."""
-    found = re.search(r"^go (\d+)\.(\d+)", (sources / "go.mod").read_text(), re.MULTILINE)
-    if found is None:
+    match = re.search(r"^go (\d+)\.(\d+)", (sources / "go.mod").read_text(), re.MULTILINE)
+    if match is None:
         raise LocalError(f"{sources / 'go.mod'} names no version of Go: reinstall Modelplane")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def find_or_install(needed: Version, directory: Path, report: Callable[[str], None]) -> Path:
@@ -44,8 +44,8 @@ def read_version(go: Path) -> Version:
     answer = subprocess.run(
         [go, "env", "GOVERSION"], capture_output=True, text=True, check=False, env=build_environment()
     ).stdout
-    found = re.match(r"go(\d+)\.(\d+)", answer)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.match(r"go(\d+)\.(\d+)", answer)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def build_requirement(needed: Version) -> str:

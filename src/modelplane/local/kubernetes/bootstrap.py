@@ -158,23 +158,23 @@ def group_devices(devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
     """Return the devices of a class, one entry for each run of devices that are alike."""
     counted: list[tuple[DiscoveredDevice, int]] = []
     for device in devices:
-        for place, (known, count) in enumerate(counted):
-            if known.drop_identity() == device.drop_identity():
-                counted[place] = (known, count + 1)
+        for place, (alike, count) in enumerate(counted):
+            if alike.drop_identity() == device.drop_identity():
+                counted[place] = (alike, count + 1)
                 break
         else:
             counted.append((device, 1))
-    names = [known.driver.split(".")[0] for known, _ in counted]
+    names = [alike.driver.split(".")[0] for alike, _ in counted]
     return [
         {
             "name": name if names.count(name) == 1 else f"{name}-{place}",
-            "driver": known.driver,
-            "deviceClassName": known.driver,
+            "driver": alike.driver,
+            "deviceClassName": alike.driver,
             "count": count,
-            "attributes": known.drop_identity().attributes,
-            "capacity": {key: {"value": value} for key, value in known.drop_identity().capacity.items()},
+            "attributes": alike.drop_identity().attributes,
+            "capacity": {key: {"value": value} for key, value in alike.drop_identity().capacity.items()},
         }
-        for place, (name, (known, count)) in enumerate(zip(names, counted, strict=True))
+        for place, (name, (alike, count)) in enumerate(zip(names, counted, strict=True))
     ]
 
 
@@ -198,9 +198,9 @@ async def _until_ready(client: Client, names: Iterable[str], serving: Sequence[C
 
 
 async def _is_ready(client: Client, resource: Resource, name: str) -> bool:
-    found = await client.get(resource, name)
+    item = await client.get(resource, name)
     # Do not wait for an object that was deleted.
-    return found is None or is_true(found, "Ready")
+    return item is None or is_true(item, "Ready")
 
 
 async def _node_ready(plane: ControlPlane) -> None:

@@ -47,5 +47,5 @@ async def wait_until_established(client: Client, names: list[str]) -> None:
 
 
 async def _established(client: Client, name: str) -> bool:
-    found = await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name)
-    return found is not None and is_true(found, "Established")
+    definition = await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name)
+    return definition is not None and is_true(definition, "Established")

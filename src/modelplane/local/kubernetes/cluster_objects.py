@@ -43,12 +43,12 @@ async def install(client: Client, workload_port: int, devices: Iterable[Discover
     await apply_in_order(client, machine_permissions.build_cluster_roles())
     await apply_together(client, [*kinds, *build_workload_policy()])
     await wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
-    own = [
+    manifests = [
         *build_device_classes(devices),
         *provisioning.build_storage_classes(),
         *build_gateway(workload_port),
     ]
-    await apply_together(client, own)
+    await apply_together(client, manifests)
 
 
 def load_gateway_api() -> list[Object]:

@@ -71,9 +71,9 @@ def ensure(pki: Pki, wanted: Sequence[Identity], now: datetime) -> None:
 
 
 def _authority(pki: Pki, now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    found = _load(pki, AUTHORITY)
-    if found is not None and found[0].not_valid_after_utc - now > _RENEW_BEFORE:
-        return found
+    authority = _load(pki, AUTHORITY)
+    if authority is not None and authority[0].not_valid_after_utc - now > _RENEW_BEFORE:
+        return authority
     key = ec.generate_private_key(ec.SECP256R1())
     # The seconds distinguish two authorities of one home for clients that cache by subject.
     name = _subject(f"modelplane local {int(now.timestamp())}", ())
@@ -107,10 +107,10 @@ def _issue(
 
 
 def _usable(pki: Pki, identity: Identity, authority: x509.Certificate, now: datetime) -> bool:
-    found = _load(pki, identity.name)
-    if found is None:
+    loaded = _load(pki, identity.name)
+    if loaded is None:
         return False
-    certificate, key = found
+    certificate, key = loaded
     try:
         certificate.verify_directly_issued_by(authority)
     except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is made

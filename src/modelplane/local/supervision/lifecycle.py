@@ -148,21 +148,23 @@ def hold(home: Home, cluster: str, timeout_s: float = 90.0) -> tuple[str, ...]:
     """
     chosen = settings.load(home)
     if cluster not in chosen.clusters:
-        known = ", ".join(chosen.clusters) or "none that could be stopped alone"
-        raise LocalError(f'the fleet in {home.root} has no cluster "{cluster}": it has {known}')
-    own = [process.name for process in build_table(home, chosen, Path()) if process.cluster == cluster]
+        names = ", ".join(chosen.clusters) or "none that could be stopped alone"
+        raise LocalError(f'the fleet in {home.root} has no cluster "{cluster}": it has {names}')
+    processes_held = [
+        process.name for process in build_table(home, chosen, Path()) if process.cluster == cluster
+    ]
     with hold_turn(home):
-        ran = tuple(name for name in own if locks.find_holder(home.lock(name)) is not None)
+        ran = tuple(name for name in processes_held if locks.find_holder(home.lock(name)) is not None)
         home.find_hold(cluster).touch()
         if not _tell_leader(home):
             raise LocalError(f"nothing runs in {home.root}: run `modelplane up` first")
-        _until_stopped(home, cluster, own, timeout_s)
+        _until_stopped(home, cluster, processes_held, timeout_s)
     return ran
 
 
-def _until_stopped(home: Home, cluster: str, own: Iterable[str], timeout_s: float) -> None:
+def _until_stopped(home: Home, cluster: str, names: Iterable[str], timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
-    while not all(_stopped(home, name) for name in own):
+    while not all(_stopped(home, name) for name in names):
         if time.monotonic() > deadline:
             raise LocalError(
                 f'cluster "{cluster}" does not end within {timeout_s:g} s: see {home.log(LEADER)}'

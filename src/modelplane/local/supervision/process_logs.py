@@ -27,11 +27,11 @@ _YEARLESS = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{6})")
 def parse_time(line: bytes, now: datetime) -> datetime | None:
     """Return the time of a line, None if it has none; ``now`` gives the year and the time zone."""
     text = line[:80].decode(errors="replace")
-    if found := _DATED.match(text):
-        date, clock, fraction, zone = found.groups()
+    if match := _DATED.match(text):
+        date, clock, fraction, zone = match.groups()
         return _moment(f"{date}T{clock}.{(fraction or '').ljust(6, '0')}{zone or ''}", now)
-    if found := _YEARLESS.match(text):
-        month, day, clock, fraction = found.groups()
+    if match := _YEARLESS.match(text):
+        month, day, clock, fraction = match.groups()
         years = (
             _moment(f"{year}-{month}-{day}T{clock}.{fraction}", now) for year in (now.year, now.year - 1)
         )

@@ -167,10 +167,10 @@ class Supervisor:
             self._forget(child)
             return False
         _say(f"{child.process.name}: adopted, pid {pid}")
-        known = process_records.read(self._home.record(child.process.name))
-        if known is not None:
-            child.restarts, child.last_exit = known.restarts, known.last_exit
-        if known is not None and (known.pid, known.state) == (pid, State.RUNNING):
+        record = process_records.read(self._home.record(child.process.name))
+        if record is not None:
+            child.restarts, child.last_exit = record.restarts, record.last_exit
+        if record is not None and (record.pid, record.state) == (pid, State.RUNNING):
             child.state = State.RUNNING
         else:
             self._enter(child, State.STARTING)

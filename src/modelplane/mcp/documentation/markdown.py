@@ -54,17 +54,17 @@ def parse(texts: Mapping[str, str]) -> tuple[Page, ...]:
     """Return the pages of texts, in their order."""
     names: defaultdict[str, list[str]] = defaultdict(list)
     for path, text in texts.items():
-        for target, said in _links(path, text):
-            names[target].append(said)
+        for target, text_of_link in _links(path, text):
+            names[target].append(text_of_link)
     return tuple(_page(path, text, tuple(names.get(path, ()))) for path, text in texts.items())
 
 
 def split_front_matter(text: str) -> tuple[Mapping[str, str], str]:
     """Return the fields before a page, each on one line, and the page without them."""
-    found = _FRONT_MATTER.match(text)
-    if not found:
+    match = _FRONT_MATTER.match(text)
+    if not match:
         return {}, text
-    return dict(_FIELD.findall(found[1])), text[found.end() :].lstrip("\n")
+    return dict(_FIELD.findall(match[1])), text[match.end() :].lstrip("\n")
 
 
 def clean_text(text: str) -> str:
@@ -85,7 +85,7 @@ def _page(path: str, text: str, linked_as: tuple[str, ...]) -> Page:
     _, text = split_front_matter(text.replace("\r\n", "\n"))
     body = _COMMENT.sub("", text).strip()
     sections = tuple(_sections(path, body))
-    summary = next((said for section in sections if (said := _first_sentence(section.text))), "")
+    summary = next((sentence for section in sections if (sentence := _first_sentence(section.text))), "")
     return Page(path, sections[0].trail[0], summary, f"{body}\n", sections, linked_as)
 
 
@@ -94,13 +94,13 @@ def _sections(path: str, body: str) -> Iterator[Section]:
     anchors: Counter[str] = Counter()
     anchor, lines = "", []
     for line, in_code in _lines(body):
-        found = None if in_code else _HEADING.match(line)
-        if not found:
+        match = None if in_code else _HEADING.match(line)
+        if not match:
             lines.append(line)
             continue
         if trail or any(lines):
             yield _section(trail, path, anchor, lines)
-        level, heading = len(found[1]), clean_text(found[2])
+        level, heading = len(match[1]), clean_text(match[2])
         trail = [*(above for above in trail if above[0] < level), (level, heading)]
         anchor, lines = _anchor(heading, anchors) if len(trail) > 1 else "", []
     yield _section(trail, path, anchor, lines)
@@ -134,7 +134,7 @@ def _anchor(heading: str, taken: Counter[str]) -> str:
 def _first_sentence(text: str) -> str:
     for block in re.split(r"\n\s*\n", text):
         if block.strip() and not block.lstrip().startswith(_NOT_PROSE):
-            said = " ".join(clean_text(_LABEL.sub("", block.lstrip(), count=1)).split())
-            found = _SENTENCE.match(said)
-            return found[0] if found else said
+            words = " ".join(clean_text(_LABEL.sub("", block.lstrip(), count=1)).split())
+            match = _SENTENCE.match(words)
+            return match[0] if match else words
     return ""

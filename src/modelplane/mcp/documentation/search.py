@@ -71,17 +71,17 @@ class Index:
 
     def search(self, query: str, limit: int) -> tuple[Hit, ...]:
         """Return the pages that fit a query, the best first."""
-        wanted = tuple(dict.fromkeys(split_terms(query)))
-        whole = dict(zip((page.path for page in self._pages), self._by_page.score(wanted), strict=True))
+        query_terms = tuple(dict.fromkeys(split_terms(query)))
+        whole = dict(zip((page.path for page in self._pages), self._by_page.score(query_terms), strict=True))
         best: dict[str, tuple[float, Page, Section]] = {}
-        scores = self._by_section.score(wanted)
+        scores = self._by_section.score(query_terms)
         for (page, section), score in zip(self._sections, scores, strict=True):
             total = (score + _WHOLE_PAGE * whole[page.path]) * self._weight(page.path)
             if total > best.get(page.path, (0.0,))[0]:
                 best[page.path] = (total, page, section)
-        found = sorted(best.values(), key=lambda hit: (-hit[0], hit[1].path))
+        hits = sorted(best.values(), key=lambda hit: (-hit[0], hit[1].path))
         return tuple(
-            Hit(page, section, _snippet(section, wanted), score) for score, page, section in found[:limit]
+            Hit(page, section, _snippet(section, query_terms), score) for score, page, section in hits[:limit]
         )
 
     def _weight(self, path: str) -> float:
@@ -102,15 +102,15 @@ class _Bm25:
             for term, count in having.items()
         }
 
-    def score(self, wanted: Iterable[str]) -> list[float]:
+    def score(self, query_terms: Iterable[str]) -> list[float]:
         """Return the score of each document."""
-        known = [(term, self._rarity[term]) for term in wanted if term in self._rarity]
-        return [self._score(document, known) for document in self._documents]
+        rarities = [(term, self._rarity[term]) for term in query_terms if term in self._rarity]
+        return [self._score(document, rarities) for document in self._documents]
 
-    def _score(self, document: _Scored, known: Iterable[tuple[str, float]]) -> float:
+    def _score(self, document: _Scored, rarities: Iterable[tuple[str, float]]) -> float:
         norm = _K1 * (1 - _B + _B * document.length / self._average)
-        found = ((document.terms.get(term, 0.0), rarity) for term, rarity in known)
-        return sum(rarity * count * (_K1 + 1) / (count + norm) for count, rarity in found if count)
+        frequencies = ((document.terms.get(term, 0.0), rarity) for term, rarity in rarities)
+        return sum(rarity * count * (_K1 + 1) / (count + norm) for count, rarity in frequencies if count)
 
 
 def split_terms(text: str) -> Iterator[str]:
@@ -150,13 +150,13 @@ def _counted(fields: Iterable[tuple[str, float]]) -> _Scored:
     return _Scored(counts, sum(counts.values()))
 
 
-def _snippet(section: Section, wanted: Sequence[str]) -> str:
+def _snippet(section: Section, query_terms: Sequence[str]) -> str:
     """Return the part of a section with most of the wanted words."""
     text = " ".join(_TABLE.sub(" ", clean_text(section.text)).split())
     if len(text) <= _SNIPPET:
         return text
-    starts = [0, *(found.end() for found in re.finditer(r"[.:] ", text))]
-    meant = set(wanted)
+    starts = [0, *(match.end() for match in re.finditer(r"[.:] ", text))]
+    meant = set(query_terms)
 
     def found_in(start: int) -> tuple[int, int]:
         return len(meant.intersection(split_terms(text[start : start + _SNIPPET]))), -start

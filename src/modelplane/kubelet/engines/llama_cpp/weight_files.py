@@ -129,8 +129,8 @@ def _cached(repo: str, file: str, quantization: str) -> Path:
         if file
         else (lambda path: quantization.lower() in path.name.lower() and "mmproj" not in path.name.lower())
     )
-    found = sorted(path for path in snapshot.rglob("*.gguf") if matches(path))
-    if not found:
-        wanted = f'file "{file}"' if file else f'a file of quantization "{quantization}"'
-        raise ModelNotFound(f'cannot load model "{repo}": the cached snapshot has no {wanted}: {remedy}')
-    return found[0]
+    paths = sorted(path for path in snapshot.rglob("*.gguf") if matches(path))
+    if not paths:
+        description = f'file "{file}"' if file else f'a file of quantization "{quantization}"'
+        raise ModelNotFound(f'cannot load model "{repo}": the cached snapshot has no {description}: {remedy}')
+    return paths[0]

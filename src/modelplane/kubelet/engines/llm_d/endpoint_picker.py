@@ -97,32 +97,32 @@ def build_answer(choose: Callable[[], Choice | None]) -> Callable[[Any], Any]:
     """
 
     def answer(asked: Any) -> Any:
-        said = ext_proc_messages.ProcessingResponse()
+        response = ext_proc_messages.ProcessingResponse()
         match asked.WhichOneof("kind"):
             case "request_headers":
-                _chosen(choose(), said)
+                _chosen(choose(), response)
             case "request_body":
-                streamed = said.request_body.response.body_mutation.streamed_response
+                streamed = response.request_body.response.body_mutation.streamed_response
                 streamed.body = asked.request_body.body
                 streamed.end_of_stream = asked.request_body.end_of_stream
             case _:
-                said.request_trailers.SetInParent()
-        return said
+                response.request_trailers.SetInParent()
+        return response
 
     return answer
 
 
-def _chosen(choice: Choice | None, said: Any) -> None:
+def _chosen(choice: Choice | None, response: Any) -> None:
     if choice is None:
-        said.immediate_response.status.code = _UNAVAILABLE
-        said.immediate_response.body = b"no pod of the InferencePool can take the request"
+        response.immediate_response.status.code = _UNAVAILABLE
+        response.immediate_response.body = b"no pod of the InferencePool can take the request"
         return
-    mutation = said.request_headers.response.header_mutation
+    mutation = response.request_headers.response.header_mutation
     for name, value in ((DESTINATION, choice.destination), (PREFILL, choice.prefill)):
         if value:
             option = mutation.set_headers.add(append_action=_OVERWRITE)
             option.header.key, option.header.raw_value = name, value.encode()
-    said.dynamic_metadata.update({"envoy.lb": {DESTINATION: choice.destination}})
+    response.dynamic_metadata.update({"envoy.lb": {DESTINATION: choice.destination}})
 
 
 class Picker:

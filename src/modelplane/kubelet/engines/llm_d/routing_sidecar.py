@@ -67,10 +67,10 @@ def is_pod(host_port: str) -> bool:
     host, _, port = host_port.rpartition(":")
     try:
         pods = ipaddress.ip_network(addresses.POD_CIDR)
-        found = ipaddress.ip_address(addresses.find_reported(host))
+        address = ipaddress.ip_address(addresses.find_reported(host))
     except ValueError:
         return False
-    return found in pods and port.isascii() and port.isdigit()
+    return address in pods and port.isascii() and port.isdigit()
 
 
 class Sidecar:

@@ -181,12 +181,12 @@ class ContainerRuntime:
 
     def _one(self, text: str) -> dict[str, Any]:
         try:
-            found: list[dict[str, Any]] = json.loads(text)
+            described: list[dict[str, Any]] = json.loads(text)
         except ValueError as error:
             raise ContainerRuntimeError(f"cannot read the answer of {self.name}: {error}") from error
-        if not found:
+        if not described:
             raise NoSuchObject(f"{self.name} does not have it")
-        return found[0]
+        return described[0]
 
     @contextlib.asynccontextmanager
     async def _process(
@@ -220,9 +220,9 @@ def build_environment(variables: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, **variables, "TZ": "UTC"}
 
 
-def describe_failure(name: str, said: str) -> ContainerRuntimeError:
+def describe_failure(name: str, output: str) -> ContainerRuntimeError:
     """Return the error for the output of a command that failed."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     text = lines[-1] if lines else f"{name} failed and did not say why"
     # Docker adds a hint after what happened.
     text = next((line for line in lines if line.startswith(_WORDS_BEFORE)), text)
@@ -251,10 +251,10 @@ class ContainerRuntimes:
         """Return the first allowed container runtime that answers; None if none does."""
         async with self._lock:
             if time.monotonic() - self._looked_at > self._remembered_s:
-                found = await self._first()
-                if found != self._found or self._looked_at == float("-inf"):
-                    self._say(found)
-                self._found, self._looked_at = found, time.monotonic()
+                runtime = await self._first()
+                if runtime != self._found or self._looked_at == float("-inf"):
+                    self._say(runtime)
+                self._found, self._looked_at = runtime, time.monotonic()
             return self._found
 
     async def _first(self) -> ContainerRuntime | None:
@@ -265,10 +265,10 @@ class ContainerRuntimes:
                 return runtime
         return None
 
-    def _say(self, found: ContainerRuntime | None) -> None:
+    def _say(self, runtime: ContainerRuntime | None) -> None:
         if self.choice is Choice.NONE:
             return
-        if found is None:
+        if runtime is None:
             _log.info("no container runtime answers (%s)", self.choice)
         else:
-            _log.info("new pods run in containers of %s", found.name)
+            _log.info("new pods run in containers of %s", runtime.name)

@@ -226,9 +226,9 @@ def _environment_file(variables: Mapping[str, str]) -> str:
 
 def list_published_ports(container: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ports to publish at the pod's address: those that are declared, and those of probes."""
-    wanted = {(port["containerPort"], port.get("protocol", "TCP").lower()) for port in _ports(container)}
-    wanted |= {(number, "tcp") for number in _asked(container)}
-    return tuple(f"{number}:{number}/{protocol}" for number, protocol in sorted(wanted))
+    declared = {(port["containerPort"], port.get("protocol", "TCP").lower()) for port in _ports(container)}
+    declared |= {(number, "tcp") for number in _asked(container)}
+    return tuple(f"{number}:{number}/{protocol}" for number, protocol in sorted(declared))
 
 
 def _ports(container: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
@@ -247,8 +247,8 @@ def _asked(container: Mapping[str, Any]) -> Iterator[int]:
 
 
 def _hostname(pod: Mapping[str, Any]) -> str:
-    wanted: str = pod["spec"].get("hostname") or pod["metadata"]["name"]
-    return wanted[:_HOSTNAME_CHARACTERS].rstrip("-.")
+    hostname: str = pod["spec"].get("hostname") or pod["metadata"]["name"]
+    return hostname[:_HOSTNAME_CHARACTERS].rstrip("-.")
 
 
 def _mount(mount: Mount, memory_bytes: int) -> tuple[str, ...]:
@@ -273,8 +273,8 @@ def _fields(*fields: str) -> str:
 
 def run_as_user(pod: Mapping[str, Any], container: Mapping[str, Any], image_user: str) -> str:
     """Return the user of a container, from the security contexts or the image; empty means root."""
-    wanted = container.get("runAsUser", pod.get("runAsUser"))
-    return image_user if wanted is None else str(wanted)
+    user = container.get("runAsUser", pod.get("runAsUser"))
+    return image_user if user is None else str(user)
 
 
 def _security(pod: Mapping[str, Any], container: Mapping[str, Any], inputs: ContainerInputs) -> Iterator[str]:

@@ -100,15 +100,15 @@ class PodContainers:
     async def _has_run(self, attempt: Attempt) -> bool:
         """Return True if the container of an unfinished attempt ran; remove one that did not."""
         try:
-            found = await self.runtime.inspect(self._name(attempt))
+            described = await self.runtime.inspect(self._name(attempt))
         except NoSuchObject:
             return False
-        if started := _started(found):
+        if started := _started(described):
             attempt.record_start(started)
             return True
         # Without force: a container that starts at this moment stays.
         with suppress(NoSuchObject):
-            await self.runtime.do("rm", "--volumes", found["Id"])
+            await self.runtime.do("rm", "--volumes", described["Id"])
         return False
 
     async def _inputs(self, pod: Object, image: Mapping[str, Any]) -> ContainerInputs:
@@ -116,17 +116,21 @@ class PodContainers:
         allocated = await claims.find_devices(self.machine.client, pod, self.machine.devices)
         sources = await launch.fetch_sources(self.machine.client, pod, container, self.record.namespace)
         # In its own network the pod has the address that the API shows.
-        own = replace(self.record, address=addresses.find_reported(self.record.address))
-        variables = container_environment.resolve(container, pod, own.address, node.ADDRESS, sources)
-        mounted = await volumes.build_mounts(self.machine, pod, container, own, variables, sources)
+        reported_record = replace(self.record, address=addresses.find_reported(self.record.address))
+        variables = container_environment.resolve(
+            container, pod, reported_record.address, node.ADDRESS, sources
+        )
+        mounted = await volumes.build_mounts(
+            self.machine, pod, container, reported_record, variables, sources
+        )
         nvidia = [device for device in allocated if device.driver == NVIDIA_DRIVER]
         # CUDA images ask for every device, which a container runtime may be configured to give.
         hidden = {} if nvidia else {"NVIDIA_VISIBLE_DEVICES": _NOTHING_VISIBLE}
         user = str((image.get("Config") or {}).get("User") or "")
         _check_user(pod["spec"], container, user)
         return ContainerInputs(
-            address=own.address,
-            environment={server.POD_ADDRESS_VARIABLE: own.address, **hidden, **variables},
+            address=reported_record.address,
+            environment={server.POD_ADDRESS_VARIABLE: reported_record.address, **hidden, **variables},
             mounts=mounted,
             gpus=tuple(device.uuid for device in nvidia),
             memory_bytes=device_discovery.measure_memory(),
@@ -142,9 +146,9 @@ class PodContainers:
         if container_arguments.NETWORK in await self._networks():
             return
         self.machine.directory.record_network(self.runtime.name)
-        wanted = ("--subnet", addresses.POD_CIDR, "--gateway", container_arguments.GATEWAY)
+        options = ("--subnet", addresses.POD_CIDR, "--gateway", container_arguments.GATEWAY)
         try:
-            await self.runtime.do("network", "create", *wanted, container_arguments.NETWORK)
+            await self.runtime.do("network", "create", *options, container_arguments.NETWORK)
         except ContainerRuntimeError as error:
             # Another pod's start may have been faster.
             if container_arguments.NETWORK not in await self._networks():
@@ -184,12 +188,12 @@ class PodContainers:
             await self.runtime.do("start", created)
         except ContainerRuntimeError as error:
             problem = str(error)
-        found = await self.runtime.inspect(created)
-        if started := _started(found):
+        described = await self.runtime.inspect(created)
+        if started := _started(described):
             attempt.record_start(replace(started, image_id=image_id))
         elif problem:
             # The container runtime answers that the container did not start.
-            code = found["State"].get("ExitCode") or _START_FAILED
+            code = described["State"].get("ExitCode") or _START_FAILED
             attempt.record_exit(_exit(code, reason="StartError", message=problem))
         else:
             raise ContainerRuntimeError(
@@ -347,13 +351,13 @@ class PodContainers:
         return started.id if started else self._name(attempt)
 
 
-def _started(found: Mapping[str, Any]) -> Started | None:
+def _started(container: Mapping[str, Any]) -> Started | None:
     """Return the record of a container that runs or has run; None if it never started."""
-    at = str(found["State"].get("StartedAt") or "")
+    at = str(container["State"].get("StartedAt") or "")
     if not at or at.startswith(NEVER):
         return None
-    signal = (found.get("Config") or {}).get("StopSignal")
-    return Started(str(found["Id"]), str(found.get("Image", "")), at, str(signal or ""))
+    signal = (container.get("Config") or {}).get("StopSignal")
+    return Started(str(container["Id"]), str(container.get("Image", "")), at, str(signal or ""))
 
 
 def _exit(code: int, *, message: str, reason: str = "", supervised: bool = True) -> Exit:

@@ -76,10 +76,10 @@ def remove_networks(directory: AgentDirectory) -> None:
 
 def _state(runtime: ContainerRuntime, called: str) -> Mapping[str, Any] | None:
     try:
-        found: Mapping[str, Any] = json.loads(_do(runtime, "container", "inspect", called))[0]["State"]
+        state: Mapping[str, Any] = json.loads(_do(runtime, "container", "inspect", called))[0]["State"]
     except NoSuchObject:
         return None
-    return found
+    return state
 
 
 def _exit(state: Mapping[str, Any] | None) -> Exit:
@@ -118,11 +118,11 @@ async def sweep(runtime: ContainerRuntime, agent: str, is_known: Callable[[str],
     """
     label = f"label={container_arguments.AGENT_LABEL}={agent}"
     unknown: dict[str, bool] = {}
-    for found in (await runtime.do("ps", "--all", "--quiet", "--no-trunc", "--filter", label)).split():
+    for container_id in (await runtime.do("ps", "--all", "--quiet", "--no-trunc", "--filter", label)).split():
         with contextlib.suppress(NoSuchObject):
-            labels = (await runtime.inspect(found))["Config"]["Labels"]
+            labels = (await runtime.inspect(container_id))["Config"]["Labels"]
             if not is_known(labels[container_arguments.UID_LABEL]):
-                unknown[found] = labels[container_arguments.CONTAINER_LABEL] == NETWORK
-    for found in sorted(unknown, key=lambda name: unknown[name]):
+                unknown[container_id] = labels[container_arguments.CONTAINER_LABEL] == NETWORK
+    for container_id in sorted(unknown, key=lambda name: unknown[name]):
         with contextlib.suppress(NoSuchObject):
-            await runtime.do("rm", "--force", "--volumes", found)
+            await runtime.do("rm", "--force", "--volumes", container_id)

@@ -96,9 +96,9 @@ class Pulls:
 
     async def _secrets(self, pod: Mapping[str, Any]) -> tuple[Object, ...]:
         names = [entry["name"] for entry in pod["spec"].get("imagePullSecrets", ())]
-        found = [await self.client.get(resources.SECRETS, name, self.namespace) for name in names]
+        secrets = [await self.client.get(resources.SECRETS, name, self.namespace) for name in names]
         # As in Kubernetes, missing secrets are ignored: the image may not need them.
-        return tuple(secret for secret in found if secret is not None)
+        return tuple(secret for secret in secrets if secret is not None)
 
 
 async def _pull(
@@ -111,10 +111,10 @@ async def _pull(
         *lines, unfinished = (unfinished + data.decode(errors="replace")).split("\n")
         before = len(done)
         for line in lines:
-            if found := _LAYER.match(line):
-                layers.add(found[1])
-                if found[2] in _DONE:
-                    done.add(found[1])
+            if match := _LAYER.match(line):
+                layers.add(match[1])
+                if match[2] in _DONE:
+                    done.add(match[1])
         if len(done) != before:
             progress = f"{len(done)} of {len(layers)} layers"
             tell(Refusal(PULLING, f'{runtime.name} pulls image "{image}": {progress}'))
@@ -122,7 +122,7 @@ async def _pull(
 
 def merge_credentials(secrets: Iterable[Object]) -> dict[str, Any]:
     """Return the credentials of pull secrets by registry; the first secret wins."""
-    found: dict[str, Any] = {}
+    credentials: dict[str, Any] = {}
     for secret in secrets:
         data = secret.get("data") or {}
         for key in _SECRET_KEYS:
@@ -131,13 +131,13 @@ def merge_credentials(secrets: Iterable[Object]) -> dict[str, Any]:
             try:
                 held = json.loads(base64.b64decode(data[key]))
                 held = held.get("auths", {}) if key == _SECRET_KEYS[0] else held
-                found = {**held, **found}
+                credentials = {**held, **credentials}
             except (ValueError, AttributeError, TypeError):
                 name = secret["metadata"]["name"]
                 raise ContainerRuntimeError(
                     f'the pull secret "{name}" is not a Docker configuration'
                 ) from None
-    return found
+    return credentials
 
 
 @contextmanager
@@ -164,7 +164,7 @@ def write_credentials(directory: Path, secrets: Iterable[Object]) -> Iterator[di
 
 def _configured(directory: Path) -> dict[str, Any]:
     try:
-        found = json.loads((directory / "config.json").read_text())
+        configuration = json.loads((directory / "config.json").read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return configuration if isinstance(configuration, dict) else {}

@@ -42,12 +42,12 @@ class PodNetwork:
         """Return the id of the container that holds it, which is made of an image of the pod if necessary."""
         async with self._lock:
             try:
-                found = await runtime.inspect(self.name)
+                described = await runtime.inspect(self.name)
             except NoSuchObject:
                 held = await self._create(runtime, image)
             else:
-                held = str(found["Id"])
-                if found["State"]["Status"] == "running":
+                held = str(described["Id"])
+                if described["State"]["Status"] == "running":
                     return held
             await runtime.do("start", held)
             return held
