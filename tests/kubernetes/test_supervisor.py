@@ -171,7 +171,7 @@ def test_a_second_start_finds_the_first(etcd_only, kubernetes_binary):
 
 
 def test_a_third_supervisor_ends_at_once(etcd_only):
-    argv = lifecycle.supervisor_argv(etcd_only, "/none", ("etcd", STANDBY))
+    argv = lifecycle.build_supervisor_argv(etcd_only, "/none", ("etcd", STANDBY))
     done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, "two supervisors run already" in done.stderr) == (0, True)
 
