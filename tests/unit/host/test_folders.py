@@ -2,7 +2,7 @@ import os
 from pathlib import Path
 
 from modelplane.host import folders
-from support.traversal import open_to_others
+from support.traversal import common_folder
 
 NOBODY = 65534
 
@@ -34,16 +34,16 @@ def _remove_closed(below: Path) -> None:
     folders.remove(below / "removed")
 
 
-def test_directories_that_are_closed_to_their_owner_are_removed(tmp_path: Path) -> None:
-    open_to_others(tmp_path, 0o777)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            _remove_closed(tmp_path)
-            code = 0
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert list(tmp_path.iterdir()) == []
-    assert tmp_path.stat().st_mode & 0o777 == 0o777, "a link's target is not changed"
+def test_directories_that_are_closed_to_their_owner_are_removed() -> None:
+    with common_folder(0o777) as folder:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                _remove_closed(folder)
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert list(folder.iterdir()) == []
+        assert folder.stat().st_mode & 0o777 == 0o777, "a link's target is not changed"

@@ -8,7 +8,7 @@ import platform
 import stat
 import struct
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 
 from modelplane.kubelet.volumes import mount_namespace
 from support import ordinary_user
-from support.traversal import open_to_others
+from support.traversal import common_folder, open_to_others
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -104,15 +104,14 @@ def names(folder: Path | str) -> list[str]:
 
 
 @pytest.fixture
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place() -> Iterator[Path]:
     """A folder that every user can use, with a scratch directory and some data."""
-    folder = tmp_path_factory.mktemp("place")
-    open_to_others(folder)
-    for name in ("scratch", "data", "other"):
-        (folder / name).mkdir()
-        (folder / name).chmod(0o777)
-    (folder / "data" / "weights").write_text("heavy")
-    return folder
+    with common_folder() as folder:
+        for name in ("scratch", "data", "other"):
+            (folder / name).mkdir()
+            (folder / name).chmod(0o777)
+        (folder / "data" / "weights").write_text("heavy")
+        yield folder
 
 
 @pytest.mark.parametrize("become", USERS)
