@@ -106,7 +106,7 @@ class Request(msgspec.Struct, Generic[Owner, Facts], frozen=True):
     required: Mapping[str, tuple[Object, ...] | Unknown]
     """The objects of each requirement, by its key."""
     facts: Facts
-    """What the caller knows of the owner, and no object tells; the row of its kind names the type."""
+    """Knowledge of the caller about the owner that no object has; the row of its kind names the type."""
     now: datetime | None = None
     """Time of the request; None offline."""
 

@@ -27,7 +27,7 @@ _WITHOUT_PLACE = (
 
 
 class AutoscalerFacts(msgspec.Struct, frozen=True):
-    """What the composition of an InferenceAutoscaler reads beside objects."""
+    """Facts that the composition of an InferenceAutoscaler reads beside objects."""
 
     autoscaling: State | None = None
     """Last decision for it; None where nothing scales."""

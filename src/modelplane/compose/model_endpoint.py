@@ -23,7 +23,7 @@ SECRET_KEY = "credential"  # noqa: S105  a key of requirements, not a secret
 
 
 class EndpointFacts(msgspec.Struct, frozen=True):
-    """What the composition of a ModelEndpoint reads beside objects."""
+    """Facts that the composition of a ModelEndpoint reads beside objects."""
 
     gateway_is_local: bool = False
     """True if the fleet's gateway accepts requests on a loopback address only."""

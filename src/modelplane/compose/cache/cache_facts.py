@@ -9,7 +9,7 @@ from modelplane.compose.composition import Request
 
 
 class CacheFacts(msgspec.Struct, frozen=True):
-    """What the composition of a ModelCache reads beside objects."""
+    """Facts that the composition of a ModelCache reads beside objects."""
 
     unobserved: frozenset[str] = frozenset()
     """Keys of children that were created and whose state is not known yet."""

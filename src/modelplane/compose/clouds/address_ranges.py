@@ -34,9 +34,9 @@ def free_ranges(whole: str, taken: Iterable[str], wanted: Iterable[str]) -> tupl
 
     Returns fewer ranges than wanted if the whole is too small. All are valid networks.
     """
-    used = [IPv4Network(text) for text in taken]
+    used = [IPv4Network(block) for block in taken]
     found = []
-    for length in (IPv4Network(text).prefixlen for text in wanted):
+    for length in (IPv4Network(block).prefixlen for block in wanted):
         room = _room(IPv4Network(whole), length, used)
         if room is None:
             break

@@ -22,7 +22,7 @@ class Credential(msgspec.Struct, frozen=True):
 
 
 class ClusterFacts(msgspec.Struct, frozen=True):
-    """What the composition of an InferenceCluster reads beside objects."""
+    """Facts that the composition of an InferenceCluster reads beside objects."""
 
     kubeconfig_problem: str = ""
     """The reason for which its kubeconfig cannot be used; else empty."""

@@ -12,7 +12,7 @@ from modelplane.deciders.cluster_health import Watched
 
 
 class DeploymentFacts(msgspec.Struct, frozen=True):
-    """What the composition of a ModelDeployment reads beside objects."""
+    """Facts that the composition of a ModelDeployment reads beside objects."""
 
     canary: Observed | None = None
     """Last decision on its canary; None where nothing counts answers."""

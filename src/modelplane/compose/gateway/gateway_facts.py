@@ -12,7 +12,7 @@ from modelplane.gateway.tokens import GatewayKeys
 
 
 class GatewayFacts(msgspec.Struct, frozen=True):
-    """What the composition of an InferenceGateway reads beside objects."""
+    """Facts that the composition of an InferenceGateway reads beside objects."""
 
     address: str = ""
     """Address of the fleet's gateway; empty while it has none, or if it is unknown."""

@@ -10,7 +10,7 @@ from modelplane.gateway.usage.spent_budgets import KeyBudgets
 
 
 class KeyFacts(msgspec.Struct, frozen=True):
-    """What the composition of a ModelKey reads beside objects."""
+    """Facts that the composition of a ModelKey reads beside objects."""
 
     problem: str | None = None
     """The reason for which the key is not, or not wholly, in force; None if unknown."""

@@ -78,7 +78,9 @@ def _reported(pods: Iterable[Object]) -> Iterator[tuple[UnhealthyDevice, Health]
             if by_device.get(device) is not Health.UNHEALTHY:
                 by_device[device] = health
         name = str(pod["metadata"]["name"])[:_LONGEST_NAME]
-        yield from ((UnhealthyDevice(pod=name, device=text), by_device[text]) for text in sorted(by_device))
+        yield from (
+            (UnhealthyDevice(pod=name, device=device), found) for device, found in sorted(by_device.items())
+        )
 
 
 def _of_pod(pod: Object) -> Iterator[tuple[str, Health]]:

@@ -9,7 +9,7 @@ from modelplane.compose.composition import Request, Silence
 
 
 class ReplicaFacts(msgspec.Struct, frozen=True):
-    """What the composition of a ModelReplica reads beside objects."""
+    """Facts that the composition of a ModelReplica reads beside objects."""
 
     routed_by: str = ""
     """The objects that still route to its endpoint, if routes follow endpoints with a delay."""

@@ -12,7 +12,7 @@ from modelplane.gateway.usage.spent_tiers import TierBudgets
 
 
 class ServiceFacts(msgspec.Struct, frozen=True):
-    """What the composition of a ModelService reads beside objects."""
+    """Facts that the composition of a ModelService reads beside objects."""
 
     proxy: Backend = Backend.ENVOY
     """Backend of the fleet's gateway with the caller. The gateway's status may still name an earlier one."""

@@ -10,7 +10,7 @@ from modelplane.gateway.mutual_tls import Link
 
 
 class StackFacts(msgspec.Struct, frozen=True):
-    """What the composition of a ServingStack reads beside objects."""
+    """Facts that the composition of a ServingStack reads beside objects."""
 
     mutual_tls: Link | None = None
     """Mutual TLS to its cluster; None where nothing issues certificates: under Crossplane, and offline."""

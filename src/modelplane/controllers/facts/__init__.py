@@ -1,1 +1,1 @@
-"""What the controllers know of an owner, and no object tells."""
+"""Facts of an owner that the controllers know, and that no object has."""

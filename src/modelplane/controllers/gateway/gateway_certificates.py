@@ -204,7 +204,9 @@ def _still_used(
         if isinstance(place.secret, Unknown):
             return stored
         chains += [_text(entry, _CHAIN) for entry in place.secret]
-    return tuple(text for text in stored if any(issuing.issued_by(chain, text) for chain in chains))
+    return tuple(
+        authority for authority in stored if any(issuing.issued_by(chain, authority) for chain in chains)
+    )
 
 
 def _content(pair: Pair) -> dict[str, str]:

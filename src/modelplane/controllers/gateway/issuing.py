@@ -91,7 +91,7 @@ def _names(certificate: x509.Certificate) -> list[str]:
 def issued_by(chain: str, authority: str) -> bool:
     """Return True if an authority issued a certificate, or if one of them cannot be read."""
     try:
-        leaf, issuer = (x509.load_pem_x509_certificate(text.encode()) for text in (chain, authority))
+        leaf, issuer = (x509.load_pem_x509_certificate(pem.encode()) for pem in (chain, authority))
     except ValueError:
         return True
     try:
