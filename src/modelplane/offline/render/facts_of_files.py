@@ -18,16 +18,18 @@ from modelplane.offline.render.gateways import find_gateway_backend, is_gateway_
 
 def find_facts(owner: Model, store: Store, gateway_address: str = "") -> Any:
     """Return the facts of an owner; those that nothing offline knows are absent."""
-    proxy, is_local = find_gateway_backend(store), is_gateway_local(store)
     match owner:
         case InferenceGateway():
             return GatewayFacts(
-                gateway_address, proxy, asks_for_keys=bool(gateway_address), is_local=is_local
+                gateway_address,
+                find_gateway_backend(store),
+                asks_for_keys=bool(gateway_address),
+                is_local=is_gateway_local(store),
             )
         case ModelDeployment():
             return build_deployment_facts(owner)
         case ModelEndpoint():
-            return EndpointFacts(is_local)
+            return EndpointFacts(is_gateway_local(store))
         case ModelService():
-            return ServiceFacts(proxy, gateway_is_local=is_local)
+            return ServiceFacts(find_gateway_backend(store), gateway_is_local=is_gateway_local(store))
     return COMPOSERS[kind_name(type(owner))].facts()
