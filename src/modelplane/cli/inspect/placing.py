@@ -26,6 +26,15 @@ def add_all_option(command: F) -> F:
     return click.option("--all", "everything", is_flag=True, help="Show every row, however many.")(command)
 
 
+def print_placements(deployments: "Sequence[Deployment]", *, everything: bool) -> None:
+    """Print how many replicas are placed, and where, and what refused the others."""
+    print_replicas(deployments)
+    for deployment in deployments:
+        if deployment.diagnosis:
+            click.echo(f"\n{deployment.name}: {deployment.diagnosis}")
+            print_refusals("", deployment.refusals, everything=everything)
+
+
 def print_replicas(deployments: "Sequence[Deployment]") -> None:
     """Print how many replicas are placed, and where."""
     from modelplane.cli import tables

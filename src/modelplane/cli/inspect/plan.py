@@ -95,11 +95,7 @@ def _tell(result: "Plan", output: str, *, everything: bool) -> None:
     if output == "json":
         click.echo(documents.to_json(result))
         return
-    placing.print_replicas(result.deployments)
-    for deployment in result.deployments:
-        if deployment.diagnosis:
-            click.echo(f"\n{deployment.name}: {deployment.diagnosis}")
-            placing.print_refusals("", deployment.refusals, everything=everything)
+    placing.print_placements(result.deployments, everything=everything)
     placing.print_rollout(result.deployments)
     placing.print_standby(result.deployments)
     placing.print_cost(result.deployments)

@@ -197,11 +197,7 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
     )
     show("Objects:", ("KIND", "NAMESPACE", "NAME", "WHAT"), _rows(proposal, settings))
     click.echo()
-    placing.print_replicas(result.deployments)
-    for deployment in result.deployments:
-        if deployment.diagnosis:
-            click.echo(f"\n{deployment.name}: {deployment.diagnosis}")
-            placing.print_refusals("", deployment.refusals, everything=everything)
+    placing.print_placements(result.deployments, everything=everything)
     placing.print_cost(result.deployments)
     placing.print_fleet(result, result.deployments, everything=everything)
     for number, line in enumerate(_needs(settings, proposal)):
