@@ -140,6 +140,7 @@ def of_fleet(rows: Iterable[Row], clusters: int) -> Iterable[Figure]:
     for number in range(FLEET_RUNS):
         say(f"fleet of {clusters} clusters, run {number + 1} of {FLEET_RUNS}")
         shares.append(share(run("fleet", *options)["cpu_seconds"]))
+        say(f"share {shares[-1]:.3f}")
     return [figure(row, shares) for row in rows]
 
 
