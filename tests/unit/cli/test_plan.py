@@ -35,7 +35,7 @@ def test_a_plan_that_works_out_is_status_0(files):
         "CLUSTER POOL COUNTED TOTAL TAKEN FREE",
         f"{LONG} pool nodes 2 1 1",
         "",
-        f"Taken to be ready, because their files have no status: {LONG}",
+        f"Assumed ready (no status in the manifest): {LONG}",
     ]
 
 

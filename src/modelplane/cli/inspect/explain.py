@@ -11,10 +11,10 @@ import click
 from modelplane.cli import object_names
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
-from modelplane.cli.live import Live, add_live_options
-from modelplane.cli.live_objects import read_fleet
-from modelplane.cli.manifest_files import MANIFESTS, add_output_option, load
-from modelplane.cli.options import ListedArgument
+from modelplane.cli.manifest_files import load
+from modelplane.cli.options import ListedArgument, add_all_option, add_fleet_option
+from modelplane.cli.output import TEXT, add_output_option, print_document
+from modelplane.cli.target import Target, add_namespace_option, add_target_options, read_fleet
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
@@ -29,19 +29,13 @@ def _forms() -> list[str]:
 
 @click.command()
 @click.argument("name", cls=ListedArgument, values=_forms)
-@click.option("-n", "--namespace", default="", help="Namespace of the object, if the name is ambiguous.")
-@click.option(
-    "--fleet",
-    metavar="PATH",
-    multiple=True,
-    type=MANIFESTS,
-    help="The fleet's objects, as `kubectl get -o yaml` prints them; by default from the API server.",
-)
-@add_live_options
-@placing.add_all_option
-@add_output_option("table", "Tables to read, or a JSON document.")
+@add_fleet_option("Objects of a fleet, as `kubectl get -o yaml` prints them. Default: the control plane's.")
+@add_namespace_option
+@add_target_options
+@add_all_option
+@add_output_option
 def explain(
-    name: str, namespace: str, fleet: tuple[str, ...], live: Live, everything: bool, output: str
+    name: str, namespace: str, fleet: tuple[str, ...], target: Target, everything: bool, output: str
 ) -> None:
     """Explain the placement, routing and readiness of one object.
 
@@ -52,22 +46,23 @@ def explain(
     The exit status is 2 if a replica is not placed, or a service or replica is not ready, and 1 if a file
     is invalid.
     """
-    from modelplane.offline.files import output as documents
     from modelplane.offline.plan.fleet_of_files import Unplannable
 
     kind, called = _parse_target(name)
+    if not fleet:
+        namespace = target.choose_namespace(namespace)
     try:
-        files = _files(fleet, live, kind)
+        files = _files(fleet, target, kind)
         objects = files.store.list_kind(kind.api_version, kind.name)
         report, well, tell = _EXPLAIN[kind.name](
             files, object_names.find_one(objects, kind.name, called, namespace)
         )
     except Unplannable as error:
         raise UserError(str(error)) from error
-    if output == "json":
-        click.echo(documents.to_json(report))
-    else:
+    if output == TEXT:
         tell(everything)
+    else:
+        print_document(report, output)
     if not well:
         raise click.exceptions.Exit(placing.NOT_PLACED)
 
@@ -186,7 +181,7 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
     raise click.BadParameter(f'"{name}" names none of {shorts}', param_hint=f"{explained[0].short}/NAME")
 
 
-def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
+def _files(fleet: tuple[str, ...], target: Target, kind: "Kind") -> "Files":
     """Return the fleet of the files, or without files that of the API server."""
     from modelplane.offline.plan.fleet_of_files import assemble
 
@@ -195,4 +190,4 @@ def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
         return assemble(objects)
     from modelplane.controllers.fleet_resources import needed_to_explain
 
-    return assemble(read_fleet(live, needed_to_explain(kind.name)), live=True)
+    return assemble(read_fleet(target, needed_to_explain(kind.name)), live=True)

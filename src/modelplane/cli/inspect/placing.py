@@ -4,26 +4,19 @@ For a large fleet only the rows that concern the deployments are printed, and th
 ``--all`` and ``-o json`` print everything.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
 if TYPE_CHECKING:
     from modelplane.offline.plan.placements import Deployment, Explanation, Plan, RefusalReport
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 NOT_PLACED: Final = 2
 """Exit status if a replica is not placed."""
 
 _MOST: Final = 20
 """Number of pools, and of a deployment's refusals, up to which all are printed."""
-
-
-def add_all_option(command: F) -> F:
-    """Give a command ``--all``."""
-    return click.option("--all", "everything", is_flag=True, help="Show every row, however many.")(command)
 
 
 def print_placements(deployments: "Sequence[Deployment]", *, everything: bool) -> None:
@@ -117,6 +110,4 @@ def print_fleet(
     if absent := [f"{pool.cluster}/{pool.pool}" for pool in told if not pool.provisioned]:
         click.echo(f"\nYet to be provisioned: {join_choices(absent)}")
     if result.assumed_ready:
-        click.echo(
-            f"\nTaken to be ready, because their files have no status: {join_choices(result.assumed_ready)}"
-        )
+        click.echo(f"\nAssumed ready (no status in the manifest): {join_choices(result.assumed_ready)}")

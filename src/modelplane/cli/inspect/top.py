@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from modelplane.cli.inspect.dashboard import watch_fleet
-from modelplane.cli.live import Live, add_live_options
 from modelplane.cli.tables import clean_text
+from modelplane.cli.target import Target, add_target_options
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,8 +27,8 @@ _LINES_OF_A_TABLE: Final = 4
 
 @click.command()
 @click.option("--once", is_flag=True, help="Print every row once, and end.")
-@add_live_options
-def top(*, once: bool, live: Live) -> None:
+@add_target_options
+def top(*, once: bool, target: Target) -> None:
     """Show the clusters, deployments and services of a fleet in the terminal, live.
 
     What is not ready comes first. Ctrl-C ends it.
@@ -39,7 +39,7 @@ def top(*, once: bool, live: Live) -> None:
     console = Console(highlight=False, markup=False)
 
     async def show() -> None:
-        async with watch_fleet(live) as view:
+        async with watch_fleet(target) as view:
             if once:
                 if not console.is_terminal:
                     console.width = 100_000

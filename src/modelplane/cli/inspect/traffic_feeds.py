@@ -9,7 +9,7 @@ from typing import Final
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.inspect import pod_logs
 from modelplane.cli.inspect.pod_logs import Container, Follower, Found, LogOptions
-from modelplane.cli.live import Live
+from modelplane.cli.target import Target
 from modelplane.dashboard.traffic import MOST_RECORDS, WINDOW, UsageTail
 from modelplane.gateway.usage.usage_sums import UsageRecord, record_of
 from modelplane.install import gateway_deployment, installation_names
@@ -23,9 +23,9 @@ _RETRY_S: Final = 10.0
 
 
 @contextlib.asynccontextmanager
-async def open_feed(live: Live, client: Client) -> AsyncIterator[tuple[Records, Problem]]:
+async def open_feed(target: Target, client: Client) -> AsyncIterator[tuple[Records, Problem]]:
     """Give the records of the fleet that is meant, and the reason why there are none."""
-    home = live.find_local_home()
+    home = target.find_local_home()
     if home is not None:
         with contextlib.closing(UsageTail(home.envoy)) as tail:
             yield tail.read, str

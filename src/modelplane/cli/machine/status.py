@@ -1,7 +1,6 @@
 """``modelplane status``: show the processes, addresses and problems of the fleet on this machine."""
 
 import asyncio
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from modelplane.cli.errors import UserError
 from modelplane.cli.machine.listening import describe_addresses, find_addresses
 from modelplane.cli.machine.running import require_fleet
 from modelplane.cli.options import add_home_option
+from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.tables import show
 from modelplane.local.home import Home, choose_home
 from modelplane.local.supervision.process_status import ProcessStatus
@@ -19,14 +19,7 @@ from modelplane.local.supervision.process_status import ProcessStatus
 
 @click.command()
 @add_home_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="A table to read, or a JSON document.",
-)
+@add_output_option
 def status(home: Path | None, output: str) -> None:
     """Show the processes of the fleet on this machine, and a summary of its objects.
 
@@ -63,9 +56,8 @@ def status(home: Path | None, output: str) -> None:
         problems.append(f"{problem}; what runs goes on, and what has ended comes back once there is room")
     if states.get("envoy") == "Running" and (problem := _gateway_problem(place)):
         problems.append(problem)
-    if output == "json":
-        document = _document(place, processes, counts, problems) | {"closed": closed}
-        click.echo(json.dumps(document, indent=2))
+    if output != TEXT:
+        print_document(_document(place, processes, counts, problems) | {"closed": closed}, output)
     else:
         _print(place, processes, counts, [*closed, *problems])
     if problems or not all(state == "Running" for state in states.values()):

@@ -11,19 +11,19 @@ from modelplane.cli.errors import UserError
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option(
-    "--write",
+    "--dir",
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIRECTORY",
-    help="Write the files to this directory, READMEs included; without a NAME, those of every example.",
+    help="Write the files to this directory, with the READMEs. Default without a NAME: every example.",
 )
-@click.option("--overwrite", is_flag=True, help="With --write: overwrite files that differ.")
+@click.option("--overwrite", is_flag=True, help="With --dir: overwrite files that differ.")
 def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> None:
     """List the examples, or print the manifests of NAME for `kubectl apply -f -`."""
     from modelplane.local import examples
 
     if overwrite and directory is None:
-        raise click.UsageError("--overwrite needs --write")
+        raise click.UsageError("--overwrite needs --dir")
     chosen = tuple(map(examples.find, names))
     if directory is not None:
         _write(

@@ -1,7 +1,8 @@
 """The MODEL of ``size`` and ``deploy``: a checkpoint in a folder, or on the hub."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -10,6 +11,36 @@ from modelplane.cli.errors import UserError
 if TYPE_CHECKING:
     from modelplane.checkpoints.checkpoint import Checkpoint
     from modelplane.sizing.memory import Model
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.argument("model", metavar="MODEL|./FOLDER"),
+    click.option(
+        "--revision", default="", metavar="NAME", help="Branch, tag or commit on the hub. Default: main."
+    ),
+    click.option(
+        "--context-length",
+        type=click.IntRange(1, 2**31),
+        metavar="TOKENS",
+        help="Tokens of a sequence, prompt and answer. Default: the maximum of the model.",
+    ),
+    click.option(
+        "--concurrency",
+        type=click.IntRange(1, 1_000_000),
+        default=1,
+        metavar="NUMBER",
+        help="Sequences of that length at the same time. Default: 1.",
+    ),
+)
+
+
+def add_model_options(command: F) -> F:
+    """Give a command MODEL, its revision, and the load that it serves."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
 
 def is_folder(model: str) -> bool:
@@ -39,7 +70,7 @@ def choose_context(name: str, model: "Model", context: int | None) -> int:
     """Return the tokens of a sequence."""
     most = model.architecture.max_positions
     if context is None and not most:
-        raise UserError(f"config.json of {name} has no max_position_embeddings: give --context")
+        raise UserError(f"config.json of {name} has no max_position_embeddings: give --context-length")
     if context and most and context > most:
-        raise UserError(f"{name} has at most {most:,} positions: give a smaller --context")
+        raise UserError(f"{name} has at most {most:,} positions: give a smaller --context-length")
     return context or most

@@ -7,8 +7,8 @@ import click
 
 from modelplane.cli import object_names
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, add_live_options, read, write_changes
 from modelplane.cli.tables import clean_text
+from modelplane.cli.target import Target, add_namespace_option, add_target_options, read, write_changes
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
@@ -34,13 +34,12 @@ def rollout() -> None:
 
 
 def _target(command: F) -> F:
-    namespace = click.option("-n", "--namespace", default="", help="Namespace, if the name is ambiguous.")
-    return click.argument("name", metavar="md/NAME")(namespace(add_live_options(command)))
+    return click.argument("name", metavar="md/NAME")(add_namespace_option(add_target_options(command)))
 
 
 @rollout.command()
 @_target
-def status(*, name: str, namespace: str, live: Live) -> None:
+def status(*, name: str, namespace: str, target: Target) -> None:
     """Show how far a rollout is, and what it waits for.
 
     The exit status is 2 until it is complete.
@@ -52,7 +51,7 @@ def status(*, name: str, namespace: str, live: Live) -> None:
     async def do(client: "Client") -> "Object":
         return await _find(client, name, namespace)
 
-    item = read(live, "ModelDeployments", do)
+    item = read(target, "ModelDeployments", do)
     _require_settings(item)
     type_ = ModelDeploymentCondition.PROGRESSING
     condition = condition_of(item, type_)
@@ -81,7 +80,7 @@ def _written(item: "Object") -> str:
 
 @rollout.command()
 @_target
-def history(*, name: str, namespace: str, live: Live) -> None:
+def history(*, name: str, namespace: str, target: Target) -> None:
     """List the revisions that are kept, the newest first."""
     from modelplane.api import labels
     from modelplane.cli import tables
@@ -91,7 +90,7 @@ def history(*, name: str, namespace: str, live: Live) -> None:
         item = await _find(client, name, namespace)
         return item, await _revisions(client, item)
 
-    item, records = read(live, "revisions", do)
+    item, records = read(target, "revisions", do)
     _require_settings(item)
     current = _current(item)
     rows = []
@@ -105,23 +104,23 @@ def history(*, name: str, namespace: str, live: Live) -> None:
 
 @rollout.command()
 @_target
-def pause(*, name: str, namespace: str, live: Live) -> None:
+def pause(*, name: str, namespace: str, target: Target) -> None:
     """Update no further replica until the rollout is resumed."""
-    _set_paused(name, namespace, live, paused=True)
+    _set_paused(name, namespace, target, paused=True)
     click.echo(f"{name} is paused: replicas that have been edited already still restart")
 
 
 @rollout.command()
 @_target
-def resume(*, name: str, namespace: str, live: Live) -> None:
+def resume(*, name: str, namespace: str, target: Target) -> None:
     """Continue a paused rollout, or begin an aborted canary again."""
-    _set_paused(name, namespace, live, paused=False)
+    _set_paused(name, namespace, target, paused=False)
     click.echo(f"{name} is resumed")
 
 
 @rollout.command()
 @_target
-def promote(*, name: str, namespace: str, live: Live) -> None:
+def promote(*, name: str, namespace: str, target: Target) -> None:
     """Skip the rest of a canary: the rollout goes on within its limits."""
     from modelplane.api import labels
 
@@ -134,16 +133,19 @@ def promote(*, name: str, namespace: str, live: Live) -> None:
         await _patch(client, item, {"metadata": {"annotations": {labels.PROMOTED: current}}})
         return current
 
-    current = write_changes(live, "the canary", do)
+    current = write_changes(target, "the canary", do)
     click.echo(f"{name} goes on with revision {current}, without further steps")
 
 
 @rollout.command()
 @_target
 @click.option(
-    "--to-revision", type=click.IntRange(min=1), help="Number of the revision; by default the last."
+    "--to-revision",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="Number of the revision. Default: the last one with another template.",
 )
-def undo(*, name: str, namespace: str, to_revision: int | None, live: Live) -> None:
+def undo(*, name: str, namespace: str, to_revision: int | None, target: Target) -> None:
     """Write an earlier template back to spec.
 
     A tool that applies manifests, such as Argo CD or Flux, overwrites it: revert its source too.
@@ -157,7 +159,7 @@ def undo(*, name: str, namespace: str, to_revision: int | None, live: Live) -> N
         await _patch(client, item, {"spec": _spec_patch(item, chosen)})
         return item, chosen
 
-    item, chosen = write_changes(live, "the template", do)
+    item, chosen = write_changes(target, "the template", do)
     click.echo(
         f"{name} returns to the template of revision {number_of(chosen)}: {', '.join(_images(chosen))}"
     )
@@ -216,7 +218,7 @@ def _canary(item: "Object") -> dict[str, Any]:
     return dict(((item.get("status") or {}).get("rollout") or {}).get("canary") or {})
 
 
-def _set_paused(name: str, namespace: str, live: Live, *, paused: bool) -> None:
+def _set_paused(name: str, namespace: str, target: Target, *, paused: bool) -> None:
     from modelplane.api import labels
 
     async def do(client: "Client") -> None:
@@ -228,7 +230,7 @@ def _set_paused(name: str, namespace: str, live: Live, *, paused: bool) -> None:
             body["metadata"] = {"annotations": {labels.RETRIED: canary["abortTime"]}}
         await _patch(client, item, body)
 
-    write_changes(live, "spec.rollout", do)
+    write_changes(target, "spec.rollout", do)
 
 
 async def _patch(client: "Client", item: "Object", body: dict[str, Any]) -> None:

@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.manifest_files import MANIFESTS, add_output_option, load
+from modelplane.cli.manifest_files import load
+from modelplane.cli.models.model_argument import add_model_options
+from modelplane.cli.options import add_all_option, add_fleet_option
+from modelplane.cli.output import TEXT, add_output_option, print_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,20 +22,7 @@ _ELEMENTS: Final = {"auto": 2, "fp8": 1}
 
 
 @click.command()
-@click.argument("model", metavar="MODEL|./FOLDER")
-@click.option("--revision", default="", metavar="NAME", help="Branch, tag or commit on the hub.")
-@click.option(
-    "--context",
-    type=click.IntRange(1, 2**31),
-    help="Tokens of a sequence, prompt and answer; by default the most that the model has.",
-)
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, 1_000_000),
-    default=1,
-    show_default=True,
-    help="Sequences of that length at the same time.",
-)
+@add_model_options
 @click.option(
     "--quantization",
     type=click.Choice(["fp8", "int4", "mxfp4", "nvfp4"]),
@@ -42,23 +32,16 @@ _ELEMENTS: Final = {"auto": 2, "fp8": 1}
     "--kv-cache-dtype",
     type=click.Choice(list(_ELEMENTS)),
     default="auto",
-    show_default=True,
-    help="16 bits, or FP8.",
+    help="auto for 16 bits, or fp8. Default: auto.",
 )
-@click.option(
-    "--fleet",
-    metavar="PATH",
-    multiple=True,
-    type=MANIFESTS,
-    help="Compare with the pools of these classes and clusters instead of the catalogue; may be repeated.",
-)
-@click.option("--all", "everything", is_flag=True, help="Show all hardware, also what cannot serve it.")
-@add_output_option("table", "Tables to read, or a JSON document.")
+@add_fleet_option("Compare with the pools of these classes and clusters instead of the catalogue.")
+@add_all_option
+@add_output_option
 def size(  # noqa: PLR0913  an argument for each option
     *,
     model: str,
     revision: str,
-    context: int | None,
+    context_length: int | None,
     concurrency: int,
     quantization: str | None,
     kv_cache_dtype: str,
@@ -74,7 +57,6 @@ def size(  # noqa: PLR0913  an argument for each option
     from modelplane.checkpoints.checkpoint import build_model
     from modelplane.cli.models import size_tables
     from modelplane.cli.models.model_argument import choose_context, read_checkpoint
-    from modelplane.offline.files import output as documents
     from modelplane.offline.models import size_report
     from modelplane.sizing.memory import Load
     from modelplane.sizing.unsizable import Unsizable
@@ -82,15 +64,15 @@ def size(  # noqa: PLR0913  an argument for each option
     try:
         checkpoint = read_checkpoint(model, revision)
         checkpoint_model = build_model(checkpoint, quantization)
-        length = choose_context(checkpoint.name, checkpoint_model, context)
+        length = choose_context(checkpoint.name, checkpoint_model, context_length)
         sequences = Load(length, concurrency, _ELEMENTS[kv_cache_dtype])
         result = size_report.size(
             checkpoint.name, checkpoint_model, sequences, _hardware(checkpoint_model, sequences, fleet)
         )
     except Unsizable as error:
         raise UserError(str(error)) from error
-    if output == "json":
-        click.echo(documents.to_json(result))
+    if output != TEXT:
+        print_document(result, output)
     else:
         size_tables.show_size(result, everything=everything)
     if not result.servable:

@@ -1,6 +1,5 @@
 """``modelplane package``: build, inspect and push the packages that Crossplane installs."""
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -10,8 +9,8 @@ import click
 
 from modelplane import __version__
 from modelplane.cli.errors import UserError
-from modelplane.cli.manifest_files import add_output_option
 from modelplane.cli.options import ListedArgument
+from modelplane.cli.output import TEXT, add_output_option, print_document
 
 if TYPE_CHECKING:
     from modelplane.crossplane.package.images.inspection import Inspection
@@ -45,13 +44,12 @@ def _known(_context: click.Context, _parameter: click.Parameter, name: str) -> s
 @package.command()
 @click.argument("what", cls=ListedArgument, values=_names, callback=_known, default=_ALL)
 @click.option(
-    "--output",
-    "-o",
+    "--dir",
     "folder",
     default=".",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIRECTORY",
-    help="Directory for the packages.",
+    help="Directory for the packages. Default: the current directory.",
 )
 @click.option(
     "--version", "version_text", default=__version__, metavar="VERSION", help="Version of the packages."
@@ -103,7 +101,7 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
 
 @package.command()
 @click.argument("file", metavar="FILE", type=_FILE)
-@add_output_option("text", "Lines to read, or a JSON document.")
+@add_output_option
 def inspect(file: Path, output: str) -> None:
     """Verify every digest in the package FILE, and print its contents."""
     from modelplane.crossplane.package.errors import PackageError
@@ -113,8 +111,8 @@ def inspect(file: Path, output: str) -> None:
         report = inspection.inspect(file)
     except PackageError as error:
         raise UserError(str(error)) from error
-    if output == "json":
-        click.echo(json.dumps(report.json(), indent=2))
+    if output != TEXT:
+        print_document(report.json(), output)
     else:
         click.echo("\n".join(_lines(report)))
 
