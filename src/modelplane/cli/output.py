@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from modelplane.offline.files.output import Output
+    from modelplane.offline.files.report_documents import Output
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,7 +30,7 @@ def add_chosen_output(default: str, *others: str, help_text: str) -> Callable[[F
 
 def print_document(document: "Output | Mapping[str, Any]", output: str) -> None:
     """Print a document as JSON or as YAML."""
-    from modelplane.offline.files.output import to_json
+    from modelplane.offline.files.report_documents import to_json
 
     if output == "json":
         click.echo(to_json(document))

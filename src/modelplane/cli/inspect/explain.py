@@ -19,7 +19,7 @@ from modelplane.cli.target import Target, add_namespace_option, add_target_optio
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
     from modelplane.api.meta import Object
-    from modelplane.offline.files.output import Report
+    from modelplane.offline.files.report_documents import Report
     from modelplane.offline.plan.fleet_of_files import Files
 
 

@@ -179,7 +179,7 @@ def _finish(
 
 def _print_manifests(manifests: "Sequence[Object]", output: str) -> None:
     if output == "json":
-        from modelplane.offline.files.output import to_json
+        from modelplane.offline.files.report_documents import to_json
 
         click.echo(to_json({"apiVersion": "v1", "kind": "List", "items": manifests}))
     else:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from modelplane.api.listing import number_of
 from modelplane.offline.files.diagnostics import ObjectName
-from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan.placements import CostReport, Deployment, Plan, Replica, State
 
 DEPLOYMENT_COLUMNS: Final = ("DEPLOYMENT", "CHANGE", "REPLICAS", "PLACED", "COST AN HOUR")
