@@ -89,19 +89,11 @@ def _hardware(model: Model, load: Load, pools: Sequence[Object] | None) -> Itera
 
 def _lines(size: Size) -> Iterator[str]:
     yield clean(size_rows.describe_model(size))
-    yield from format_table("Weights", size_rows.WEIGHT_COLUMNS, size_rows.list_weight_rows(size))
+    yield from format_table(size_rows.WEIGHTS.tabulate("Weights", size_rows.list_weights(size)))
     yield ""
     yield f"KV cache: {size_rows.describe_cache(size)}"
-    title = "Each GPU, in GiB (other: runtime, communication and activations)"
-    yield from format_table(title, size_rows.SPLIT_COLUMNS, size_rows.list_split_rows(size))
-    fitting = [node for node in size.hardware if not node.reason]
-    told = fitting[:_MOST]
-    columns = size_rows.list_hardware_columns(size.hardware, told)
-    yield from format_table(
-        "Hardware that can serve it", columns, size_rows.list_served_rows(size.hardware, told)
-    )
-    if len(fitting) > len(told):
-        yield f"and {len(fitting) - len(told)} more"
-    if not fitting:
-        columns = (*size_rows.list_place_columns(size.hardware), "CLASS", "REASON")
-        yield from format_table("Hardware that cannot", columns, size_rows.list_refused_rows(size.hardware))
+    yield from format_table(size_rows.SPLITS.tabulate(size_rows.SPLITS_TITLE, size_rows.list_splits(size)))
+    served = size_rows.tabulate_served(size.hardware, _MOST)
+    yield from format_table(served)
+    if not served.rows:
+        yield from format_table(size_rows.tabulate_refused(size.hardware))

@@ -14,10 +14,10 @@ from click.testing import CliRunner, Result
 from modelplane.api.model_key import KeyHash
 from modelplane.api.rejected import Rejected
 from modelplane.cli.main import main
-from modelplane.cli.models.new_keys import hash_key, is_valid, make_key, rotate_hashes
 from modelplane.install.steps import api_server_choice
 from modelplane.kube.errors import Conflict
 from modelplane.kube.list_watch import ObjectList
+from modelplane.operations.api_keys import hash_key, is_valid, make_key, rotate_hashes
 from support.tokens import kubeconfig
 
 NOW = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
@@ -86,7 +86,17 @@ def test_a_key_has_192_random_bits_and_a_prefix() -> None:
 
 
 def test_a_created_key_is_the_only_standard_output_and_only_its_hash_is_stored(server: Server) -> None:
-    done = run("create", "ci", "--service", "ml-team/qwen", "--streams", "4", "--requests-per-minute", "60")
+    done = run(
+        "create",
+        "ci",
+        "--service",
+        "ml-team/qwen",
+        "--streams",
+        "4",
+        "--requests-per-minute",
+        "60",
+        *("--max-body-bytes", "1000"),
+    )
     key = done.stdout.removesuffix("\n")
     said = 'Created ModelKey "ml-team/ci". Save this key now; it is not shown again:\n'
     assert (done.exit_code, done.stderr) == (0, said)
@@ -95,6 +105,7 @@ def test_a_created_key_is_the_only_standard_output_and_only_its_hash_is_stored(s
         "services": ["ml-team/qwen"],
         "streams": 4,
         "requestsPerMinute": 60,
+        "maxBodyBytes": 1000,
     }
     assert key not in json.dumps(list(server.items.values()))
 

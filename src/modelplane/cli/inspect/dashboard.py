@@ -48,11 +48,14 @@ async def watch_fleet(target: Target) -> "AsyncIterator[FleetView]":
     """Watch a fleet and its traffic inside the block."""
     from datetime import UTC, datetime
 
-    from modelplane.cli.inspect.traffic_feeds import open_feed
     from modelplane.dashboard.fleet_view import FleetView
+    from modelplane.dashboard.traffic_feeds import open_feed
     from modelplane.dashboard.watched import Watched
 
-    async with target.open_client() as client, open_feed(target, client) as (records, problem):
+    async with (
+        target.open_client() as client,
+        open_feed(target.find_local_home(), client) as (records, problem),
+    ):
         watched = Watched(client, datetime.now(UTC))
         async with watched.keep_current(_PATIENCE_S):
             view = FleetView(watched, records, problem)

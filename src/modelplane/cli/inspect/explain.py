@@ -81,15 +81,10 @@ def _deployment(files: "Files", item: "Object") -> _Explained:
         deployment = result.deployment
         verdict = deployment.diagnosis or placement_tables.describe_placed([deployment])
         click.echo(f"{deployment.name}: {verdict}")
-        tables.show(
-            "Replicas:", placement_tables.WHERE_COLUMNS, placement_tables.list_where_rows(deployment.replicas)
-        )
-        placing.print_refusals("Refused by:", deployment.refusals, everything=everything)
-        tables.show(
-            "To place one more, one of:",
-            placement_tables.REMEDY_COLUMNS,
-            placement_tables.list_remedy_rows(deployment),
-        )
+        places = placement_tables.list_replica_places(deployment.replicas)
+        tables.show(placement_tables.WHERE.tabulate("Replicas", places))
+        placing.print_refusals("Refused by", deployment.refusals, everything=everything)
+        tables.show(placement_tables.REMEDIES.tabulate("To place one more, one of", deployment.remedies))
         placing.print_rollout([deployment])
         placing.print_standby([deployment])
         placing.print_cost([deployment])
@@ -108,14 +103,13 @@ def _service(files: "Files", item: "Object") -> _Explained:
 
     def print_tables(everything: bool) -> None:
         click.echo(rows.describe_service(result))
-        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.list_condition_rows(result.conditions))
+        tables.show(rows.CONDITIONS.tabulate("Conditions", result.conditions))
         told = rows.select_endpoints(result.endpoints, everything=everything)
-        tables.show("Endpoints:", rows.ENDPOINT_COLUMNS, rows.list_endpoint_rows(told))
+        tables.show(rows.ENDPOINTS.tabulate("Endpoints", told))
         if others := len(result.endpoints) - len(told):
             noun = "endpoint" if others == 1 else "endpoints"
             click.echo(f"\nNot selected: {others:,} other {noun} of the namespace; --all shows them")
-        absent = rows.list_absent_rows(result.without_endpoint)
-        tables.show("Selected, but without an endpoint:", rows.ABSENT_COLUMNS, absent)
+        tables.show(rows.ABSENT.tabulate("Selected, but without an endpoint", result.without_endpoint))
         _tell_notes(result.notes)
 
     return result, result.ready, print_tables
@@ -131,12 +125,12 @@ def _replica(files: "Files", item: "Object") -> _Explained:
 
     def print_tables(_everything: bool) -> None:
         click.echo(rows.describe_replica(result))
-        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.list_condition_rows(result.conditions))
+        tables.show(rows.CONDITIONS.tabulate("Conditions", result.conditions))
         placed = () if result.placement is None else (result.placement,)
-        where = placement_tables.list_where_rows(placed)
-        tables.show("Where it is:", placement_tables.WHERE_COLUMNS, where)
+        places = placement_tables.list_replica_places(placed)
+        tables.show(placement_tables.WHERE.tabulate("Where it is", places))
         click.echo(f"\nEndpoint: {result.endpoint or 'none'}")
-        tables.show("Services that select it:", rows.ROUTING_COLUMNS, rows.list_routing_rows(result.services))
+        tables.show(rows.ROUTING.tabulate("Services that select it", result.services))
         _tell_notes(result.notes)
 
     return result, result.ready, print_tables

@@ -15,15 +15,15 @@ from modelplane.local.home import Home, choose_home
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
-    from modelplane.cli.inspect.pod_logs import LogOptions
     from modelplane.kube.client import Client
+    from modelplane.operations.pod_logs import LogOptions
 
 _MAX_LISTED = 20
 """Limit of listed processes, and of listed objects."""
 
 
 def _sources() -> list[str]:
-    from modelplane.cli.inspect.pods_behind import RESOURCES
+    from modelplane.operations.pods_behind import RESOURCES
 
     return ["PROCESS", *object_names.list_forms(RESOURCES)]
 
@@ -32,7 +32,7 @@ def _source(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     """Return the name of a process, or the kind and name of an object."""
     if "/" not in text:
         return text
-    from modelplane.cli.inspect.pods_behind import RESOURCES
+    from modelplane.operations.pods_behind import RESOURCES
 
     source = object_names.parse_object_name(text, tuple(RESOURCES))
     if source is None:
@@ -74,7 +74,7 @@ def logs(
 
     Without an argument, list the processes and objects. The exit status is 1 if a log cannot be read.
     """
-    from modelplane.cli.inspect.pod_logs import LogOptions
+    from modelplane.operations.pod_logs import LogOptions
 
     if follow and previous:
         raise click.UsageError("--follow and --previous exclude each other: a previous log does not grow")
@@ -141,7 +141,7 @@ def _process_names(home: Home) -> list[str]:
 
 def _list_targets(target: Target) -> None:
     """List the processes and objects that have logs."""
-    from modelplane.cli.inspect.pods_behind import RESOURCES
+    from modelplane.operations.pods_behind import RESOURCES
 
     home = choose_home(target.home)
     has_processes = home.settings.exists()
@@ -175,7 +175,7 @@ def _show_object(
     target: Target, kind: "Kind", name: str, namespace: str, options: "LogOptions", *, follow: bool
 ) -> None:
     from modelplane.cli.inspect import object_logs
-    from modelplane.cli.inspect.pods_behind import RESOURCES
+    from modelplane.operations.pods_behind import RESOURCES
 
     async def show(client: "Client") -> bool:
         item = await object_logs.get(client, RESOURCES[kind], name, namespace)

@@ -104,8 +104,8 @@ def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
         print_document(differences, output)
         return
     click.echo(comparison.describe(differences))
-    tables.show("Deployments:", comparison.DEPLOYMENT_COLUMNS, comparison.list_deployment_rows(differences))
-    tables.show("Replicas:", comparison.REPLICA_COLUMNS, comparison.list_replica_rows(differences))
+    tables.show(comparison.DEPLOYMENTS.tabulate("Deployments", differences.changes))
+    tables.show(comparison.PLACES.tabulate("Replicas", comparison.list_places(differences)))
     for line in comparison.list_refused(differences):
         click.echo(f"\n{line}")
 

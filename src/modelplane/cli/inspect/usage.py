@@ -12,10 +12,10 @@ from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_target_options, read
 
 if TYPE_CHECKING:
-    from modelplane.cli.inspect.usage_records import Read
     from modelplane.gateway.usage.costs import Tariff
     from modelplane.gateway.usage.usage_sums import Group, Usage
     from modelplane.local.home import Home
+    from modelplane.operations.usage_records import Read
 
 _BY = ("key", "service", "model", "backend", "namespace")
 _OTHERS = "(others)"
@@ -37,8 +37,8 @@ def usage(*, by: str, since_s: int | None, target: Target, output: str) -> None:
     Records of the fleet of this machine are in files, those of another control plane in the logs of the
     gateway's pods. The exit status is 1 if a log cannot be read.
     """
-    from modelplane.cli.inspect import usage_records
     from modelplane.gateway.usage.usage_sums import By, Usage
+    from modelplane.operations import usage_records
 
     since = None if since_s is None else dt.datetime.now(dt.UTC) - dt.timedelta(seconds=since_s)
     tariff, problem = _tariff(target)
@@ -84,7 +84,7 @@ def _tariff(target: Target) -> "tuple[Tariff, str]":
 
 
 def _of_this_machine(home: "Home", sums: "Usage") -> "Read":
-    from modelplane.cli.inspect import usage_records
+    from modelplane.operations import usage_records
 
     try:
         return usage_records.read_files(home.envoy, sums)
@@ -106,38 +106,30 @@ def _notes(outcome: "Read", sums: "Usage") -> list[str]:
 
 
 def _show(by: str, sums: "Usage", currency: str) -> None:
+    from modelplane.api.columns import Columns
     from modelplane.cli.tables import show
-
-    columns = (
-        *(by.upper(), "REQUESTS", "ERRORS", "TOKENS IN", "TOKENS OUT", "ESTIMATED"),
-        *([f"COST {currency}"] if currency else []),
-        *("FIRST TOKEN P50", "P95", "DURATION P50", "P95"),
-    )
-    rows = [_row(_shown(name), group, currency) for name, group in sums.groups]
-    if sums.others.requests:
-        rows.append(_row(_OTHERS, sums.others, currency))
-    show("", columns, rows)
-
-
-def _row(name: str, group: "Group", currency: str) -> tuple[str, ...]:
     from modelplane.gateway.usage.costs import format_rounded
 
-    times = [
-        histogram.find_percentile(share)
-        for histogram in (group.first_token, group.duration)
-        for share in (0.5, 0.95)
-    ]
-    counts = (
-        *(group.requests, group.errors, group.prompt_tokens, group.completion_tokens),
-        group.estimated_tokens,
-    )
-    cost = [format_rounded(group.cost, 4)] if currency else []
-    return (
-        name,
-        *(f"{count:,}" for count in counts),
+    cost = ((f"COST {currency}", lambda row: format_rounded(row[1].cost, 4)),) if currency else ()
+    columns = Columns[tuple[str, "Group"]](
+        (by.upper(), lambda row: row[0]),
+        ("REQUESTS", lambda row: f"{row[1].requests:,}"),
+        ("ERRORS", lambda row: f"{row[1].errors:,}"),
+        ("TOKENS IN", lambda row: f"{row[1].prompt_tokens:,}"),
+        ("TOKENS OUT", lambda row: f"{row[1].completion_tokens:,}"),
+        ("ESTIMATED", lambda row: f"{row[1].estimated_tokens:,}"),
         *cost,
-        *("" if ms is None else f"{ms:,} ms" for ms in times),
+        ("FIRST TOKEN P50", lambda row: _time(row[1].first_token.find_percentile(0.5))),
+        ("P95", lambda row: _time(row[1].first_token.find_percentile(0.95))),
+        ("DURATION P50", lambda row: _time(row[1].duration.find_percentile(0.5))),
+        ("P95", lambda row: _time(row[1].duration.find_percentile(0.95))),
     )
+    others = [(_OTHERS, sums.others)] if sums.others.requests else []
+    show(columns.tabulate("", [*((_shown(name), group) for name, group in sums.groups), *others]))
+
+
+def _time(ms: int | None) -> str:
+    return "" if ms is None else f"{ms:,} ms"
 
 
 def _shown(name: str) -> str:

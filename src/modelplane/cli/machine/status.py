@@ -3,10 +3,11 @@
 import asyncio
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
+from modelplane.api.columns import Columns
 from modelplane.cli.errors import UserError
 from modelplane.cli.machine.listening import describe_addresses, find_addresses
 from modelplane.cli.machine.running import require_fleet
@@ -109,7 +110,7 @@ def _closed(item: dict[str, Any]) -> list[str]:
     """Return what is closed of an object, if it is a cluster with taints."""
     if not item.get("spec", {}).keys() & {"taints", "poolTaints"}:
         return []
-    from modelplane.cli.operate import cordons
+    from modelplane.operations import cordons
 
     return cordons.describe_closed(item)
 
@@ -143,20 +144,22 @@ def _ready(item: dict[str, object]) -> bool:
     return holds(item, "Ready")
 
 
+_PROCESSES: Final = Columns[ProcessStatus](
+    ("PROCESS", lambda process: process.name),
+    ("STATE", lambda process: process.state),
+    ("PID", lambda process: str(process.pid or "-")),
+    ("SINCE", lambda process: _ago(process.since)),
+    ("RESTARTS", lambda process: str(process.restarts)),
+    (
+        "MEMORY",
+        lambda process: f"{process.memory_bytes / 1e6:.0f} MB" if process.memory_bytes else "-",
+    ),
+    ("LAST EXIT", lambda process: process.last_exit or "-"),
+)
+
+
 def _print(place: Home, processes: tuple[ProcessStatus, ...], counts: Counts, problems: list[str]) -> None:
-    rows = (
-        (
-            process.name,
-            process.state,
-            str(process.pid or "-"),
-            _ago(process.since),
-            str(process.restarts),
-            f"{process.memory_bytes / 1e6:.0f} MB" if process.memory_bytes else "-",
-            process.last_exit or "-",
-        )
-        for process in processes
-    )
-    show("", ("PROCESS", "STATE", "PID", "SINCE", "RESTARTS", "MEMORY", "LAST EXIT"), rows)
+    show(_PROCESSES.tabulate("", processes))
     total = sum(process.memory_bytes for process in processes)
     click.echo(f"home {place.root}, logs {place.logs}, memory {total / 1e6:.0f} MB without the engines")
     click.echo(describe_addresses(place))

@@ -15,6 +15,7 @@ from modelplane.cli.tables import show
 from modelplane.cli.target import Target, add_target_options, read_fleet, write_changes
 
 if TYPE_CHECKING:
+    from modelplane.api.columns import Table
     from modelplane.api.meta import Object
     from modelplane.kube.client import Client
     from modelplane.offline.models.model_manifests import ModelSettings
@@ -205,7 +206,7 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
         f"{settings.engine} with {served.split} on {devices}{nodes}, {format_gib(served.memory.gpu)} of "
         f"{format_gib(node.memory)} GiB of each, {settings.context:,} tokens of context"
     )
-    show("Objects:", ("KIND", "NAMESPACE", "NAME", "WHAT"), _rows(proposal, settings))
+    show(_tabulate_objects(proposal, settings))
     click.echo()
     placing.print_placements(result.deployments, everything=everything)
     placing.print_cost(result.deployments)
@@ -214,7 +215,8 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
         click.echo(line if number else f"\n{line}")
 
 
-def _rows(proposal: "Proposal", settings: "ModelSettings") -> Iterator[tuple[str, ...]]:
+def _tabulate_objects(proposal: "Proposal", settings: "ModelSettings") -> "Table":
+    from modelplane.api.columns import Columns
     from modelplane.api.meta import kind_name
     from modelplane.api.model_cache import ModelCache
     from modelplane.api.model_deployment import ModelDeployment
@@ -231,8 +233,13 @@ def _rows(proposal: "Proposal", settings: "ModelSettings") -> Iterator[tuple[str
         kind_name(ModelDeployment): f"replicas: {settings.replicas}, of {pods} with {devices}{suffix}",
         kind_name(ModelService): "the address for requests",
     }
-    for item in proposal.manifests:
-        yield item["kind"], settings.namespace, settings.name, what[item["kind"]]
+    columns = Columns["Object"](
+        ("KIND", lambda item: item["kind"]),
+        ("NAMESPACE", lambda item: item["metadata"]["namespace"]),
+        ("NAME", lambda item: item["metadata"]["name"]),
+        ("WHAT", lambda item: what[item["kind"]]),
+    )
+    return columns.tabulate("Objects", proposal.manifests)
 
 
 def _needs(settings: "ModelSettings", proposal: "Proposal") -> Iterator[str]:
@@ -256,10 +263,9 @@ def _show_refusals(proposed: "Proposed", *, everything: bool) -> None:
         click.echo("The fleet has no InferenceCluster with a node pool: register one")
         return
     click.echo("No pool of the fleet can serve the model")
-    told = refusals if everything else refusals[:_MOST]
-    show("Pools:", ("CLUSTER", "POOL", "CLASS", "REASON"), told)
-    if len(told) < len(refusals):
-        click.echo(f"and {len(refusals) - len(told)} more: --all shows them")
+    from modelplane.offline.models.proposals import REFUSALS
+
+    show(REFUSALS.tabulate("Pools", refusals, None if everything else _MOST))
 
 
 def apply_all(target: Target, manifests: "tuple[Object, ...]") -> None:

@@ -37,9 +37,13 @@ def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> 
             "---\n".join(path.read_text("utf-8") for entry in chosen for path in entry.manifests), nl=False
         )
     else:
+        from modelplane.api.columns import Columns
         from modelplane.cli.tables import show
 
-        show("", ("NAME", "TITLE"), ((entry.name, entry.title) for entry in examples.list_examples()))
+        columns = Columns[examples.Example](
+            ("NAME", lambda entry: entry.name), ("TITLE", lambda entry: entry.title)
+        )
+        show(columns.tabulate("", examples.list_examples()))
 
 
 def _write(folders: list[Path], root: Path, directory: Path, overwrite: bool) -> None:

@@ -19,7 +19,6 @@ from modelplane.cli.target import (
 
 if TYPE_CHECKING:
     from modelplane.api import model_key
-    from modelplane.api.fields.requests.budgets import Budget
     from modelplane.api.meta import Object
     from modelplane.kube.client import Client
 
@@ -46,19 +45,6 @@ def _services(_context: click.Context, _parameter: click.Parameter, texts: tuple
         if not re.fullmatch(SERVICE_PATTERN, text):
             raise click.BadParameter(f'"{text}" is not of the form NAMESPACE/SERVICE or NAMESPACE/*')
     return sorted(set(texts))
-
-
-_LIMITS = {
-    "requests_per_minute": "requestsPerMinute",
-    "tokens_per_minute": "tokensPerMinute",
-    "streams": "streams",
-}
-_BUDGETS = {
-    "tokens_per_day": "tokensPerDay",
-    "tokens_per_month": "tokensPerMonth",
-    "cost_per_day": "costPerDay",
-    "cost_per_month": "costPerMonth",
-}
 
 
 def _amount(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
@@ -153,27 +139,18 @@ def create(
     **limits: Any,
 ) -> None:
     """Create the ModelKey NAME, and print its key: only a hash of it is stored."""
-    from modelplane.api.kinds import kind_of
-    from modelplane.api.model_key import ModelKey
-    from modelplane.cli.models.new_keys import encode_hash, hash_key, make_key
     from modelplane.kube.errors import Conflict
+    from modelplane.operations.api_keys import build_model_key, hash_key, make_key
 
     namespace = target.choose_namespace(namespace)
     made = make_key()
-    spec: dict[str, Any] = {"hashes": [encode_hash(hash_key(made, _end(lifetime_s)))]}
-    if services:
-        spec["services"] = services
-    given = {limit: value for limit, value in limits.items() if value is not None}
-    spec |= {wire_name: given[limit] for limit, wire_name in _LIMITS.items() if limit in given}
-    if regions:
-        spec["regions"] = sorted(set(regions))
-    if global_limits:
-        spec["rateLimitType"] = "Global"
-    if budget := {wire_name: given[limit] for limit, wire_name in _BUDGETS.items() if limit in given}:
-        spec["budget"] = budget
-    kind = kind_of(ModelKey)
-    metadata = {"name": name, "namespace": namespace}
-    manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "spec": spec}
+    manifest = build_model_key(
+        *(name, namespace, hash_key(made, _end(lifetime_s))),
+        services=services,
+        regions=regions,
+        is_global=global_limits,
+        limits=limits,
+    )
 
     async def do(client: "Client") -> None:
         try:
@@ -194,6 +171,7 @@ def create(
 def list_keys(*, namespace: str, all_namespaces: bool, target: Target) -> None:
     """List ModelKeys, with their services, their expiry, and the used part of their budgets."""
     from modelplane.cli.tables import show
+    from modelplane.operations.api_keys import KEYS, ListedKey, get_place
 
     if not all_namespaces:
         namespace = target.choose_namespace(namespace)
@@ -203,76 +181,10 @@ def list_keys(*, namespace: str, all_namespaces: bool, target: Target) -> None:
         return list(listed.items)
 
     now = dt.datetime.now(dt.UTC)
-    items = sorted(read(target, "ModelKeys", do), key=_place)
+    items = sorted(read(target, "ModelKeys", do), key=get_place)
     if not items:
         click.echo("No ModelKey" if all_namespaces else f'No ModelKey in namespace "{namespace}"', err=True)
-    columns = ("NAMESPACE", "NAME", "STATE", "KEYS", "EXPIRES", "SERVICES", "BUDGETS")
-    show("", columns, (_row(item, now) for item in items))
-
-
-def _place(item: "Object") -> tuple[str, str]:
-    return item["metadata"]["namespace"], item["metadata"]["name"]
-
-
-def _row(item: "Object", now: dt.datetime) -> tuple[str, ...]:
-    from modelplane.api.schema.decode import InvalidObject
-    from modelplane.cli.models.new_keys import encode_hash, is_valid
-    from modelplane.gateway.module_files.grants import list_services
-
-    try:
-        decoded = _decoded(item)
-    except InvalidObject:
-        return (*_place(item), "Unreadable", "", "", "", "")
-    valid = [hash_ for hash_ in decoded.spec.hashes if is_valid(hash_, now)]
-    return (
-        *_place(item),
-        _state(decoded, is_valid=bool(valid)),
-        str(len(valid)),
-        encode_hash(decoded.spec.hashes[-1]).get("expires", "never"),
-        ", ".join(list_services(decoded.spec.services, decoded.metadata.namespace)),
-        ", ".join(map(_used, decoded.status.budgets)) or _granted(decoded.spec.budget),
-    )
-
-
-def _granted(budget: "Budget | None") -> str:
-    """Return the limits of a budget whose use is not reported, as under Crossplane."""
-    limits = [
-        f"{amount} {wire_name}"
-        for limit, wire_name in _BUDGETS.items()
-        if (amount := getattr(budget, limit, None)) is not None
-    ]
-    return f"{', '.join(limits)} (use not reported)" if limits else "none"
-
-
-def _used(budget: "model_key.UsedBudget") -> str:
-    from modelplane.api.model_key import BudgetScope
-
-    of_all = " of the namespace" if budget.of is BudgetScope.NAMESPACE else ""
-    return f"{budget.used_percent} % of {budget.amount} {budget.limit}{of_all}"
-
-
-def _state(decoded: "model_key.ModelKey", *, is_valid: bool) -> str:
-    from modelplane.api.conditions.reasons import ModelKeyCondition, ModelKeyReason
-
-    if decoded.spec.blocked:
-        return "Blocked"
-    if not is_valid:
-        return "Expired"
-    within = [
-        condition
-        for condition in decoded.status.conditions
-        if condition.type == ModelKeyCondition.WITHIN_BUDGET
-    ]
-    if any(
-        condition.reason in (ModelKeyReason.SPENT, ModelKeyReason.NAMESPACE_SPENT) for condition in within
-    ):
-        return within[0].reason
-    reasons = (
-        condition.reason
-        for condition in decoded.status.conditions
-        if condition.type == ModelKeyCondition.GRANTED
-    )
-    return next(reasons, "Pending")
+    show(KEYS.tabulate("", (ListedKey(item, now) for item in items)))
 
 
 @key.command()
@@ -291,8 +203,8 @@ def rotate(*, name: str, namespace: str, overlap_s: int, lifetime_s: int | None,
     """Give the ModelKey NAME a new key, and print it. The former key remains valid for a time."""
     from modelplane.api.rejected import Rejected
     from modelplane.api.schema.decode import InvalidObject
-    from modelplane.cli.models.new_keys import encode_hash, make_key, rotate_hashes
     from modelplane.kube.errors import Conflict
+    from modelplane.operations.api_keys import encode_hash, make_key, rotate_hashes
 
     namespace = target.choose_namespace(namespace)
     made = make_key()

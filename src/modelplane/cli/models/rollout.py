@@ -82,7 +82,7 @@ def _written(item: "Object") -> str:
 @_target
 def history(*, name: str, namespace: str, target: Target) -> None:
     """List the revisions that are kept, the newest first."""
-    from modelplane.api import labels
+    from modelplane.api.columns import Columns
     from modelplane.cli import tables
     from modelplane.compose.deployment.rollout.revisions import number_of
 
@@ -93,13 +93,20 @@ def history(*, name: str, namespace: str, target: Target) -> None:
     item, records = read(target, "revisions", do)
     _require_settings(item)
     current = _current(item)
-    rows = []
-    for record in records:
-        hashed = record["metadata"].get("labels", {}).get(labels.REVISION, "")
-        note = "current" if hashed == current else ""
-        created = record["metadata"].get("creationTimestamp", "")
-        rows.append((str(number_of(record)), hashed, created, ", ".join(_images(record)), note))
-    tables.show("", ("REVISION", "HASH", "CREATED", "IMAGES", ""), rows)
+    columns = Columns["Object"](
+        ("REVISION", lambda record: str(number_of(record))),
+        ("HASH", _hash),
+        ("CREATED", lambda record: record["metadata"].get("creationTimestamp", "")),
+        ("IMAGES", lambda record: ", ".join(_images(record))),
+        ("", lambda record: "current" if _hash(record) == current else ""),
+    )
+    tables.show(columns.tabulate("", records))
+
+
+def _hash(record: "Object") -> str:
+    from modelplane.api import labels
+
+    return str(record["metadata"].get("labels", {}).get(labels.REVISION, ""))
 
 
 @rollout.command()

@@ -53,7 +53,7 @@ def list_classes(words: tuple[str, ...], cloud: str, card: str, output: str) -> 
         for row in rows
         if (not cloud or row.cloud == clouds[cloud.lower()])
         and card.lower() in row.card.lower()
-        and all(word.lower() in " ".join(row.row).lower() for word in words)
+        and all(word.lower() in descriptions.join_cells(row).lower() for word in words)
     ]
     _write(machines, output)
 
@@ -64,10 +64,10 @@ def _write(machines: "list[Listed]", output: str) -> None:
     elif output != TEXT:
         print_document({"items": machines}, output)
     elif machines:
-        from modelplane.catalogue.descriptions import COLUMNS
+        from modelplane.catalogue.descriptions import CLASSES
         from modelplane.cli.tables import show
 
-        show("", COLUMNS, (row.row for row in machines))
+        show(CLASSES.tabulate("", machines))
     else:
         click.echo("No class of the catalogue matches", err=True)
 

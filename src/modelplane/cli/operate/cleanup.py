@@ -33,8 +33,8 @@ def cleanup(namespace: str, *, clusters: tuple[str, ...], target: Target, dry_ru
     doubts: list[str] = []
 
     async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
-        from modelplane.cli.inference_clusters import InferenceClusters
-        from modelplane.cli.operate.leftovers import Cleaner
+        from modelplane.operations.inference_clusters import InferenceClusters
+        from modelplane.operations.leftovers import Cleaner
 
         reached = InferenceClusters(client)
         try:

@@ -97,7 +97,7 @@ def _getter(name: str) -> "Callable[[Client], Any]":
 
 async def _close(client: "Client", name: str, pool: str, cordon: "Cordon") -> "Object":
     """Give a cluster or a pool a cordon; return the cluster as it is then."""
-    from modelplane.cli.operate import cordons
+    from modelplane.operations import cordons
 
     cluster: Object = await _getter(name)(client)
     pools = [node_pool["name"] for node_pool in cluster["spec"].get("nodePools", ())]

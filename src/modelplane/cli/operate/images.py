@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import click
 
+from modelplane.api.columns import Columns
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.tables import show
 
@@ -34,7 +35,13 @@ def images(output: str) -> None:
     if output != TEXT:
         print_document({"items": [image._asdict() for image in listed]}, output)
     else:
-        show("", ("TYPE", "REFERENCE", "WHERE", "PURPOSE"), listed)
+        columns = Columns[Pulled](
+            ("TYPE", lambda pulled: pulled.type),
+            ("REFERENCE", lambda pulled: pulled.reference),
+            ("WHERE", lambda pulled: pulled.where),
+            ("PURPOSE", lambda pulled: pulled.purpose),
+        )
+        show(columns.tabulate("", listed))
 
 
 def _control_plane() -> Iterator[Pulled]:
