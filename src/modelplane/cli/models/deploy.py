@@ -68,14 +68,16 @@ def deploy(
 def _read_settings(asked: Asked, namespace: str) -> "ModelSettings":
     """Read the model, and return its deployment apart from the hardware."""
     from modelplane.checkpoints.checkpoint import build_model
-    from modelplane.cli.models.model_argument import choose_context, read_checkpoint
+    from modelplane.cli.models.model_argument import TOKENS_OPTION, read_checkpoint
     from modelplane.offline.models.engine_containers import Engine
     from modelplane.offline.models.model_manifests import ModelSettings, make_name
+    from modelplane.operations.model_sizes import choose_context
     from modelplane.sizing.unsizable import Unsizable
 
     try:
         checkpoint = read_checkpoint(asked.model, asked.revision)
         model = build_model(checkpoint, asked.quantization)
+        context = choose_context(checkpoint.name, model, asked.context_length, TOKENS_OPTION)
     except Unsizable as error:
         raise UserError(str(error)) from error
     called = asked.name or make_name(asked.models_name)
@@ -84,7 +86,7 @@ def _read_settings(asked: Asked, namespace: str) -> "ModelSettings":
         name=called,
         namespace=namespace,
         replicas=asked.replicas,
-        context=choose_context(checkpoint.name, model, asked.context_length),
+        context=context,
         engine=Engine(asked.engine),
         image=asked.image,
         repo="" if asked.is_folder else asked.model,
