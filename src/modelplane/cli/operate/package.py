@@ -12,7 +12,7 @@ from modelplane.cli.options import ListedArgument
 
 @click.group()
 def package() -> None:
-    """Build the packages that Crossplane installs, and print what to apply before them."""
+    """Build the packages that Crossplane installs."""
 
 
 _ALL = "all"

@@ -5,6 +5,7 @@ import io
 import json
 import tarfile
 from dataclasses import replace
+from typing import IO, cast
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_a_folder_with_the_layout_is_read_as_the_file_is(function_package, tmp_p
 def test_a_docker_archive_is_refused_with_the_commands_that_write_a_layout(function_package, rewritten):
     archive = rewritten(function_package, {"oci-layout": None, "index.json": None})
     assert _refusal(archive) == (
-        f'"{archive}" is not an image: it is not an OCI image layout in a folder or an uncompressed tar file: '
+        f'"{archive}" is not an image: it is not an OCI image layout, a folder or an uncompressed tar file: '
         "write it with `podman save --format oci-archive`, or with `docker save` of Docker 25 or later"
     )
 
@@ -87,7 +88,8 @@ def test_a_layer_may_be_a_plain_tar(tmp_path):
     blobs = Blobs(tmp_path / "blobs")
     image = small_runtime(blobs)
     [layer] = image.layers
-    plain = blobs.add_stream(gzip.open(blobs.path(layer.blob.digest)), MediaType.TAR)
+    with gzip.open(blobs.path(layer.blob.digest)) as content:
+        plain = blobs.add_stream(cast("IO[bytes]", content), MediaType.TAR)
     path = tmp_path / "image"
     image_archive.write(
         path, replace(image, layers=(Layer(plain, layer.diff_id),)), blobs, "example.org/image", "v1"

@@ -122,6 +122,6 @@ def damaged(path: Path, what: str) -> PackageError:
 def no_image(path: Path) -> PackageError:
     """Return the error for a file of another format."""
     return PackageError(
-        f'"{path}" is not an image: it is not an OCI image layout in a folder or an uncompressed tar file: '
+        f'"{path}" is not an image: it is not an OCI image layout, a folder or an uncompressed tar file: '
         "write it with `podman save --format oci-archive`, or with `docker save` of Docker 25 or later"
     )

@@ -1,4 +1,4 @@
-"""OCI image layouts, with every digest verified: ``index.json`` names a manifest, which names a config and layers."""
+"""OCI image layouts: ``index.json`` names a manifest, which names a config and layers, each by its digest."""
 
 import gzip
 import hashlib
@@ -77,7 +77,8 @@ class StoredImage:
             try:
                 yield cast("IO[bytes]", gzip.GzipFile(fileobj=file))
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise damaged(self.files.path, f"{self._title(number)} cannot be unpacked: {error}") from error
+                what = f"{self._title(number)} cannot be unpacked: {error}"
+                raise damaged(self.files.path, what) from error
 
     def verify(self) -> None:
         """Check the digest and the size of each layer, and the digest of its content."""
