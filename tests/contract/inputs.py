@@ -243,12 +243,9 @@ def _installing() -> Iterator[Call]:
     for number, options in enumerate(_INSTALL):
         yield Call(f"install/{number}", ("install", *options))
     yield Call("package/prerequisites", ("package", "prerequisites"))
-    for options in ((), ("--version", "v1.2.3", "--registry", "registry.example/ai")):
-        yield Call("package/configuration", ("package", "build", "configuration", *options))
-    for version in ("0.1.0", "1.2.3"):
-        file = f"modelplane-configuration-{version}.xpkg"
-        yield Call("package/configuration", ("package", "inspect", file))
-        yield Call("package/configuration", ("package", "inspect", file, "-o", "json"))
+    for number, options in enumerate(((), ("--version", "v1.2.3", "--registry", "registry.example/ai"))):
+        folder = f"packages/{number}"
+        yield Call("package/configuration", ("package", "build", "configuration", "-o", folder, *options))
     yield Call("package/configuration", ("package", "build", "configuration", "--version", "one"))
 
 

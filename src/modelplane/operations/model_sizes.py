@@ -31,7 +31,7 @@ def size_model(
     ``option`` names what sets ``tokens``, for messages. Raises ``Unsizable`` and ``InvalidObject``.
     """
     model = build_model(checkpoint, quantization)
-    length = choose_context(checkpoint.name, model, tokens, option)
+    length = choose_context(model, tokens, option)
     load = Load(length, concurrency, ELEMENT_BYTES[kv_cache_dtype])
     if fleet is None:
         catalogue = load_catalogue()
@@ -42,11 +42,11 @@ def size_model(
     return size_report.size(checkpoint.name, model, load, hardware)
 
 
-def choose_context(name: str, model: Model, tokens: int | None, option: str) -> int:
+def choose_context(model: Model, tokens: int | None, option: str) -> int:
     """Return the tokens of a sequence: as given, else the maximum of the model. Raises ``Unsizable``."""
     most = model.architecture.max_positions
     if not tokens and not most:
-        raise Unsizable(f"config.json of {name} has no max_position_embeddings: give {option}")
+        raise Unsizable(f"config.json of the model has no max_position_embeddings: give {option}")
     if tokens and most and tokens > most:
-        raise Unsizable(f"{name} has at most {most:,} positions: give a smaller {option}")
+        raise Unsizable(f"the model has at most {most:,} positions: give a smaller {option}")
     return tokens or most

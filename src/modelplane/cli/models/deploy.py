@@ -77,7 +77,7 @@ def _read_settings(asked: Asked, namespace: str) -> "ModelSettings":
     try:
         checkpoint = read_checkpoint(asked.model, asked.revision)
         model = build_model(checkpoint, asked.quantization)
-        context = choose_context(checkpoint.name, model, asked.context_length, TOKENS_OPTION)
+        context = choose_context(model, asked.context_length, TOKENS_OPTION)
     except Unsizable as error:
         raise UserError(str(error)) from error
     called = asked.name or make_name(asked.models_name)
