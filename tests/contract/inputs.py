@@ -243,9 +243,8 @@ def _installing() -> Iterator[Call]:
     for number, options in enumerate(_INSTALL):
         yield Call(f"install/{number}", ("install", *options))
     yield Call("package/prerequisites", ("package", "prerequisites"))
-    for number, options in enumerate(((), ("--version", "v1.2.3", "--registry", "registry.example/ai"))):
-        folder = f"packages/{number}"
-        yield Call("package/configuration", ("package", "build", "configuration", "-o", folder, *options))
+    for options in ((), ("--version", "v1.2.3", "--registry", "registry.example/ai")):
+        yield Call("package/configuration", ("package", "build", "configuration", *options))
     yield Call("package/configuration", ("package", "build", "configuration", "--version", "one"))
 
 

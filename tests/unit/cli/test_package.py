@@ -65,7 +65,7 @@ def test_build_takes_a_runtime_that_was_made_elsewhere(run, tmp_path):
             "Invalid value for '[all | configuration | function | gcp | aws | azure | nebius | vultr]': ",
             id="no such package",
         ),
-        pytest.param(["build", "-o", "/dev/null/x"], 1, "/dev/null/x: Not a directory", id="no folder"),
+        pytest.param(["build", "--dir", "/dev/null/x"], 1, "/dev/null/x: Not a directory", id="no folder"),
         pytest.param(["build", "--runtime-image", "."], 1, "is not an image", id="no image"),
         pytest.param(["build", "--runtime-image", "gone"], 2, "does not exist", id="no file"),
     ],
