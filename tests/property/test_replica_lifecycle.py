@@ -36,7 +36,9 @@ class Step:
         standby = composed.status.get("standby")
         self.replicas = owner.spec.replicas if standby is None or standby["active"] else 0
         """Replicas that the deployment asks for now."""
-        self.before = {key: each for key, each in request.observed.items() if each["kind"] == "ModelReplica"}
+        self.before = {
+            key: dict(each) for key, each in request.observed.items() if each["kind"] == "ModelReplica"
+        }
         self.after = world.replicas(self.name)
         self.serving = world.serving(self.name)
         self.canary: Item = composed.status.get("rollout", {}).get("canary", {})
