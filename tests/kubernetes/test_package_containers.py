@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import grpc
 import pytest
@@ -59,5 +60,6 @@ def test_the_function_runs_as_a_user_without_rights() -> None:
 def test_the_function_serves(address: str) -> None:
     with grpc.insecure_channel(address) as channel:
         grpc.channel_ready_future(channel).result(timeout=PATIENCE_S)
-        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+        health: Any = health_pb2_grpc.HealthStub(channel)
+        answer = health.Check(health_pb2.HealthCheckRequest())
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
