@@ -11,9 +11,10 @@ from modelplane.api.fields.pods.engines import Role
 from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.cel.device import AttributeValue, Version
 from modelplane.scheduler.capacity.pool_usage import Amount, Usage, list_overcommitted, measure_usage
+from modelplane.scheduler.departures import Cause, Departure
+from modelplane.scheduler.departures import Role as ReplicaRole
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal, Remedy
 from modelplane.scheduler.existing.drain import describe_drain, list_moving
-from modelplane.scheduler.existing.surge import mark_surge, place_surge, unmark_surge
 from modelplane.scheduler.filters.accepted_pods import list_refused_parts
 from modelplane.scheduler.placement.alternatives import Alternatives, list_alternatives
 from modelplane.scheduler.placement.cost import Cost
@@ -27,6 +28,7 @@ from modelplane.scheduler.types import (
     CacheFootprint,
     Capabilities,
     Cluster,
+    Demand,
     Deployment,
     Device,
     DeviceRequest,
@@ -40,7 +42,9 @@ from modelplane.scheduler.types import (
     Priority,
     Replica,
     ResolvedRequest,
+    Surge,
     Taint,
+    Template,
     Toleration,
     Usable,
 )
@@ -55,9 +59,12 @@ __all__ = [
     "Block",
     "CacheFootprint",
     "Capabilities",
+    "Cause",
     "Claim",
     "Cluster",
     "Cost",
+    "Demand",
+    "Departure",
     "Deployment",
     "Device",
     "DeviceRequest",
@@ -83,10 +90,13 @@ __all__ = [
     "Refusal",
     "Remedy",
     "Replica",
+    "ReplicaRole",
     "ResolvedRequest",
     "Role",
     "Spot",
+    "Surge",
     "Taint",
+    "Template",
     "Toleration",
     "Usable",
     "Usage",
@@ -98,10 +108,7 @@ __all__ = [
     "list_moving",
     "list_overcommitted",
     "list_refused_parts",
-    "mark_surge",
     "measure_quota_usage",
     "measure_usage",
-    "place_surge",
     "schedule",
-    "unmark_surge",
 ]

@@ -15,7 +15,7 @@ from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.preemption.reservation import Reservation
 from modelplane.scheduler.quotas.quota_ledger import QuotaLedger
 from modelplane.scheduler.search.search_budget import SearchBudget
-from modelplane.scheduler.types import Cluster, Deployment, Fleet
+from modelplane.scheduler.types import Cluster, Deployment, Fleet, Template
 from modelplane.scheduler.verdict import Rejected
 
 
@@ -40,6 +40,18 @@ class CycleState(msgspec.Struct, frozen=True):
         if isinstance(verdict, Rejected):
             return verdict
         return self.placer.find_offer(cluster, self.ledger)
+
+    def for_template(self, template: Template | None) -> "CycleState":
+        """Return the same cycle, in which new replicas have another template. Raises SelectorError."""
+        if template is None:
+            return self
+        deployment = self.deployment.with_template(template)
+        selection = Selection(self.budget, deployment)
+        return replace(
+            self,
+            deployment=deployment,
+            placer=Placer(deployment, selection, self.budget, self.currency),
+        )
 
     def limit_to(self, market: Market) -> "CycleState":
         """Return the same cycle, in which new replicas use other pools."""

@@ -1,145 +1,254 @@
-"""Placement of one deployment on the fleet: keep, scale down, fill, diagnose.
+"""Placement of one deployment on the fleet: review what exists, choose what stays, fill, explain.
 
 Existing replicas are inputs: none is moved to improve a placement.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from modelplane.scheduler.capacity.indices import Indices
 from modelplane.scheduler.cycle_state import CycleState
+from modelplane.scheduler.departures import Cause, Role
 from modelplane.scheduler.diagnose import add_turns, diagnose, find_block
-from modelplane.scheduler.diagnosis import Block
-from modelplane.scheduler.existing import failover
+from modelplane.scheduler.diagnosis import Block, Diagnosis
 from modelplane.scheduler.existing.drain import drain
 from modelplane.scheduler.existing.eviction import evict_noticed
-from modelplane.scheduler.existing.retention import Gone, Kept, Leaving, give_way, hold, retain
-from modelplane.scheduler.existing.scale_down import choose_victims
-from modelplane.scheduler.placement.fill import Filled, fill
+from modelplane.scheduler.existing.retention import Kept, Leaving, depart, give_way, hold, retain, unpin
+from modelplane.scheduler.existing.roster import Roster, list_pinned
+from modelplane.scheduler.existing.surge import count_surge, find_added, may_stand_in
+from modelplane.scheduler.placement.filling import Filling, Short
 from modelplane.scheduler.placement.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.placement.spot import find_spot_pools
+from modelplane.scheduler.preemption.displacement import Displacement
 from modelplane.scheduler.preemption.turns import find_displacement, find_turns, list_displaced
-from modelplane.scheduler.types import Deployment, Fleet, Replica
+from modelplane.scheduler.types import Demand, Deployment, Fleet, Surge
 
 
-def schedule(fleet: Fleet, deployment: Deployment, *, together: bool = True) -> Placement:
+def schedule(
+    fleet: Fleet, deployment: Deployment, demands: Sequence[Demand] = (), surge: Surge | None = None
+) -> Placement:
     """Place every replica of the deployment.
 
-    Without `together`, the places of fewer replicas are among those of more; with it, new replicas can be
-    cheaper. The result is the same in any order of the fleet's clusters and replicas. Raises SelectorError if
-    a selector does not compile or the selectors cost too much; the caller then keeps everything as it is.
+    `demands` are how many replicas there are to be of each revision: the first is that of the deployment's
+    template, and all together are as many as it asks for. Without them, all have its template. The result is
+    the same in any order of the fleet's clusters and replicas. Raises SelectorError if a selector does not
+    compile or the selectors cost too much; the caller then keeps everything as it is.
     """
-    ahead = find_turns(fleet, deployment)
-    state = CycleState.begin(fleet, deployment, ahead.reservations)
-    ours = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
-    displaced = list_displaced(ahead, ours)
-    leaving_now = [replica for replica in ours if replica.name in displaced]
+    cycle = _Cycle(fleet, deployment, demands or (Demand(deployment.replicas),), surge or Surge())
+    cycle.review()
+    cycle.choose()
+    cycle.take_over()
+    return cycle.conclude()
 
-    decisions = retain(state, [replica for replica in ours if replica.name not in displaced])
-    decisions = give_way(state, decisions, fleet.replicas)
-    decisions = evict_noticed(state, decisions, fleet)
-    decisions = drain(state, decisions, fleet)
-    hold(decisions, state.ledger)
-    kept = [decision for decision in decisions if isinstance(decision, Kept)]
-    leaving = [decision for decision in decisions if isinstance(decision, Leaving)]
-    gone = [decision for decision in decisions if isinstance(decision, Gone)]
 
-    surplus = failover.find_surplus(state, [decision.replica for decision in kept])
-    kept = [decision for decision in kept if decision.replica not in surplus]
-    relieved = _relieved(state, kept, leaving)
-    leaving = [decision for decision in leaving if decision.replica not in relieved]
+class _Cycle:
+    """One placement: what it decides of existing replicas, and the new ones."""
 
-    indices = Indices(ours)
-    departing = [_leave(decision, indices) for decision in leaving]
-    staying = [_stay(decision, indices) for decision in kept]
-    shortfall = deployment.replicas - len(kept)
-    waits = find_block(state)[0] is not Block.NONE
-    filled = Filled() if waits else fill(state, shortfall, indices, kept, together=together)
-    # Others see no replica missing while one that leaves is there, so they give up none for its replacement.
-    absent = min(shortfall, deployment.replicas - sum(not replica.deleting for replica in ours))
-    displacement = (
-        find_displacement(state, fleet, filled, absent) if ahead.may_displace and not waits else None
-    )
-    new = [Assignment(place.cluster, place.index, place.engines) for place in filled.placed]
-    assignments = [_priced(state, assignment) for assignment in (*departing, *staying, *new)]
-    return Placement(
-        tuple(
-            sorted(
-                assignments, key=lambda assignment: (assignment.cluster, assignment.index, assignment.replica)
+    def __init__(self, fleet: Fleet, deployment: Deployment, demands: Sequence[Demand], surge: Surge) -> None:
+        self.fleet, self.deployment, self.demands, self.surge = fleet, deployment, demands, surge
+        self.ahead = find_turns(fleet, deployment)
+        self.state = CycleState.begin(fleet, deployment, self.ahead.reservations)
+        self.ours = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
+        self.indices = Indices(self.ours)
+        self.filling = Filling(self.state, demands, self.indices)
+
+    def review(self) -> None:
+        """Decide which existing replicas stay, and which have to leave and why: the first reason counts."""
+        state, fleet = self.state, self.fleet
+        self.displaced = list_displaced(self.ahead, self.ours)
+        there = [replica for replica in self.ours if replica.name not in self.displaced]
+        decisions = retain(state, there, {name for demand in self.demands for name in demand.pinned})
+        decisions = give_way(state, decisions, fleet.replicas)
+        decisions = evict_noticed(state, decisions, fleet)
+        decisions = drain(state, decisions, fleet)
+        hold(decisions, state.ledger)
+        decisions += [
+            depart(replica, Cause.PREEMPTED, self.displaced[replica.name])
+            for replica in self.ours
+            if replica.name in self.displaced
+        ]
+        self.roster = Roster.sort(decisions)
+        staying = [leaving.replica for leaving in self.roster.leaving]
+        staying += [kept.replica for kept in self.roster.kept]
+        self.index = {replica.name: self.indices.keep(replica) for replica in staying}
+
+    def choose(self) -> None:
+        """Choose which replicas stay, and place the missing ones: first those that are not in addition."""
+        state, roster, filling, wanted = self.state, self.roster, self.filling, self.deployment.replicas
+        # Those of a canary beyond what its step needs go first, as do surge replicas after their rollout.
+        excess = _find_excess(roster.kept, self.demands)
+        in_addition = {replica.name for replica in self.ours if self.surge.most and replica.surge}
+        if not self.surge.most:
+            roster.replace_pinned(state, wanted, self.demands)
+        base = roster.list_staying(state, wanted, excess | in_addition)
+        filling.fill(wanted - len(base), base)
+        extra, new = self._count_extra(base), len(filling.placed)
+        staying = base
+        if extra or (self.surge.most and may_stand_in(self.ours, base, excess)):
+            roster.replace_pinned(state, wanted + extra, self.demands)
+            staying = roster.list_staying(state, wanted + extra, excess)
+        # Replicas that are not seen may be more than asked for.
+        there = len(staying) - min(len(base), wanted)
+        self.surge_short = filling.place(0, extra - there, staying)
+        self.base, self.extra, self.regular_new = base, extra, new
+        roster.dismiss(staying)
+
+    def _count_extra(self, base: Sequence[Kept]) -> int:
+        """Return how many replicas there are to be in addition; for a canary no more than it lacks."""
+        most = self.surge.most
+        if len(self.demands) > 1:
+            most = min(most, self.filling.count_lacking(base))
+        names = {kept.replica.name for kept in base}
+        standing = sum(kept.replica.surge and kept.replica.name not in names for kept in self.roster.kept)
+        return count_surge(self.surge, most, base, len(self.filling.placed), standing) if most else 0
+
+    def take_over(self) -> None:
+        """Let the canary take over pinned replicas, as many as it lacks without them.
+
+        The places that were meant for the canary then go to replicas beside it.
+        """
+        if len(self.demands) < 2 or self.surge.paused:
+            return
+        roster, filling = self.roster, self.filling
+        before = list(roster.kept)
+        # One that leaves for another reason is taken over first, without a further move.
+        existing: list[Kept | Leaving] = [*before, *roster.leaving]
+        pinned = list_pinned(existing, self.demands[1])
+        taken = [kept for kept in pinned[: filling.count_lacking(before)] if isinstance(kept, Kept)]
+        leaving: list[Leaving] = []
+        for kept in taken:
+            decision = unpin(self.state, kept)
+            roster.kept.remove(kept)
+            if isinstance(decision, Leaving):
+                leaving.append(decision)
+            else:
+                roster.kept.append(decision)
+        filling.add(0, len(leaving), roster.kept)
+        if taken:
+            self.surge_short = None
+            filling.add(1, self.deployment.replicas - len(before) - len(filling.placed), before)
+        roster.leaving += leaving
+
+    def conclude(self) -> Placement:
+        """Return the placement, with its diagnosis."""
+        roster, filling, wanted = self.roster, self.filling, self.deployment.replicas
+        beyond = len(roster.kept) + len(filling.placed) - wanted if self.extra else 0
+        added = find_added(roster.kept, self.base, filling.placed[self.regular_new :], beyond)
+        regular = [kept for kept in roster.kept if _key(kept) not in added]
+        roster.relieve(self.state, regular)
+        new = tuple(place for place, _ in filling.placed if (place.cluster, place.index) not in added)
+        is_short = len(regular) + len(new) < wanted
+        short = filling.find_short(is_short=is_short)
+        short = replace(short, filled=replace(short.filled, placed=new))
+        displacement = None
+        if (
+            is_short
+            and filling.short
+            and self.ahead.may_displace
+            and find_block(short.state)[0] is Block.NONE
+        ):
+            absent = min(wanted - len(regular), wanted - sum(not replica.deleting for replica in self.ours))
+            displacement = find_displacement(short.state, self.fleet, short.filled, absent)
+        assignments = (
+            *(_leave(leaving, self.index) for leaving in roster.leaving),
+            *(_stay(kept, self.index) for kept in roster.kept),
+            *(Assignment(new.cluster, new.index, new.engines, demand=at) for new, at in filling.placed),
+        )
+        marked = (
+            replace(
+                assignment,
+                surge=assignment.key in added and assignment.role is not Role.LEAVES,
             )
-        ),
-        _dropped(
-            [*gone, *(Gone(replica, displaced[replica.name]) for replica in leaving_now)], surplus, relieved
-        ),
-        add_turns(diagnose(state, kept, leaving, filled), ahead, displaced, displacement),
-        state.currency,
-        displaces=displacement.present if displacement else (),
-    )
+            for assignment in assignments
+        )
+        return Placement(
+            tuple(
+                sorted(
+                    (self._priced(assignment) for assignment in marked),
+                    key=lambda assignment: (assignment.cluster, assignment.index, assignment.replica),
+                )
+            ),
+            self._list_dropped(),
+            self._explain(short, regular, displacement),
+            self.state.currency,
+            displaces=displacement.present if displacement else (),
+            surge_problem=self._explain_surge(),
+            blocked=filling.blocked,
+        )
+
+    def _explain(
+        self, short: Short, kept: Sequence[Kept], displacement: Displacement | None = None
+    ) -> Diagnosis:
+        diagnosis = diagnose(short.state, kept, self.roster.leaving, short.filled)
+        return add_turns(diagnosis, self.ahead, self.displaced, displacement)
+
+    def _explain_surge(self) -> str:
+        """Return why fewer replicas are placed in addition than there are to be; empty if none is missing."""
+        if self.surge_short is None:
+            return ""
+        state = self.surge_short.state
+        more = replace(state.deployment, replicas=self.deployment.replicas + self.extra)
+        placed = tuple(new for new, _ in self.filling.placed)
+        filled = replace(self.surge_short.filled, placed=placed)
+        return self._explain(Short(replace(state, deployment=more), filled), self.roster.kept).describe()
+
+    def _priced(self, assignment: Assignment) -> Assignment:
+        state = self.state
+        cluster = state.clusters.get(assignment.cluster)
+        if cluster is None:
+            return assignment
+        if spot := find_spot_pools(cluster, assignment.engines):
+            assignment = replace(assignment, spot_pools=spot)
+        if not state.currency:
+            return assignment
+        cost = state.ledger.measure_cost(cluster, assignment.engines, state.currency)
+        return replace(assignment, cost=cost)
+
+    def _list_dropped(self) -> tuple[Dropped, ...]:
+        return tuple(
+            Dropped(gone.replica.name, gone.replica.cluster, gone.replica.index, gone.reason, gone.cause)
+            for gone in sorted(self.roster.gone, key=lambda gone: gone.replica.name)
+        )
 
 
-def _priced(state: CycleState, assignment: Assignment) -> Assignment:
-    cluster = state.clusters.get(assignment.cluster)
-    if cluster is None:
-        return assignment
-    if spot := find_spot_pools(cluster, assignment.engines):
-        assignment = replace(assignment, spot_pools=spot)
-    if not state.currency:
-        return assignment
-    return replace(assignment, cost=state.ledger.measure_cost(cluster, assignment.engines, state.currency))
+def _find_excess(kept: Sequence[Kept], demands: Sequence[Demand]) -> frozenset[str]:
+    """Return the replicas of a canary beyond those that its step needs: those that serve are not among them.
 
-
-def _relieved(state: CycleState, kept: Sequence[Kept], leaving: Sequence[Leaving]) -> list[Replica]:
-    """Return the leaving replicas that are not needed: enough others are known to serve.
-
-    Those of them that serve stay longest, surge or not.
+    Else the replicas that are left could all have the new revision, without a decision.
     """
-    serving = sum(failover.is_serving(state, decision.replica) for decision in kept)
-    needed = max(state.deployment.replicas - serving, 0)
-    candidates = [decision.replica for decision in leaving if failover.is_known(state, decision.replica)]
-    going = choose_victims(
-        [replace(replica, surge=False) for replica in candidates], len(candidates) - needed
-    )
-    names = {replica.name for replica in going}
-    return [replica for replica in candidates if replica.name in names]
+    if len(demands) < 2:
+        return frozenset()
+    new = [decision.replica for decision in kept if decision.replica.name in demands[0].replicas]
+    new.sort(key=lambda replica: (not replica.answers, replica.name))
+    return frozenset(replica.name for replica in new[demands[0].count :])
 
 
-def _stay(decision: Kept, indices: Indices) -> Assignment:
-    replica = decision.replica
+def _key(kept: Kept) -> tuple[str, int]:
+    return kept.replica.cluster, kept.replica.index
+
+
+def _stay(kept: Kept, index: Mapping[str, int]) -> Assignment:
+    replica = kept.replica
     return Assignment(
         replica.cluster,
-        indices.keep(replica),
-        decision.engines,
+        index[replica.name],
+        kept.engines,
+        kept.role,
         replica.name,
-        retained=True,
-        waits=decision.waits,
-        held=decision.held,
-        reason=decision.reason,
+        reason=kept.reason,
+        cause=kept.waits_for,
     )
 
 
-def _leave(decision: Leaving, indices: Indices) -> Assignment:
-    replica = decision.replica
+def _leave(leaving: Leaving, index: Mapping[str, int]) -> Assignment:
+    replica = leaving.replica
     return Assignment(
         replica.cluster,
-        indices.keep(replica),
+        index[replica.name],
         replica.engines,
+        Role.LEAVES,
         replica.name,
-        retained=True,
-        leaving=True,
-        reason=decision.reason,
-    )
-
-
-def _dropped(
-    gone: Sequence[Gone], surplus: Sequence[Replica], relieved: Sequence[Replica]
-) -> tuple[Dropped, ...]:
-    dropped = [
-        *((decision.replica, decision.reason) for decision in gone),
-        *((replica, "scaled down") for replica in surplus),
-        *((replica, "it no longer fits, and is no longer needed") for replica in relieved),
-    ]
-    return tuple(
-        Dropped(replica.name, replica.cluster, replica.index, reason)
-        for replica, reason in sorted(dropped, key=lambda pair: pair[0].name)
+        reason=leaving.reason,
+        cause=leaving.cause,
     )

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 from modelplane.api.fields.cluster.devices import Claim
 from modelplane.api.fields.cluster.drain_settings import Cordon, TaintEffect
@@ -265,6 +266,45 @@ class Deployment(msgspec.Struct, frozen=True):
         """Its turn among deployments of equal priority: the oldest first, and those without a time last."""
         return self.created or "~", self.namespace, self.name
 
+    def with_template(self, template: "Template | None") -> "Deployment":
+        """Return the deployment as a template asks for it; without one, as it is."""
+        return self if template is None else replace(self, **msgspec.structs.asdict(template))
+
+
+class Template(msgspec.Struct, frozen=True):
+    """What one revision of a deployment asks for: the fields of a Deployment."""
+
+    engines: tuple[Engine, ...]
+    cache: CacheFootprint | None = None
+    picks: bool = False
+    pod_parts: tuple[PodPart, ...] = ()
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """Replicas that there are to be of one revision of a deployment.
+
+    Without a `template` it is that of the deployment. `replicas` are the existing ones that have it. Those
+    that are `pinned` count as well, and stay as they are, whether they fit or not; another demand takes them
+    over in this order.
+    """
+
+    count: int
+    template: Template | None = None
+    replicas: frozenset[str] = frozenset()
+    pinned: tuple[str, ...] = ()
+    blocked: bool = False
+    """True if none can be placed, because the template is not known."""
+
+
+class Surge(msgspec.Struct, frozen=True):
+    """Replicas in addition: at most so many, while others have another template.
+
+    While it is `paused`, there are no more than exist.
+    """
+
+    most: int = 0
+    paused: bool = False
+
 
 class ResolvedRequest(msgspec.Struct, frozen=True, gc=False):
     """A device request that a pool's DRA device serves, as in the pods' ResourceClaim."""
@@ -319,8 +359,8 @@ class Replica(msgspec.Struct, frozen=True, gc=False):
     updating: bool = False
     evicted: str = ""
     evicted_at: str = ""
-    held: bool = False
-    """True if the deployment's template does not reach it yet: one that does not fit it stays as it is."""
+    behind: bool = False
+    """True if it has another template than the deployment."""
 
     @property
     def withdrawn(self) -> bool:

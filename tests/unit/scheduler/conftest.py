@@ -14,7 +14,7 @@ pod), with the marks `xN` (copies) and `+N` (a leader and N workers). Options: `
 `cached key=value`, `cache-unknown`, `tolerating key`, `PrefillDecode`.
 
 A replica is `name@cluster/index pool`, with `*N` after the pool for N copies and `#N` for N GPUs in each, and
-the marks `ready`, `deleting`, `held`, `other` (of another deployment), `tN` (made at time N). Several engines
+the marks `ready`, `deleting`, `other` (of another deployment), `tN` (made at time N). Several engines
 are `engine:pool*N`. A placement is shown in the same way, `pool+pool` for a gang in two pools:
 `cluster/index pool` for a new replica, `name@...` for a kept one, `name@... leaving`.
 """
@@ -178,7 +178,6 @@ def replica(text: str) -> Replica:
         engines=engines,
         ready="ready" in marks,
         deleting="deleting" in marks,
-        held="held" in marks,
         created=next((mark for mark in marks if mark.startswith("t")), ""),
     )
 

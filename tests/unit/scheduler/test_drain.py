@@ -22,9 +22,9 @@ from modelplane.scheduler import (
     Replica,
     ResolvedRequest,
     Role,
+    Surge,
     Toleration,
     list_moving,
-    place_surge,
     schedule,
 )
 
@@ -179,21 +179,23 @@ def test_every_replica_that_is_not_ready_moves_at_once() -> None:
 
 
 def test_a_drain_does_not_wait_for_surge_replicas() -> None:
-    fleet = Fleet((DRAINING, cluster("b", nodes=1)), (replica("r1", "a"), replica("r2", "b")))
-    base = schedule(fleet, deployment())
-    placement = place_surge(fleet, deployment(), base, 1)
+    there = (replica("r1", "a"), replica("r2", "b", behind=True))
+    fleet = Fleet((DRAINING, cluster("b", nodes=1)), there)
+    placement = schedule(fleet, deployment(), surge=Surge(1))
     assert [each.replica for each in placement.assignments] == ["r2"]
-    assert placement.dropped == base.dropped
+    assert [each.replica for each in placement.dropped] == ["r1"]
     assert placement.surge_problem
 
 
-def test_a_replica_that_waits_for_its_turn_is_the_one_in_addition() -> None:
+def test_a_surge_replica_does_not_begin_the_move_of_one_that_waits_for_its_turn() -> None:
     clusters = (replace(DRAINING, max_moving=1), cluster("b"), cluster("c"))
     other = (replica("o1", "a", "other"), replica("o2", "b", "other", ready=False))
-    own = (replica("r1", "a"), replica("r2", "c", surge=True))
-    fleet = Fleet(clusters, (*other, *own))
-    placement = place_surge(fleet, deployment(), schedule(fleet, deployment()), 1)
-    assert [(each.replica, each.surge) for each in placement.assignments] == [("r1", True), ("r2", False)]
+    own = (replica("r1", "a", behind=True), replica("r2", "c", surge=True))
+    placement = schedule(Fleet(clusters, (*other, *own)), deployment(), surge=Surge(1))
+    assert [(each.replica, each.waits, each.surge) for each in placement.assignments] == [
+        ("r1", True, False),
+        ("r2", False, True),
+    ]
 
 
 @pytest.mark.parametrize(("surge", "moves"), [(False, 1), (True, 0)])

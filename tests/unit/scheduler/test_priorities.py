@@ -26,8 +26,8 @@ from modelplane.scheduler import (
     Replica,
     ResolvedRequest,
     Role,
+    Surge,
     list_alternatives,
-    place_surge,
     schedule,
 )
 
@@ -284,9 +284,9 @@ def test_no_more_leave_than_are_needed() -> None:
 
 
 def test_none_leaves_for_a_surge_replica() -> None:
-    there = (replica("a", 0), replica("b", 0), replica("b", 1))
+    there = (replace(replica("a", 0), behind=True), replica("b", 0), replica("b", 1))
     fleet = Fleet((cluster(nodes=3),), there, quotas=QUOTAS, others=(LOW,))
-    surged = place_surge(fleet, HIGH, schedule(fleet, HIGH), 1)
+    surged = schedule(fleet, HIGH, surge=Surge(1))
     assert (new(surged), surged.displaces) == ([], ())
 
 

@@ -26,9 +26,9 @@ from modelplane.scheduler import (
     Replica,
     ResolvedRequest,
     Role,
+    Surge,
     list_alternatives,
     measure_quota_usage,
-    place_surge,
     schedule,
 )
 
@@ -151,9 +151,8 @@ def test_a_drain_needs_quota_for_the_replacement_and_moves_nothing_without() -> 
 
 
 def test_surge_replicas_need_quota() -> None:
-    fleet = Fleet((cluster(),), (replica("r0"),), quotas=(quota(4),))
-    base = schedule(fleet, deployment(1))
-    surged = place_surge(fleet, deployment(1), base, 1)
+    fleet = Fleet((cluster(),), (replace(replica("r0"), behind=True),), quotas=(quota(4),))
+    surged = schedule(fleet, deployment(1), surge=Surge(1))
     assert new(surged) == 0
     assert "above DeviceQuota" in surged.surge_problem
 

@@ -22,7 +22,6 @@ from modelplane.scheduler import (
     Pool,
     Replica,
     measure_usage,
-    place_surge,
     schedule,
 )
 
@@ -71,9 +70,8 @@ FLEET = Fleet((cluster("a", pool("cheap", 4, 1, 2), pool("dear", 4, 5, 4), pool(
 
 def test_an_engine_that_fits_elsewhere_leaves_the_cheap_nodes_to_those_that_need_them() -> None:
     wanted = deployment(2, BIG, SMALL)
-    apart = schedule(FLEET, wanted, together=False)
-    assert (pools_of(apart), apart.price) == (["a/cheap a/cheap", "a/dear a/few"], (4 + 4 + 20 + 5) * UNIT)
     together = schedule(FLEET, wanted)
+    # One after the other, the second one would have only dear nodes, and both would cost 33 an hour.
     assert (pools_of(together), together.price) == (["a/cheap a/few"] * 2, (4 + 5) * 2 * UNIT)
     assert [each.index for each in together.assignments] == [0, 1]
 
@@ -81,7 +79,7 @@ def test_an_engine_that_fits_elsewhere_leaves_the_cheap_nodes_to_those_that_need
 def test_more_replicas_are_placed_where_they_fit_only_together() -> None:
     fleet = Fleet((cluster("a", pool("large", 4, 1, 2), pool("few", 2, 5, 4)),))
     wanted = deployment(2, BIG, SMALL)
-    assert pools_of(schedule(fleet, wanted, together=False)) == ["a/large a/large"]
+    # One after the other, the first one would take all large nodes.
     assert pools_of(schedule(fleet, wanted)) == ["a/large a/few"] * 2
     third = schedule(fleet, msgspec.structs.replace(wanted, replicas=3))
     assert (len(third.assignments), third.diagnosis.placed) == (2, 2)
@@ -98,18 +96,8 @@ def test_a_limit_is_kept() -> None:
 def test_a_replica_may_go_to_a_cluster_that_had_none() -> None:
     one = cluster("a", pool("cheap", 4, 1, 2), pool("dear", 4, 5, 4))
     two = cluster("b", pool("big", 4, 3, 2), pool("few", 1, 3, 2))
-    apart = schedule(Fleet((one, two)), deployment(2, BIG, SMALL), together=False)
     together = schedule(Fleet((one, two)), deployment(2, BIG, SMALL))
-    assert together.price <= apart.price
     assert pools_of(together) == ["a/cheap a/cheap", "b/big b/few"]
-
-
-@pytest.mark.parametrize("surge", [1, 2])
-def test_a_surge_marks_as_many_replicas_as_it_adds(surge: int) -> None:
-    wanted = deployment(2, BIG, SMALL)
-    base = schedule(FLEET, wanted)
-    more = place_surge(FLEET, wanted, base, surge)
-    assert [each.surge for each in more.assignments].count(True) == len(more.assignments) - 2
 
 
 def test_replicas_that_run_stay_where_they_are() -> None:

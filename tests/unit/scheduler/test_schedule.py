@@ -8,6 +8,8 @@ import pytest
 from modelplane.cel import SelectorError
 from modelplane.scheduler import (
     Assignment,
+    Cause,
+    Demand,
     Dropped,
     PlacedEngine,
     PlacedMember,
@@ -406,7 +408,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "q1@a/0 l4 ready | q2@b/0 h200 ready",
             "1: 100Gi",
             ["q2@b/0 h200"],
-            (Dropped("q1", "a", 0, NOT_NEEDED),),
+            (Dropped("q1", "a", 0, NOT_NEEDED, Cause.MISFIT),),
             id="a replica that no longer fits goes when its replacement serves",
         ),
         pytest.param(
@@ -414,7 +416,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "q1@a/0 l4 ready | q2@a/1 l4 ready | q3@b/0 h200 ready | q4@b/1 h200",
             "2: 100Gi",
             ["q1@a/0 l4 leaving", "q3@b/0 h200", "q4@b/1 h200"],
-            (Dropped("q2", "a", 1, NOT_NEEDED),),
+            (Dropped("q2", "a", 1, NOT_NEEDED, Cause.MISFIT),),
             id="of replicas that no longer fit, one goes for each replacement that serves",
         ),
         pytest.param(
@@ -454,7 +456,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "q1@a/0 l4 ready",
             "1: 20Gi",
             ["b/0 l4"],
-            (Dropped("q1", "a", 0, 'InferenceCluster "a" does not exist'),),
+            (Dropped("q1", "a", 0, 'InferenceCluster "a" does not exist', Cause.NO_CLUSTER),),
             id="a cluster that does not exist",
         ),
         pytest.param(
@@ -462,7 +464,11 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "q1@a/0 l4 ready",
             "1: 20Gi",
             ["b/0 l4"],
-            (Dropped("q1", "a", 0, 'taint drain:NoExecute of InferenceCluster "a" evicts it'),),
+            (
+                Dropped(
+                    "q1", "a", 0, 'taint drain:NoExecute of InferenceCluster "a" evicts it', Cause.TAINTED
+                ),
+            ),
             id="a NoExecute taint does not wait for a replacement",
         ),
         pytest.param(
@@ -478,7 +484,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "q1@a/0 l4 deleting",
             "0: 20Gi",
             [],
-            (Dropped("q1", "a", 0, "it is being deleted"),),
+            (Dropped("q1", "a", 0, "it is being deleted", Cause.DELETED),),
             id="a replica that is being deleted",
         ),
     ],
@@ -495,59 +501,61 @@ def test_replicas_that_move(
     [
         pytest.param(
             "a: l4 x1 | b: h200 x1",
-            "q1@a/0 l4 ready held",
+            "q1@a/0 l4 ready",
             "1: 100Gi",
             ["q1@a/0 l4"],
             id="one that does not fit stays, and has no replacement",
         ),
         pytest.param(
             "a: l4 x1 | b: l4 x2",
-            "q1@a/0 l4 ready held",
+            "q1@a/0 l4 ready",
             "1: 20Gi x2",
             ["q1@a/0 l4"],
             id="one that would need more devices stays as it is",
         ),
         pytest.param(
             "a: l4 x2",
-            "q1@a/0 l4 ready held",
+            "q1@a/0 l4 ready",
             "2: 20Gi x2",
             ["q1@a/0 l4"],
             id="what it would need more is not taken",
         ),
         pytest.param(
             "a: l4 x1 | b: h200 x1",
-            "q1@a/0 other:l4 ready held",
+            "q1@a/0 other:l4 ready",
             "1: 100Gi",
             ["q1@a/0 other:l4"],
             id="one with other engines stays as it is",
         ),
         pytest.param(
             "a: l4 x2",
-            "q1@a/0 l4 ready held",
+            "q1@a/0 l4 ready",
             "2: 20Gi",
             ["q1@a/0 l4", "a/1 l4"],
             id="one that fits counts like any other",
         ),
         pytest.param(
             "a: h200 x1",
-            "q1@a/0 l4 held",
+            "q1@a/0 l4",
             "1: 20Gi",
             ["a/1 h200", "q1@a/0 l4 leaving"],
             id="one whose pool is gone leaves",
         ),
         pytest.param(
             "a: l4 x1 !!drain | b: h200 x1",
-            "q1@a/0 l4 ready held",
+            "q1@a/0 l4 ready",
             "1: 100Gi",
             ["b/0 h200"],
             id="a NoExecute taint evicts it",
         ),
     ],
 )
-def test_replicas_that_are_held(
+def test_replicas_that_are_pinned(
     say: Any, clusters: str, existing: str, want: str, expected: list[str]
 ) -> None:
-    placement = schedule(say.fleet(clusters, existing), say.deployment(want))
+    deployment = say.deployment(want)
+    demands = (Demand(0), Demand(deployment.replicas, pinned=("q1",)))
+    placement = schedule(say.fleet(clusters, existing), deployment, demands)
     assert sorted(say.shown(placement)) == sorted(expected)
 
 

@@ -25,8 +25,8 @@ from modelplane.scheduler import (
     ResolvedRequest,
     Role,
     Spot,
+    Surge,
     list_alternatives,
-    place_surge,
     schedule,
 )
 
@@ -172,9 +172,7 @@ def test_alternatives_say_which_places_are_spot() -> None:
 
 
 def test_surge_replicas_keep_the_places_of_the_others() -> None:
-    wanted = deployment(2, Spot(1))
-    fleet = Fleet((BOTH,))
-    base = schedule(fleet, wanted)
-    more = place_surge(fleet, wanted, base, 1)
+    there = (replica("r1", "a", "fixed", behind=True), replica("r2", "a", "spot", 1, behind=True))
+    more = schedule(Fleet((BOTH,), there), deployment(2, Spot(1)), surge=Surge(1))
     assert pools_of(more) == {"fixed": 1, "spot": 2}
     assert sum(each.surge for each in more.assignments) == 1

@@ -352,17 +352,10 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
     )
 
 
-def with_template(
-    source: scheduler.Deployment, template: ReplicaTemplate, cache: scheduler.CacheFootprint | None
-) -> scheduler.Deployment:
-    """Return a deployment that needs what another template asks for."""
-    return replace(
-        source,
-        engines=_engines(template.engines),
-        picks=template.serving_settings.picks,
-        cache=cache,
-        pod_parts=pod_policy.parts(template.engines),
-    )
+def template(source: ReplicaTemplate, cache: scheduler.CacheFootprint | None) -> scheduler.Template:
+    """Return what a template of a deployment asks for."""
+    parts = pod_policy.parts(source.engines)
+    return scheduler.Template(_engines(source.engines), cache, source.serving_settings.picks, parts)
 
 
 def same_needs(one: ReplicaTemplate, other: ReplicaTemplate) -> bool:

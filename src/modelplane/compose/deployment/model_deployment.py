@@ -5,7 +5,7 @@ the result. A replica is removed in two steps: first it is told to withdraw its 
 send it no more requests, and then it is deleted.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -13,7 +13,6 @@ from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
-from modelplane.api.conditions.reasons import ModelReplicaCondition
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
@@ -33,28 +32,20 @@ from modelplane.compose.composition import (
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.deployment import fleet_snapshot, lost_replicas, placement_status, preferred
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
-from modelplane.compose.deployment.rollout import (
-    canary_replicas,
-    held_replicas,
-    stable_replicas,
-    stable_template,
-)
-from modelplane.compose.deployment.rollout.canary import Canary, canary
-from modelplane.compose.deployment.rollout.revisions import is_revision, revisions
-from modelplane.compose.deployment.rollout.rollout_order import (
-    Rollout,
-    is_draining,
-    is_surge,
-    limits,
-    plan,
-    surge_replicas,
-)
+from modelplane.compose.deployment.plan_slots import Plans, SlotPlan, plan_slots
+from modelplane.compose.deployment.replica_lifecycle import Action, Phase
+from modelplane.compose.deployment.rollout import stable_template
+from modelplane.compose.deployment.rollout.canary import Canary, canary, has_revision
+from modelplane.compose.deployment.rollout.demands import explain_blocked, list_demands
+from modelplane.compose.deployment.rollout.revisions import revisions
+from modelplane.compose.deployment.rollout.rollout_order import has_template, is_surge
 from modelplane.compose.deployment.rollout.rollout_progress import progress
+from modelplane.compose.deployment.slots import list_policy, list_slots
 from modelplane.compose.deployment.standby import standby
-from modelplane.compose.deployment.wanted_replicas import Wanted, replica_key, wanted_replicas
+from modelplane.compose.deployment.wanted_replicas import Wanted, wanted_replicas
 from modelplane.compose.deployment.withdrawals import soonest
 from modelplane.compose.quota import priorities, scheduler_quotas
-from modelplane.compose.readiness import condition_of, when_condition
+from modelplane.compose.readiness import when_condition
 from modelplane.compose.replica import engine_variables
 
 
@@ -97,66 +88,8 @@ def place(request: DeploymentRequest) -> scheduler.Placement:
 
     Raises ``SelectorError``, and ``InvalidObject`` for a replica that cannot be read.
     """
-    there, deployment = situation(request)
-    trial = canary(request)
-    there = canary_replicas.without_requests(there, deployment, trial, request.observed)
-    held = held_replicas.held(request, trial)
-    placement = _place(request, held_replicas.holding(there, deployment, held), deployment, trial)
-    if count := held_replicas.taken(request, trial, placement):
-        fewer = held_replicas.holding(there, deployment, held[count:])
-        return _place(request, fewer, deployment, trial, held[:count])
-    return placement
-
-
-def _place(
-    request: DeploymentRequest,
-    snapshot: scheduler.Fleet,
-    deployment: scheduler.Deployment,
-    trial: Canary | None,
-    taken: Collection[str] = (),
-) -> scheduler.Placement:
-    """Place the replicas on a fleet in which some of them may be held, and some are taken by a canary."""
-    limit = limits(request.owner)
-    excess = stable_replicas.excess(trial, request.observed)
-
-    def with_stable(placement: scheduler.Placement, surge: int = 0) -> scheduler.Placement:
-        def again(stable: stable_template.Stable, there: Collection[str], more: int) -> scheduler.Placement:
-            cache = stable.cache if stable.other_cache else deployment.cache
-            other = fleet_snapshot.with_template(deployment, stable.template or current, cache)
-            # Those that leave for the canary would stay with the stable template.
-            staying = len(there) + sum(name not in there for name in taken)
-            return scheduler.schedule(
-                held_replicas.holding(scheduler.unmark_surge(snapshot, deployment, excess), deployment),
-                replace(other, replicas=staying + more),
-            )
-
-        current, count = request.owner.replica_template(), deployment.replicas + surge
-        return stable_replicas.with_stable(placement, request, trial, count, again)
-
-    if not limit.surge:
-        unmarked = scheduler.unmark_surge(snapshot, deployment, excess)
-        return with_stable(scheduler.schedule(unmarked, deployment))
-    marked = scheduler.mark_surge(snapshot, deployment, excess)
-    placement = scheduler.schedule(marked, deployment)
-    wanted = wanted_replicas(request, with_stable(placement), trial)
-    names = {assignment.replica for assignment in placement.assignments}
-    standing = [
-        child
-        for child in request.observed.values()
-        if is_surge(child) and child["metadata"]["name"] not in names
-    ]
-    limit = replace(limit, surge=canary_replicas.limited(limit, trial, request.observed, wanted))
-    held = _held(placement)
-    surge = surge_replicas(wanted, request.observed, limit, len(standing), held)
-    return with_stable(scheduler.place_surge(marked, deployment, placement, surge, excess), surge)
-
-
-def _held(placement: scheduler.Placement) -> frozenset[str]:
-    return frozenset(
-        replica_key(assignment.cluster, assignment.index)
-        for assignment in placement.assignments
-        if assignment.held
-    )
+    fleet, deployment = situation(request)
+    return scheduler.schedule(fleet, deployment, *list_demands(request, deployment, canary(request)))
 
 
 def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.Deployment]:
@@ -188,27 +121,23 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
     _, cache_conditions = _cache(request)
     trial = canary(request)
     wanted = wanted_replicas(request, placement, trial)
-    wanted = canary_replicas.marked(wanted, trial, request.observed)
-    surge = {
-        replica_key(assigned.cluster, assigned.index) for assigned in placement.assignments if assigned.surge
-    }
-    missing = placement_status.missing(request, placement)
-    first = canary_replicas.first(trial, request.observed)
-    held = _held(placement)
-    rollout = plan(wanted, request.observed, limits(deployment), surge, missing, first, held)
-    rollout = canary_replicas.narrowed(rollout, trial, request.observed, wanted, held)
-    reached = progress(request, placement, rollout, trial)
+    slots = tuple(list_slots(request, placement, wanted, trial))
+    plans = {plan.key: plan for plan in plan_slots(slots, list_policy(request, trial))}
+    blocked = explain_blocked(request, trial, placement)
+    reached = progress(request, placement, plans, trial, blocked)
     children = (
-        *_children(request, placement, wanted, rollout, trial),
+        *_children(request, wanted, plans),
         *revisions(deployment, request.observed),
     )
-    scheduled = placement_status.scheduled(request, placement)
-    ready, ready_condition = placement_status.ready_replicas(request, placement, rollout)
+    scheduled = placement_status.scheduled(request, placement, blocked)
+    ready, ready_condition = placement_status.ready_replicas(request, placement, slots, plans)
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
     return Composition(
         children=children,
         status={
-            "replicas": placement_status.counts(staying, ready, len(rollout.updated)),
+            "replicas": placement_status.counts(
+                staying, ready, sum(plan.is_updated for plan in plans.values())
+            ),
             "selector": _selector(deployment),
             **placement_status.cost(placement),
             **lost_replicas.status(request),
@@ -248,8 +177,9 @@ def _selector(deployment: ModelDeployment) -> str:
 
 def _replicas(request: DeploymentRequest) -> tuple[scheduler.Replica, ...]:
     # A deployment's own children can be newer than the list of all replicas.
+    trial = canary(request)
     own = {
-        _full_name(child): _with_index_of(key, fleet_snapshot.replica(child))
+        _full_name(child): _own_replica(request, key, child, trial)
         for key, child in request.observed.items()
         if child["kind"] == kind_name(ModelReplica)
     }
@@ -262,10 +192,23 @@ def _replicas(request: DeploymentRequest) -> tuple[scheduler.Replica, ...]:
     return (*others, *own.values())
 
 
-def _with_index_of(key: str, replica: scheduler.Replica) -> scheduler.Replica:
-    """Return a replica with the index of its key, because its label may have been changed."""
+def _own_replica(
+    request: DeploymentRequest, key: str, child: Object, trial: Canary | None
+) -> scheduler.Replica:
+    """Return a replica of the deployment itself, of which more is known."""
+    replica = fleet_snapshot.replica(child)
+    # The index of its key, because its label may have been changed.
     index = key.removeprefix(f"replica-{replica.cluster}-")
-    return replace(replica, index=int(index)) if index.isdecimal() else replica
+    # One of an aborted canary gets no requests, so no other replica leaves for it.
+    is_withdrawn = (
+        trial is not None and trial.phase is Phase.ABORTED and has_revision(child, trial.status.revision)
+    )
+    return replace(
+        replica,
+        index=int(index) if index.isdecimal() else replica.index,
+        draining=replica.draining or is_withdrawn,
+        behind=not has_template(child, request.owner.replica_template()),
+    )
 
 
 def _full_name(item: Object) -> tuple[str, str]:
@@ -313,44 +256,32 @@ def _invalid(request: DeploymentRequest, problem: str) -> Composition:
     )
 
 
-def _children(
-    request: DeploymentRequest,
-    placement: scheduler.Placement,
-    wanted: Wanted,
-    rollout: Rollout,
-    trial: Canary | None,
-) -> Iterator[Desired | Keep]:
-    for assignment in placement.assignments:
-        key = replica_key(assignment.cluster, assignment.index)
-        if assignment.leaving or key in rollout.waiting:
-            if (found := request.observed.get(key)) is not None:
-                told = Desired(key, _told(found, draining=False), when_condition(READY))
-                is_back = is_draining(found) and not canary_replicas.is_aborted(found)
-                yield told if is_back else Keep(key)
+def _children(request: DeploymentRequest, wanted: Wanted, plans: Plans) -> Iterator[Desired | Keep]:
+    """Yield what a plan makes of each replica; one that is to be deleted is left out."""
+    for key, plan in plans.items():
+        child = request.observed.get(key)
+        if plan.action in (Action.CREATE, Action.WRITE):
+            yield Desired(key, _written(wanted[key], child, plan), when_condition(READY))
+        elif child is None or plan.action is Action.DELETE:
             continue
-        manifest = encode(wanted[key])
-        if canary_replicas.is_withdrawn(wanted[key], trial):
-            manifest["spec"]["draining"] = True
-        elif "draining" in request.observed.get(key, {}).get("spec", {}):
-            # Written although it is the default: without it one that drained would still drain, and one that
-            # has it as false would be a new generation, which no cluster has reported on.
-            manifest["spec"]["draining"] = False
-        yield Desired(key, manifest, when_condition(READY))
-    staying = {replica.metadata.name for replica in wanted.values()}
-    staying |= {assignment.replica for assignment in placement.assignments if assignment.leaving}
-    for key, child in sorted(request.observed.items()):
-        if is_revision(child):
-            continue
-        if child["metadata"]["name"] not in staying and not _withdrawn(child):
-            yield Desired(key, _told(child, draining=True), when_condition(READY))
+        elif plan.action is Action.KEEP:
+            yield Keep(key)
+        else:
+            told = _told(child, draining=plan.action is Action.WITHDRAW)
+            yield Desired(key, told, when_condition(READY))
 
 
-def _withdrawn(replica: Object) -> bool:
-    """Return True if a replica reports that it has no endpoint; one without a report may have one."""
-    said = condition_of(replica, ModelReplicaCondition.ANNOUNCED)
-    generation = replica["metadata"].get("generation", 0)
-    # A condition from the first withdrawal does not count for a second one.
-    return said.get("status") == "False" and said.get("observedGeneration", generation) >= generation
+def _written(replica: ModelReplica, child: Object | None, plan: SlotPlan) -> Object:
+    """Return a replica with its share of the requests, and the instruction to withdraw if it gets none."""
+    manifest = encode(replica)
+    if plan.share is not None:
+        metadata = manifest["metadata"]
+        metadata["annotations"] = {**metadata.get("annotations", {}), labels.CANARY_WEIGHT: plan.share}
+    if plan.is_withdrawn or "draining" in (child or {}).get("spec", {}):
+        # Written although it is the default: without it one that drained would still drain, and one that has
+        # it as false would be a new generation, which no cluster has reported on.
+        manifest["spec"]["draining"] = plan.is_withdrawn
+    return manifest
 
 
 def _told(replica: Object, *, draining: bool) -> Object:

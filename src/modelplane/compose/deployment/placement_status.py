@@ -7,11 +7,12 @@ from modelplane import scheduler
 from modelplane.api import money
 from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
-from modelplane.api.meta import Object
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
-from modelplane.compose.deployment.rollout.rollout_order import Rollout, is_draining, is_updating, serves
+from modelplane.compose.deployment.plan_slots import Plans
+from modelplane.compose.deployment.replica_lifecycle import Slot
+from modelplane.compose.deployment.rollout.rollout_order import is_draining
 from modelplane.compose.deployment.wanted_replicas import replica_key
 from modelplane.compose.quota import scheduler_quotas
 from modelplane.compose.readiness import condition_of, holds
@@ -34,16 +35,19 @@ def cost(placement: scheduler.Placement) -> dict[str, Any]:
     return {"cost": status}
 
 
-def scheduled(request: DeploymentRequest, placement: scheduler.Placement) -> Condition:
-    """Return the condition that every replica has a place, or why not."""
+def scheduled(request: DeploymentRequest, placement: scheduler.Placement, blocked: str) -> Condition:
+    """Return the condition that every replica has a place, or why not.
+
+    ``blocked`` is why replicas beside a canary are not placed; empty if none is missing.
+    """
     type_ = Type.REPLICAS_SCHEDULED
     wanted = request.owner.spec.replicas
     staying = [placed for placed in placement.assignments if not placed.leaving and not placed.surge]
     if wanted and not placement.diagnosis.clusters:
         return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
     problem = placement.diagnosis.describe()
-    if len(staying) < wanted and placement.stable_problem:
-        message = f"{len(staying)} of {wanted} replicas placed; {placement.stable_problem}"
+    if len(staying) < wanted and blocked:
+        message = f"{len(staying)} of {wanted} replicas placed; {blocked}"
         return false(type_, Reason.STABLE_UNPLACED, message)
     if len(staying) < wanted:
         return false(type_, scheduler_quotas.reason(placement.diagnosis), problem)
@@ -84,7 +88,7 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
 
 
 def ready_replicas(
-    request: DeploymentRequest, placement: scheduler.Placement, rollout: Rollout
+    request: DeploymentRequest, placement: scheduler.Placement, slots: Sequence[Slot], plans: Plans
 ) -> tuple[int, Condition]:
     """Return how many replicas are ready, and the condition that all are."""
     type_ = Type.REPLICAS_READY
@@ -92,7 +96,7 @@ def ready_replicas(
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
     keys = [replica_key(placed.cluster, placed.index) for placed in staying]
     observed = [request.observed.get(key) for key in keys]
-    behind = sum(key in request.observed and key not in rollout.updated for key in keys)
+    behind = sum(key in request.observed and not plans[key].is_updated for key in keys)
     silent = fleet_snapshot.unreachable(
         request.found("clusters"), request.observed.values(), {placed.cluster for placed in staying}
     )
@@ -101,7 +105,7 @@ def ready_replicas(
         1 for replica in known if replica is not None and holds(replica, READY) and not is_draining(replica)
     )
     message = f"{ready} of {wanted} replicas ready"
-    if serving := len(_serving_until_replaced(request, placement)):
+    if serving := sum(slot.serves_until_replaced for slot in slots):
         message += f", and {serving} more until replaced"
     if ready >= wanted and not behind:
         return ready, true(type_, Reason.ALL_REPLICAS_READY, message)
@@ -111,8 +115,8 @@ def ready_replicas(
         name, cause = min(silent.items())
         message += f'; cannot observe the replicas on cluster "{name}", which may still serve: {cause}'
         return ready, false(type_, Reason.CLUSTER_UNREACHABLE, message)
-    if rollout.waiting:
-        message += f"; {len(rollout.waiting)} waiting to be updated"
+    if waiting := sum(plan.waits for plan in plans.values()):
+        message += f"; {waiting} waiting to be updated"
     elif behind:
         message += f"; {behind} not updated yet"
     trouble = next(
@@ -127,28 +131,3 @@ def ready_replicas(
     )
     reason = Reason.UPDATING if behind else Reason.MODEL_STARTING
     return ready, false(type_, reason, f"{message}; {trouble}" if trouble else message)
-
-
-def missing(request: DeploymentRequest, placement: scheduler.Placement) -> int:
-    """Return how many replicas leave, have no replacement yet, and do not serve or are being updated.
-
-    One that is being updated serves until its cluster has applied the edit, so it is not counted on. Nor is
-    one that is withdrawn now without a replacement.
-    """
-    leaving = len(placement.dropped) + sum(assignment.leaving for assignment in placement.assignments)
-    there = sum(not (assignment.leaving or assignment.surge) for assignment in placement.assignments)
-    wanting = min(leaving, request.owner.spec.replicas - there)
-    serving = _serving_until_replaced(request, placement)
-    return max(0, wanting - sum(not is_updating(item) for item in serving))
-
-
-def _serving_until_replaced(request: DeploymentRequest, placement: scheduler.Placement) -> tuple[Object, ...]:
-    """Return the replicas that leave and serve until then."""
-    outside = fleet_snapshot.outside(request.found("clusters"), request.owner.replica_template().regions)
-    lost = request.facts.watched.lost if request.facts.watched else {}
-    leaving = (
-        request.observed.get(replica_key(assignment.cluster, assignment.index))
-        for assignment in placement.assignments
-        if assignment.leaving and assignment.cluster not in outside and assignment.cluster not in lost
-    )
-    return tuple(replica for replica in leaving if replica is not None and serves(replica))

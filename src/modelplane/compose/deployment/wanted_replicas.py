@@ -34,7 +34,7 @@ Wanted: TypeAlias = dict[str, ModelReplica]
 def wanted_replicas(
     request: DeploymentRequest, placement: scheduler.Placement, trial: Canary | None
 ) -> Wanted:
-    """Return the replicas of a placement that are not leaving; those that are held are as observed."""
+    """Return the replicas of a placement that are not leaving; those that are pinned are as observed."""
     current = request.owner.replica_template()
     stable = stable_template(request.owner, trial, request.observed) or current
     taken = {assignment.replica for assignment in placement.assignments if assignment.replica}
@@ -45,12 +45,12 @@ def wanted_replicas(
         name = assignment.replica or _new_name(request.owner, assignment, taken)
         taken.add(name)
         key = replica_key(assignment.cluster, assignment.index)
-        if assignment.held:
+        if assignment.role is scheduler.ReplicaRole.PINNED:
             wanted[key] = decode_as(ModelReplica, request.observed[key])
             continue
         backend = _backend(request, key, assignment.cluster)
         was_surge = is_surge(request.observed.get(key))
-        template = stable if assignment.stable else current
+        template = stable if assignment.demand else current
         replica = _replica(request.owner, template, assignment, name, backend, was_surge=was_surge)
         scheduled = _pod_scheduler(request, key, assignment.cluster)
         wanted[key] = (

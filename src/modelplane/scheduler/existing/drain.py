@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from modelplane.api.fields.cluster.drain_settings import Cordon
 from modelplane.scheduler.cycle_state import CycleState
+from modelplane.scheduler.departures import Cause
 from modelplane.scheduler.existing.retention import Kept, Leaving, RetentionDecision, mark_leaving
 from modelplane.scheduler.types import Cluster, Fleet, Replica
 
@@ -79,8 +80,10 @@ def drain(state: CycleState, decisions: Sequence[RetentionDecision], fleet: Flee
             waits[replica.name] = full
         else:
             load[replica.cluster] += 1
-    # Those beyond the wanted number have a replacement already: their move has begun.
-    begun = len(kept) - state.deployment.replicas - (len(draining) - len(waits))
+    # Those beyond the wanted number have a replacement already: their move has begun. A rollout's surge
+    # replica replaces none.
+    regular = sum(not decision.replica.surge for decision in kept)
+    begun = regular - state.deployment.replicas - (len(draining) - len(waits))
     for name in list(waits)[: max(begun, 0)]:
         del waits[name]
     return [
@@ -97,8 +100,8 @@ def _decided(
         return decision
     if name in waits:
         reason = f"{places[name]} is draining; it waits for its turn: {waits[name]}"
-        return replace(decision, reason=reason, waits=True)
-    return mark_leaving(state, decision, f"{places[name]} is draining")
+        return replace(decision, reason=reason, waits_for=Cause.DRAINED)
+    return mark_leaving(state, decision, Cause.DRAINED, f"{places[name]} is draining")
 
 
 def _full(cluster: Cluster, load: Counter[str]) -> str:

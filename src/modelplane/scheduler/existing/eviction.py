@@ -8,6 +8,7 @@ serves. The last one that serves stays until the node is gone.
 from collections.abc import Sequence
 
 from modelplane.scheduler.cycle_state import CycleState
+from modelplane.scheduler.departures import Cause
 from modelplane.scheduler.existing import failover
 from modelplane.scheduler.existing.retention import Gone, Kept, RetentionDecision, mark_leaving
 from modelplane.scheduler.types import Fleet, Replica
@@ -36,9 +37,11 @@ def _decided(
         return decision
     if serves and _is_due(replica, fleet.evicted_before) and failover.is_known(state, replica):
         if isinstance(decision, Kept):
-            mark_leaving(state, decision, replica.evicted)
-        return Gone(replica, f"{replica.evicted}, and another replica serves")
-    return mark_leaving(state, decision, replica.evicted) if isinstance(decision, Kept) else decision
+            mark_leaving(state, decision, Cause.NODE_GOES, replica.evicted)
+        return Gone(replica, Cause.NODE_GOES, f"{replica.evicted}, and another replica serves")
+    if isinstance(decision, Kept):
+        return mark_leaving(state, decision, Cause.NODE_GOES, replica.evicted)
+    return decision
 
 
 def _is_due(replica: Replica, before: str) -> bool:

@@ -6,7 +6,7 @@ When its cluster answers again there can be one replica too many. Then those tha
 serve, that on the cluster which was not lost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.existing.scale_down import choose_victims
@@ -31,21 +31,23 @@ def is_serving(state: CycleState, replica: Replica) -> bool:
     return replica.serves and state.clusters[replica.cluster].ready and is_known(state, replica)
 
 
-def find_surplus(state: CycleState, kept: Sequence[Replica]) -> list[Replica]:
-    """Return the replicas that are too many.
+def find_surplus(
+    state: CycleState, kept: Sequence[Replica], count: int, first: Container[str] = ()
+) -> list[Replica]:
+    """Return the replicas beyond a number, those whose names are in `first` before others.
 
     While a cluster comes back with too few replicas that serve, none is: the first that serves stays.
     """
     certain = [replica for replica in kept if is_known(state, replica)]
-    too_many = len(certain) - state.deployment.replicas
+    too_many = len(certain) - count
     if too_many <= 0:
         return []
     returning = {name for name, cluster in state.clusters.items() if cluster.returning}
     if any(replica.cluster in returning for replica in certain):
         serving = sum(replica.ready for replica in certain)
-        too_many = too_many if serving >= state.deployment.replicas else 0
-    spares = find_spared(state.deployment, state.clusters, certain)
-    going = choose_victims(certain, too_many, returning, spares)
+        too_many = too_many if serving >= count else 0
+    spares = find_spared(state.deployment, state.clusters, certain, first)
+    going = choose_victims(certain, too_many, first, returning, spares)
     staying = [replica for replica in certain if replica not in going]
     if spares and not any(is_serving(state, replica) for replica in staying):
         # One that is spared is to serve before the last one that does is removed.

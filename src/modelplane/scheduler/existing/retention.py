@@ -10,14 +10,14 @@ Retention does not check labels, the clusterSelector, the cache's footprint, rea
 capacity (unless the replica is to grow). To relabel a cluster or narrow a selector moves no serving replica;
 neither does a cluster that fails or a pool that shrinks, in what is declared or in what is observed.
 
-An edit that is tried with a part of the requests does not reach every replica. Those that are held are kept
+An edit that is tried with a part of the requests does not reach every replica. Those that are pinned are kept
 as they are if they do not fit the edit.
 
 Two deployments that are placed at the same time can get the same capacity. Then the newest replica that does
 not serve yields to older ones and to those that serve: it leaves, as if it did not fit.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.cycle_state import CycleState
+from modelplane.scheduler.departures import Cause, Role
 from modelplane.scheduler.existing import failover
 from modelplane.scheduler.filters.region_rule import explain_outside
 from modelplane.scheduler.filters.taints import list_evicting
@@ -36,28 +37,32 @@ from modelplane.scheduler.verdict import Reason
 STILL_FITS: Final = (
     "already placed, and its pools still match: clusterSelector and readiness apply to new replicas only"
 )
-HELD: Final = "already placed, and an edit that it does not fit does not reach it yet"
+PINNED: Final = "already placed, and an edit that it does not fit does not reach it yet"
 _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason.DEVICES_COMPETE)
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """The replica stays, with these engines. `grows`: they take capacity that it does not hold yet.
-
-    `waits`: it is to leave when its turn comes. `held`: it stays as it is, because an edit does not reach it.
-    """
+    """The replica stays, with these engines. `grows`: they take capacity that it does not hold yet."""
 
     replica: Replica
     engines: tuple[PlacedEngine, ...]
     reason: str = STILL_FITS
     grows: bool = False
-    waits: bool = False
-    held: bool = False
+    role: Role = Role.STAYS
+    waits_for: Cause | None = None
+    """The reason for which it leaves when its turn comes."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Return True if the replica does not have what its template makes of it yet."""
+        return self.replica.behind or self.engines != self.replica.engines
 
 
 class Leaving(msgspec.Struct, frozen=True):
     """The replica stays as it is until a replacement is ready, or as `until` says."""
 
     replica: Replica
+    cause: Cause
     reason: str
     until: str = "a replacement is ready"
 
@@ -66,26 +71,46 @@ class Gone(msgspec.Struct, frozen=True):
     """The replica is not kept."""
 
     replica: Replica
+    cause: Cause
     reason: str
 
 
 RetentionDecision: TypeAlias = Kept | Leaving | Gone
 
 
-def retain(state: CycleState, replicas: Iterable[Replica]) -> list[RetentionDecision]:
-    """Decide on every replica of the deployment, in order of name, and charge the ledger accordingly."""
-    decisions = []
-    for replica in sorted(replicas, key=lambda replica: (replica.namespace, replica.name)):
-        decision = _decision(state, replica)
-        if isinstance(decision, Kept) and state.ledger.is_growing(
-            state.clusters[replica.cluster], decision.engines, replica.engines
-        ):
-            state.ledger.refund(replica.cluster, replica.engines)
-            state.ledger.charge(replica.cluster, decision.engines)
-            state.quotas.grow(replica, decision.engines)
-            decision = replace(decision, grows=True)
-        decisions.append(decision)
-    return decisions
+def retain(
+    state: CycleState, replicas: Iterable[Replica], pinned: Container[str] = ()
+) -> list[RetentionDecision]:
+    """Decide on every replica of the deployment, in order of name, and charge the ledger accordingly.
+
+    Those whose names are `pinned` stay as they are if they do not fit.
+    """
+    decisions = (
+        _decision(state, replica, is_pinned=replica.name in pinned)
+        for replica in sorted(replicas, key=lambda replica: (replica.namespace, replica.name))
+    )
+    return [_charge(state, decision) if isinstance(decision, Kept) else decision for decision in decisions]
+
+
+def unpin(state: CycleState, decision: Kept) -> Kept | Leaving:
+    """Let a pinned replica have the deployment's template: it stays if it fits, and else leaves."""
+    refitted = _refit(state, decision.replica, state.clusters[decision.replica.cluster])
+    if isinstance(refitted, Leaving):
+        return replace(refitted, cause=Cause.REPLACED)
+    charged = replace(_charge(state, refitted), waits_for=decision.waits_for)
+    hold((charged,), state.ledger)
+    return charged
+
+
+def _charge(state: CycleState, kept: Kept) -> Kept:
+    """Charge what a kept replica grows by."""
+    replica = kept.replica
+    if not state.ledger.is_growing(state.clusters[replica.cluster], kept.engines, replica.engines):
+        return kept
+    state.ledger.refund(replica.cluster, replica.engines)
+    state.ledger.charge(replica.cluster, kept.engines)
+    state.quotas.grow(replica, kept.engines)
+    return replace(kept, grows=True)
 
 
 def hold(decisions: Iterable[RetentionDecision], ledger: Ledger) -> None:
@@ -95,43 +120,53 @@ def hold(decisions: Iterable[RetentionDecision], ledger: Ledger) -> None:
             ledger.charge(decision.replica.cluster, decision.replica.engines, beyond=decision.engines)
 
 
-def _decision(state: CycleState, replica: Replica) -> RetentionDecision:
+def _decision(state: CycleState, replica: Replica, *, is_pinned: bool) -> RetentionDecision:
     """Check first what drops a replica at once, then whether it still fits its cluster."""
     if replica.deleting:
-        return Gone(replica, "it is being deleted")
+        return depart(replica, Cause.DELETED, "it is being deleted")
     cluster = state.clusters.get(replica.cluster)
     if cluster is None:
-        return Gone(replica, f'InferenceCluster "{replica.cluster}" does not exist')
-    taints = list_evicting(state.deployment, cluster)
-    if taints:
-        return Gone(replica, f'taint {taints[0]} of InferenceCluster "{cluster.name}" evicts it')
+        return depart(replica, Cause.NO_CLUSTER, f'InferenceCluster "{replica.cluster}" does not exist')
+    name = f'InferenceCluster "{cluster.name}"'
+    if taints := list_evicting(state.deployment, cluster):
+        return depart(replica, Cause.TAINTED, f"taint {taints[0]} of {name} evicts it")
     if why := explain_outside(state.deployment, cluster):
-        return Leaving(replica, f'InferenceCluster "{cluster.name}" may not serve it: {why}')
+        return depart(replica, Cause.REGION, f"{name} may not serve it: {why}")
     if cluster.lost:
-        return Leaving(replica, cluster.lost, failover.describe_removal(cluster))
-    return _refit(state, replica, cluster)
+        return Leaving(replica, Cause.LOST, cluster.lost, failover.describe_removal(cluster))
+    return _refit(state, replica, cluster, is_pinned=is_pinned)
 
 
-def _refit(state: CycleState, replica: Replica, cluster: Cluster) -> Kept | Leaving:
+def depart(replica: Replica, cause: Cause, why: str) -> Leaving | Gone:
+    """Let a replica leave as the table says: at once, or once a replacement serves."""
+    return (Leaving if cause.value.replacement_first else Gone)(replica, cause, why)
+
+
+def _refit(
+    state: CycleState, replica: Replica, cluster: Cluster, *, is_pinned: bool = False
+) -> Kept | Leaving:
     pins = find_pins(replica)
-    names = pins if replica.held else [engine.name for engine in state.deployment.engines]
+    names = pins if is_pinned else [engine.name for engine in state.deployment.engines]
     pools = {pool for name in names for pool in pins.get(name, ())}
     missing = sorted(pools - {pool.name for pool in cluster.pools})
     if missing:
         pool = f'pool {missing[0]} of InferenceCluster "{cluster.name}"'
         if cluster.ready:
-            return Leaving(replica, f"{pool} is no longer published")
+            return Leaving(replica, Cause.NO_POOL, f"{pool} is no longer published")
         # The pools of a cluster in trouble may come back with it.
         why = f"already placed; {pool} is unknown until the cluster is ready"
-        return Kept(replica, replica.engines, why, held=replica.held or not _covers(pins, state.deployment))
+        is_as_it_is = is_pinned or not _covers(pins, state.deployment)
+        return Kept(replica, replica.engines, why, role=Role.PINNED if is_as_it_is else Role.STAYS)
 
+    if is_pinned:
+        return Kept(replica, replica.engines, PINNED, role=Role.PINNED)
     if all(engine.name in pins for engine in state.deployment.engines):
         resolved = state.placer.resolve(cluster, pins)
         if isinstance(resolved, Misfit):
-            return _held(replica) if replica.held else Leaving(replica, _why(resolved, cluster))
+            return _misfit(replica, resolved, cluster)
         if not state.ledger.is_growing(cluster, resolved, replica.engines):
             return Kept(replica, resolved)
-    return _held(replica) if replica.held else _regrown(state, replica, cluster, pins)
+    return _regrown(state, replica, cluster, pins)
 
 
 def _covers(pins: Pins, deployment: Deployment) -> bool:
@@ -139,17 +174,17 @@ def _covers(pins: Pins, deployment: Deployment) -> bool:
     return all(len(pins.get(engine.name, ())) == len(engine.members) for engine in deployment.engines)
 
 
-def _held(replica: Replica) -> Kept:
-    return Kept(replica, replica.engines, HELD, held=True)
+def _misfit(replica: Replica, misfit: Misfit, cluster: Cluster) -> Leaving:
+    return Leaving(replica, Cause.MISFIT, _why(misfit, cluster))
 
 
 def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) -> Kept | Leaving:
     """Keep a replica that needs more than it holds, if its pools and its quota have that for it."""
     placed = state.placer.place(cluster, state.ledger.list_capacities(cluster, without=replica.engines), pins)
     if isinstance(placed, Misfit):
-        return Leaving(replica, _why(placed, cluster))
+        return _misfit(replica, placed, cluster)
     if refused := state.quotas.explain_refusal(cluster, placed, replica.engines):
-        return Leaving(replica, f"the edit needs more devices: {refused}")
+        return Leaving(replica, Cause.MISFIT, f"the edit needs more devices: {refused}")
     return Kept(replica, placed)
 
 
@@ -183,20 +218,22 @@ def give_way(
             losers |= _losers(
                 cluster, full, [replica for replica in replicas if replica.cluster == name], ledger
             )
-    decided: list[RetentionDecision] = []
-    for decision in decisions:
-        why = losers.get((decision.replica.namespace, decision.replica.name))
-        decided.append(mark_leaving(state, decision, why) if isinstance(decision, Kept) and why else decision)
-    return decided
+    return [
+        mark_leaving(state, decision, Cause.YIELDS, why)
+        if isinstance(decision, Kept)
+        and (why := losers.get((decision.replica.namespace, decision.replica.name)))
+        else decision
+        for decision in decisions
+    ]
 
 
-def mark_leaving(state: CycleState, decision: Kept, why: str) -> Leaving:
+def mark_leaving(state: CycleState, decision: Kept, cause: Cause, why: str) -> Leaving:
     """Let a kept replica leave: it holds what it has, and does not grow."""
     if decision.grows:
         state.ledger.refund(decision.replica.cluster, decision.engines)
         state.ledger.charge(decision.replica.cluster, decision.replica.engines)
         state.quotas.grow(decision.replica, decision.engines, sign=-1)
-    return Leaving(decision.replica, why)
+    return Leaving(decision.replica, cause, why)
 
 
 def _losers(

@@ -1,8 +1,8 @@
 """Scale-down: the choice of the replicas to remove.
 
-Surge replicas of a rollout are removed first; then replicas that are known not to serve; then those that
-cannot be seen, because they may serve; then those of the cluster with the most of them (the last by name on a
-tie), with the highest index.
+Those that are in addition, or beyond what a canary needs, are removed first; then replicas that are known not
+to serve; then those that cannot be seen, because they may serve; then those of the cluster with the most of
+them (the last by name on a tie), with the highest index.
 """
 
 from collections import Counter
@@ -14,12 +14,13 @@ from modelplane.scheduler.types import Replica
 def choose_victims(
     replicas: Sequence[Replica],
     surplus: int,
+    first: Container[str] = (),
     distrusted: Container[str] = (),
     spared: Container[str] = (),
 ) -> list[Replica]:
     """Return `surplus` replicas to remove, in order; of two that serve, that on a `distrusted` cluster.
 
-    Those whose names are `spared` come last.
+    Those whose names are in `first` come first, and those that are `spared` last.
     """
     left = list(replicas)
     chosen: list[Replica] = []
@@ -29,7 +30,7 @@ def choose_victims(
             left,
             key=lambda replica: (
                 replica.name not in spared,
-                replica.surge,
+                replica.name in first,
                 not replica.serves,
                 not replica.unreachable,
                 replica.cluster in distrusted,

@@ -1,108 +1,44 @@
 """Surge: replicas that a rollout places in addition to those that the deployment asks for."""
 
-from collections.abc import Collection
+from collections.abc import Container, Iterable, Sequence
 
-from msgspec.structs import replace
-
-from modelplane.scheduler.placement.placement import Placement
-from modelplane.scheduler.schedule import schedule
-from modelplane.scheduler.types import Deployment, Fleet
+from modelplane.scheduler.existing.retention import Kept
+from modelplane.scheduler.placement.fill import New
+from modelplane.scheduler.types import Replica, Surge
 
 
-def place_surge(
-    fleet: Fleet, deployment: Deployment, base: Placement, surge: int, excess: Collection[str] = ()
-) -> Placement:
-    """Return a placement with this many replicas in addition, where there is capacity.
+def count_surge(surge: Surge, most: int, base: Sequence[Kept], new: int, standing: int) -> int:
+    """Return how many replicas there are to be in addition, and at most so many.
 
-    The diagnosis stays that of the replicas that the deployment asks for. So do the replicas that are no
-    longer needed elsewhere: a drain does not wait for surge replicas. Those named in ``excess`` go first.
+    `base` are those that stay without them, beside `new` ones; `standing` exist. New ones are placed only
+    for an edit. Those that exist stay until every replica has it and serves.
     """
-    if not surge:
-        return _without_surge(fleet, deployment, base, excess)
-    fewer = (
-        base
-        if all(assignment.retained for assignment in base.assignments)
-        else schedule(fleet, deployment, together=False)
-    )
-    asked = {
-        (assignment.cluster, assignment.index) for assignment in fewer.assignments if not assignment.leaving
-    }
-    more = schedule(
-        unmark_surge(fleet, deployment, excess),
-        replace(deployment, replicas=deployment.replicas + surge),
-        together=False,
-    )
-    staying = [assignment for assignment in more.assignments if not assignment.leaving]
-    was_surge = {replica.name for replica in fleet.replicas if replica.surge}
-    # The two placements may choose other replicas. No more are in addition than are beyond those asked for.
-    added = [assignment for assignment in staying if (assignment.cluster, assignment.index) not in asked]
-    added.sort(key=lambda assignment: assignment.replica not in was_surge)
-    marked = {
-        (assignment.cluster, assignment.index)
-        for assignment in added[: max(0, len(staying) - deployment.replicas)]
-    }
-    relieved = {drop.replica: drop for drop in base.dropped}
-    assignments = tuple(
-        assignment
-        if assignment.leaving
-        else replace(assignment, surge=(assignment.cluster, assignment.index) in marked)
-        for assignment in more.assignments
-        if not (assignment.leaving and assignment.replica in relieved)
-    )
-    left = {assignment.replica for assignment in more.assignments} - {
-        assignment.replica for assignment in assignments
-    }
-    dropped = sorted((*more.dropped, *(relieved[name] for name in left)), key=lambda drop: drop.replica)
-    placed = sum(assignment.surge for assignment in assignments)
-    problem = more.diagnosis.describe() if placed < surge else ""
-    return replace(
-        more,
-        assignments=assignments,
-        dropped=tuple(dropped),
-        diagnosis=base.diagnosis,
-        # None leaves for a replica in addition.
-        displaces=base.displaces,
-        surge_problem=problem,
+    unfinished = sum(kept.is_stale or not kept.replica.serves for kept in base) + new
+    if not unfinished:
+        return 0
+    begun = unfinished if any(kept.is_stale for kept in base) and not surge.paused else 0
+    return min(most, max(begun, standing))
+
+
+def may_stand_in(ours: Iterable[Replica], base: Sequence[Kept], first: Container[str]) -> bool:
+    """Return True if a surge replica that serves would go before a replica that does not."""
+    names = {kept.replica.name for kept in base}
+    return not all(kept.replica.serves for kept in base) and any(
+        replica.surge and replica.serves and replica.name not in names and replica.name not in first
+        for replica in ours
     )
 
 
-def _without_surge(
-    fleet: Fleet, deployment: Deployment, base: Placement, excess: Collection[str]
-) -> Placement:
-    """Return a placement in which a surge replica that serves stays in the place of one that does not."""
-    replicas = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
-    staying = {assignment.replica for assignment in base.assignments if not assignment.leaving}
-    goes = any(
-        replica.surge and replica.serves and replica.name not in {*staying, *excess} for replica in replicas
-    )
-    if not goes or all(replica.serves for replica in replicas if replica.name in staying):
-        return base
-    return schedule(unmark_surge(fleet, deployment, excess), deployment)
+def find_added(
+    staying: Sequence[Kept], base: Sequence[Kept], placed: Sequence[tuple[New, int]], count: int
+) -> frozenset[tuple[str, int]]:
+    """Return the cluster and index of the replicas in addition, of which there are to be so many.
 
-
-def mark_surge(fleet: Fleet, deployment: Deployment, excess: Collection[str]) -> Fleet:
-    """Return a fleet in which the replicas named in ``excess`` go first, as surge replicas do."""
-    marked = (
-        replace(replica, surge=True)
-        if replica.deployment_uid == deployment.uid and replica.name in excess
-        else replica
-        for replica in fleet.replicas
-    )
-    return replace(fleet, replicas=tuple(marked)) if excess else fleet
-
-
-def unmark_surge(fleet: Fleet, deployment: Deployment, excess: Collection[str] = ()) -> Fleet:
-    """Return a fleet in which a deployment's surge replicas are like all others.
-
-    If one of its replicas has to go, it is one of those named in ``excess``, and then one that does not
-    serve, surge or not.
+    They are those that stay beside the `base`, and were in addition before if possible, and new ones.
     """
-    return replace(
-        fleet,
-        replicas=tuple(
-            replace(replica, surge=replica.name in excess)
-            if replica.deployment_uid == deployment.uid
-            else replica
-            for replica in fleet.replicas
-        ),
-    )
+    names = {kept.replica.name for kept in base}
+    there = [kept.replica for kept in staying if kept.replica.name not in names]
+    there.sort(key=lambda replica: (not replica.surge, replica.cluster, replica.index))
+    keys = [(replica.cluster, replica.index) for replica in there]
+    keys += [(new.cluster, new.index) for new, _ in placed]
+    return frozenset(keys[: max(0, count)])

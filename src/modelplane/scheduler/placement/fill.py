@@ -4,7 +4,7 @@ By price, they are then placed together where that is cheaper.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from modelplane.api import money
 from modelplane.scheduler.capacity.indices import Indices
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.existing.retention import Kept
 from modelplane.scheduler.placement.cluster_queue import ClusterQueue, Refused
 from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.placement.market import Market
@@ -23,20 +22,21 @@ from modelplane.scheduler.search.rearrangement import Place
 from modelplane.scheduler.types import PlacedEngine
 from modelplane.scheduler.verdict import Reason, Rejected
 
+Occupied: TypeAlias = tuple[str, tuple[PlacedEngine, ...]]
+"""The cluster of a replica, and its engines there."""
+
 
 class Spending:
     """The cost of the replicas that stay, and of those that are added. Those that leave do not count."""
 
-    def __init__(self, state: CycleState, staying: Iterable[Kept]) -> None:
+    def __init__(self, state: CycleState, staying: Iterable[Occupied]) -> None:
         self._most = state.deployment.most_per_hour
         self._currency = state.currency
         self.spent = 0
         if self._most is not None:
             self.spent = sum(
-                state.ledger.measure_cost(
-                    state.clusters[kept.replica.cluster], kept.engines, self._currency
-                ).price
-                for kept in staying
+                state.ledger.measure_cost(state.clusters[cluster], engines, self._currency).price
+                for cluster, engines in staying
             )
 
     @property
@@ -85,19 +85,14 @@ class Filled(msgspec.Struct, frozen=True):
     market: Market = Market.ON_DEMAND
 
 
-def fill(
-    state: CycleState, shortfall: int, indices: Indices, staying: Sequence[Kept], *, together: bool = True
-) -> Filled:
-    """Place up to `shortfall` replicas. `staying` count towards the spread and the cost.
-
-    Without `together`, the places of fewer replicas are among those of more.
-    """
+def fill(state: CycleState, shortfall: int, indices: Indices, staying: Sequence[Occupied]) -> Filled:
+    """Place up to `shortfall` replicas. `staying` count towards the spread and the cost."""
     if shortfall <= 0:
         return Filled()
-    occupied = [decision.replica.cluster for decision in staying]
+    occupied = [cluster for cluster, _ in staying]
     on_demand = sum(
-        not find_spot_pools(state.clusters[kept.replica.cluster], kept.engines)
-        for kept in (staying if state.deployment.spot else ())
+        not find_spot_pools(state.clusters[cluster], engines)
+        for cluster, engines in (staying if state.deployment.spot else ())
     )
     spending = Spending(state, staying)
     placed: list[New] = []
@@ -106,7 +101,7 @@ def fill(
         left = count
         refused: tuple[Refused, ...] = ()
         for market in markets:
-            places, refused = _step(state.limit_to(market), left, occupied, spending, together=together)
+            places, refused = _step(state.limit_to(market), left, occupied, spending)
             placed += [New(place.name, indices.take(place.name), offer.engines) for place, offer in places]
             occupied += [place.name for place, _ in places]
             left -= len(places)
@@ -118,13 +113,13 @@ def fill(
 
 
 def _step(
-    state: CycleState, count: int, occupied: Sequence[str], spending: Spending, *, together: bool
+    state: CycleState, count: int, occupied: Sequence[str], spending: Spending
 ) -> tuple[list[Place], tuple[Refused, ...]]:
     """Place up to so many replicas; return the refusals if some are missing."""
     queue = ClusterQueue(state, occupied)
     most, before = spending.left, spending.spent
     places, refused = _one_by_one(state, queue, spending, count)
-    if together and rearrangement.may_be_cheaper(state, count):
+    if rearrangement.may_be_cheaper(state, count):
         better = rearrangement.find_rearrangement(state, places, queue.list_next(_OTHERS), count, most)
         if better is not None and _replace(state, places, better):
             places = better

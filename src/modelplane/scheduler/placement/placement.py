@@ -5,37 +5,55 @@ An existing replica is in exactly one of `assignments` and `dropped`.
 
 import msgspec
 
+from modelplane.scheduler.departures import Cause, Role
 from modelplane.scheduler.diagnosis import Diagnosis
 from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.types import PlacedEngine, Replica
 
 
 class Assignment(msgspec.Struct, frozen=True, gc=False):
-    """One replica on one cluster.
+    """One replica on one cluster, and its role.
 
-    `replica` is the existing object's name, empty for a new one. `retained`: it exists. `leaving`: it
-    exists, the deployment no longer fits there, and it stays as it is (its `engines` are those observed)
-    until a replacement is ready. `waits`: it leaves when a drain has room for it. `reason` says why an
-    existing replica stays or has to go. `cost` is None where no pool of the fleet has a price.
+    `replica` is the existing object's name, empty for a new one. `engines` are those observed if it leaves
+    or is pinned. `reason` says why an existing replica stays or has to go, and `cause` is the row of the
+    table for one that leaves, now or when its turn comes. `cost` is None where no pool of the fleet has a
+    price.
     """
 
     cluster: str
     index: int
     engines: tuple[PlacedEngine, ...]
+    role: Role = Role.NEW
     replica: str = ""
-    retained: bool = False
-    leaving: bool = False
-    waits: bool = False
     reason: str = ""
+    cause: Cause | None = None
     cost: Cost | None = None
-    stable: bool = False
-    """True if it is new and gets the template that a canary is compared with."""
-    held: bool = False
-    """True if it stays as it is (its `engines` are those observed): the template does not reach it yet."""
+    demand: int = 0
+    """Position of the demand that a new one is for."""
     surge: bool = False
     """True if it is in addition to the replicas that the deployment asks for, during a rollout."""
     spot_pools: tuple[str, ...] = ()
     """Its pools that are spot."""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Its cluster, and its index there."""
+        return self.cluster, self.index
+
+    @property
+    def retained(self) -> bool:
+        """True if it exists."""
+        return self.role is not Role.NEW
+
+    @property
+    def leaving(self) -> bool:
+        """True if it stays as it is until a replacement serves."""
+        return self.role is Role.LEAVES
+
+    @property
+    def waits(self) -> bool:
+        """True if it leaves when its turn comes."""
+        return self.cause is not None and not self.leaving
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -45,6 +63,7 @@ class Dropped(msgspec.Struct, frozen=True):
     cluster: str
     index: int
     reason: str
+    cause: Cause
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -58,8 +77,8 @@ class Placement(msgspec.Struct, frozen=True):
     """Replicas of lower priority that are to leave for a missing one, and do not leave yet."""
     surge_problem: str = ""
     """The reason for which fewer surge replicas are placed than asked for; else empty."""
-    stable_problem: str = ""
-    """The reason for which replicas with the stable template are not placed, with the remedy; else empty."""
+    blocked: int = 0
+    """Missing replicas of a demand whose template is not known."""
 
     @property
     def price(self) -> int:

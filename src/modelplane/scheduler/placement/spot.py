@@ -4,7 +4,7 @@ A replica is on spot if any of its pods is. New replicas go on demand until ``ba
 stay are; the others go to spot pools first, and by price with policy ``Cheapest``. None that exists moves.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.placement.market import Market
@@ -41,13 +41,16 @@ def plan_steps(
 
 
 def find_spared(
-    deployment: Deployment, clusters: Mapping[str, Cluster], replicas: Iterable[Replica]
+    deployment: Deployment,
+    clusters: Mapping[str, Cluster],
+    replicas: Iterable[Replica],
+    first: Container[str] = (),
 ) -> frozenset[str]:
     """Return the replicas, by name, that scale-down removes last, so that ``baseOnDemand`` is kept."""
     if deployment.spot is None or not deployment.spot.base_on_demand:
         return frozenset()
     held = sorted(
-        (replica.surge, not replica.serves, replica.cluster, replica.index, replica.name)
+        (replica.name in first, not replica.serves, replica.cluster, replica.index, replica.name)
         for replica in replicas
         if replica.cluster in clusters and not find_spot_pools(clusters[replica.cluster], replica.engines)
     )

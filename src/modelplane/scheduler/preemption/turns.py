@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from modelplane.cel import SelectorError
 from modelplane.scheduler.capacity.indices import Indices
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.existing.retention import Kept
 from modelplane.scheduler.placement.fill import Filled, fill
 from modelplane.scheduler.preemption.displacement import Displacement, displace
 from modelplane.scheduler.preemption.reservation import Reservation
@@ -120,7 +119,7 @@ def _waited_for(state: CycleState, fleet: Fleet, may_displace: bool) -> Iterable
     deployment = state.deployment
     replicas = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
     staying = [
-        Kept(replica, replica.engines)
+        (replica.cluster, replica.engines)
         for replica in replicas
         if not replica.deleting and replica.cluster in state.clusters
     ]

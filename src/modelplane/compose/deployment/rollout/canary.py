@@ -18,6 +18,7 @@ from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
+from modelplane.compose.deployment.replica_lifecycle import Phase
 from modelplane.compose.deployment.rollout.rollout_order import is_updating, revision, serves
 from modelplane.deciders.canary.decision import Decision, Outcome
 from modelplane.deciders.canary.state import Observed
@@ -45,14 +46,13 @@ class Canary(msgspec.Struct, frozen=True):
         return self.status.phase is CanaryPhase.RUNNING
 
     @property
-    def is_withdrawn(self) -> bool:
-        """Return True if replicas of the new revision get no requests."""
-        return self.status.phase is CanaryPhase.ABORTED and self.has_older
-
-    @property
-    def has_stable(self) -> bool:
-        """Return True while replicas keep the template that the new one is compared with."""
-        return self.status.phase is not CanaryPhase.PROMOTED and self.has_older
+    def phase(self) -> Phase:
+        """Return the phase of the rollout: without older replicas there is nothing to compare with."""
+        if self.status.phase is CanaryPhase.PROMOTED or not self.has_older:
+            return Phase.ROLLOUT
+        if self.status.phase is CanaryPhase.ABORTED:
+            return Phase.ABORTED
+        return Phase.REFUSED if self.unsupported else Phase.RUNNING
 
     @property
     def has_begun(self) -> bool:

@@ -19,9 +19,10 @@ from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
+from modelplane.compose.deployment.plan_slots import Plans
 from modelplane.compose.deployment.rollout import canary_progress
 from modelplane.compose.deployment.rollout.canary import Canary
-from modelplane.compose.deployment.rollout.rollout_order import Rollout, is_updating, revision, serves
+from modelplane.compose.deployment.rollout.rollout_order import is_updating, revision, serves
 from modelplane.compose.deployment.wanted_replicas import replica_key
 from modelplane.compose.readiness import condition_of
 
@@ -40,10 +41,14 @@ class Progress(msgspec.Struct, frozen=True):
 def progress(
     request: DeploymentRequest,
     placement: scheduler.Placement,
-    rollout: Rollout,
-    trial: Canary | None = None,
+    plans: Plans,
+    trial: Canary | None,
+    blocked: str,
 ) -> Progress:
-    """Return the progress of a rollout."""
+    """Return the progress of a rollout.
+
+    ``blocked`` is why replicas beside a canary are not placed; empty if none is missing.
+    """
     owner = request.owner
     settings = owner.spec.rollout
     if settings is None:
@@ -52,7 +57,7 @@ def progress(
     regular = [
         replica_key(assignment.cluster, assignment.index) for assignment in staying if not assignment.surge
     ]
-    updated = [key for key in regular if key in rollout.updated]
+    updated = [key for key in regular if plans[key].is_updated]
     counts = RolloutStatus(
         revision=revision(owner.replica_template()),
         updated_replicas=len(updated),
@@ -60,12 +65,12 @@ def progress(
         surge_replicas=len(staying) - len(regular),
         canary=trial.status if trial and not trial.unsupported else None,
     )
-    behind = any(key in request.observed and key not in rollout.updated for key in regular)
+    behind = any(key in request.observed and not plans[key].is_updated for key in regular)
     complete = not behind and (
         counts.available_replicas >= owner.spec.replicas or _was_complete(owner, counts)
     )
     since = None if settings.paused else _last_progress(owner, counts, request.now, complete=complete)
-    waits = next(_waits_for(request, placement, staying), "")
+    waits = next(_waits_for(request, placement, staying, blocked), "")
     # A step of a canary takes its time.
     is_timed = trial is None or not trial.has_begun
     left_s = _left_s(settings, since, request.now, complete=complete) if is_timed else None
@@ -74,7 +79,7 @@ def progress(
         said = f"{said} for {canary_progress.step(owner, trial.status)}"
     of_canary = canary_progress.condition(owner, trial, waits) if trial else None
     condition = of_canary or _condition(owner, said, waits, since, complete=complete, is_late=left_s == 0)
-    condition = canary_progress.with_unplaced(condition, placement.stable_problem)
+    condition = canary_progress.with_unplaced(condition, blocked)
     return Progress({"rollout": _wire(counts, since)}, (condition,), left_s or None)
 
 
@@ -170,6 +175,7 @@ def _waits_for(
     request: DeploymentRequest,
     placement: scheduler.Placement,
     staying: Iterable[scheduler.Assignment],
+    blocked: str,
 ) -> Iterator[str]:
     """Yield what a rollout waits for, the first cause first."""
     for assignment in staying:
@@ -181,7 +187,7 @@ def _waits_for(
     if placement.surge_problem:
         yield f"capacity for a surge replica, or a larger maxUnavailable: {placement.surge_problem}"
     missing = request.owner.spec.replicas - sum(not assignment.surge for assignment in staying)
-    if missing > 0 and not placement.stable_problem:
+    if missing > 0 and not blocked:
         yield f"capacity for {number_of(missing, 'replica')}"
 
 

@@ -51,7 +51,7 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
     return (Requirement(CACHES, API_VERSION, kind_name(ModelCache), deployment.metadata.namespace),)
 
 
-def stable(request: DeploymentRequest, state: Canary) -> Stable:
+def find_stable(request: DeploymentRequest, state: Canary) -> Stable:
     """Return the template that a canary is compared with, as far as it is known."""
     owner, revision_hash = request.owner, state.status.stable_revision
     template = stable_template(owner, state, request.observed)
@@ -84,7 +84,7 @@ def stable_template(
     owner: ModelDeployment, state: Canary | None, observed: Mapping[str, Object]
 ) -> ReplicaTemplate | None:
     """Return the template that a canary is compared with; None without a canary, or if it is not known."""
-    if state is None or not state.has_stable:
+    if state is None or not state.phase.has_stable:
         return None
     try:
         stored = convert(template_of(state.status.stable_revision, observed), ReplicaSpec)

@@ -1,0 +1,106 @@
+"""Departures: the table of the reasons for which a replica leaves, and the roles of replicas in a placement.
+
+`docs/explanation/replica-lifecycle.md` explains the table, and a test compares both.
+"""
+
+from enum import Enum, StrEnum
+
+import msgspec
+
+
+class Role(StrEnum):
+    """Role of a replica in a placement. A reason to leave is the cause of the last one, and of one that
+    leaves when its turn comes."""
+
+    NEW = "New"
+    """It is placed now."""
+    STAYS = "Stays"
+    """It stays in its place, and gets the template of its demand."""
+    PINNED = "Pinned"
+    """It stays as it is: the template of its demand does not reach it yet."""
+    LEAVES = "Leaves"
+    """It stays as it is until a replacement serves."""
+
+
+class Departure(msgspec.Struct, frozen=True):
+    """A reason to leave: who leaves, how many at a time, and whether a replacement has to serve first."""
+
+    title: str
+    who: str
+    at_a_time: str
+    replacement_first: bool
+
+
+class Cause(Enum):
+    """Reasons to leave. If several apply to a replica, the first one counts."""
+
+    DELETED = Departure("Deleted", "A replica that someone deletes", "All", replacement_first=False)
+    PREEMPTED = Departure(
+        "Preempted",
+        "A replica of lower priority, for a replica of higher priority that has no place",
+        "Those that one missing replica needs, for four deployments at a time",
+        replacement_first=False,
+    )
+    NO_CLUSTER = Departure(
+        "Cluster removed", "A replica whose InferenceCluster does not exist", "All", replacement_first=False
+    )
+    TAINTED = Departure(
+        "Evicted by a taint",
+        "A replica on a cluster with a `NoExecute` taint that the deployment does not tolerate",
+        "All",
+        replacement_first=False,
+    )
+    REGION = Departure(
+        "Outside the regions",
+        "A replica on a cluster outside the deployment's `regions`, which gets no requests",
+        "All",
+        replacement_first=True,
+    )
+    LOST = Departure(
+        "Cluster lost",
+        "A replica on a lost cluster, if the deployment has `failover`",
+        "The waves of failover",
+        replacement_first=True,
+    )
+    NO_POOL = Departure(
+        "Pool removed",
+        "A replica in a node pool that its cluster no longer publishes",
+        "All",
+        replacement_first=True,
+    )
+    MISFIT = Departure(
+        "Does not fit",
+        "A replica whose template no longer fits where it is",
+        "All",
+        replacement_first=True,
+    )
+    YIELDS = Departure(
+        "Gives way",
+        "A replica that does not serve yet, in a pool that was given to two deployments at once",
+        "As many as are too many",
+        replacement_first=True,
+    )
+    NODE_GOES = Departure(
+        "Node taken back",
+        "A replica on a node with a notice",
+        "All",
+        replacement_first=True,
+    )
+    DRAINED = Departure(
+        "Drained",
+        "A replica on a draining cluster or pool",
+        "`maxMoving` of the cluster, and `maxMovingInFleet` of the fleet",
+        replacement_first=True,
+    )
+    REPLACED = Departure(
+        "Replaced by a canary",
+        "A replica of another revision, if the new one has no other place",
+        "As many as the step lacks",
+        replacement_first=True,
+    )
+    SURPLUS = Departure(
+        "Scaled down",
+        "A replica beyond those that the deployment asks for, or a surge replica of a completed rollout",
+        "As many as are too many",
+        replacement_first=False,
+    )
