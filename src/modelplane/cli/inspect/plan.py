@@ -6,7 +6,7 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
-from modelplane.cli.manifest_files import MANIFESTS, add_paths_argument, load
+from modelplane.cli.manifest_files import MANIFESTS, load
 from modelplane.cli.options import add_all_option, add_fleet_option
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_target_options, read_fleet
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@add_paths_argument
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=MANIFESTS)
 @add_fleet_option("Classes, clusters and existing replicas.")
 @click.option(
     "--compare",
