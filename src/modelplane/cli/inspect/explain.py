@@ -12,7 +12,7 @@ from modelplane.cli import object_names
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
 from modelplane.cli.manifest_files import load
-from modelplane.cli.options import ListedArgument, add_all_option, add_fleet_option
+from modelplane.cli.options import ListedArgument, add_all_option, add_fleet_option, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_namespace_option, add_target_options, read_fleet
 
@@ -29,7 +29,7 @@ def _forms() -> list[str]:
     return object_names.list_forms(_explained())
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane explain md/gemma -n ml-team"))
 @click.argument("name", cls=ListedArgument, values=_forms)
 @add_fleet_option("Objects of a fleet, as `kubectl get -o yaml` prints them, instead of the control plane.")
 @add_namespace_option

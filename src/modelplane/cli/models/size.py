@@ -7,7 +7,7 @@ import click
 from modelplane.cli.errors import UserError
 from modelplane.cli.manifest_files import load
 from modelplane.cli.models.model_argument import add_model_options
-from modelplane.cli.options import add_all_option, add_fleet_option
+from modelplane.cli.options import add_all_option, add_fleet_option, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.tables import show
 
@@ -22,7 +22,7 @@ _MOST: Final = 20
 """Rows of hardware up to which all are printed."""
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane size Qwen/Qwen3-8B --context-length 16384 --concurrency 32"))
 @add_model_options
 @click.option(
     "--quantization",
