@@ -11,7 +11,7 @@ from modelplane.api.fields.pods.engines import Role
 from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.cel.device import AttributeValue, Version
 from modelplane.scheduler.capacity.pool_usage import Amount, Usage, list_overcommitted, measure_usage
-from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal, Remedy
+from modelplane.scheduler.diagnosis import Block, Diagnosis, Exclusion, Remedy
 from modelplane.scheduler.existing.drain import describe_drain, list_moving
 from modelplane.scheduler.existing.surge import mark_surge, place_surge, unmark_surge
 from modelplane.scheduler.filters.accepted_pods import list_refused_parts
@@ -65,6 +65,7 @@ __all__ = [
     "Dropped",
     "Effect",
     "Engine",
+    "Exclusion",
     "Fleet",
     "Limit",
     "Market",
@@ -80,7 +81,6 @@ __all__ = [
     "Quota",
     "QuotaUse",
     "Reason",
-    "Refusal",
     "Remedy",
     "Replica",
     "ResolvedRequest",

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from modelplane.cli.errors import UserError
-
 if TYPE_CHECKING:
     from modelplane.telemetry.metric_definitions import Program, Sample
 
@@ -29,9 +27,5 @@ def serve_health(
 
     loop = asyncio.get_running_loop()
     registry = metrics.build_registry(program, observe)
-    try:
-        served = server.serve(address, alive=event_loop.watch_loop(loop), ready=ready, registry=registry)
-    except server.CannotListen as error:
-        raise UserError(str(error)) from error
-    with served:
+    with server.serve(address, alive=event_loop.watch_loop(loop), ready=ready, registry=registry):
         yield

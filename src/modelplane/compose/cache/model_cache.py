@@ -12,6 +12,7 @@ reads it.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelCacheCondition as Type
 from modelplane.api.conditions.reasons import ModelCacheReason as Reason
@@ -219,7 +220,7 @@ def _site(
         return
     if not cluster.metadata.deletion_timestamp:
         until = "the ModelCache or the InferenceCluster is deleted"
-        if isinstance(uncovered, cache_coverage.OutsideRegions):
+        if uncovered.reason is scheduler.Reason.OUTSIDE_REGIONS:
             # The weights stay, and a download ends.
             last = replace(last, children=(Keep(f"pvc-{entry.name}"),))
         yield replace(last, message=f"{uncovered.message}: the weights stay until {until}")

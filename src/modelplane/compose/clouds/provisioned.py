@@ -45,7 +45,7 @@ def desired(
     """
     problems = list(_problems(recipe, cluster, classes))
     if problems:
-        return Rejected(in_order(problems, separator="; "))
+        return Rejected(detail=in_order(problems, separator="; "))
     kind = kind_of(recipe.type)
     settings = msgspec.to_builtins(getattr(cluster.spec.cluster, recipe.settings))
     pools = [_pool(recipe, pool, classes[pool.class_name]) for pool in cluster.spec.node_pools]
@@ -58,7 +58,11 @@ def desired(
     try:
         decode_as(recipe.type, manifest)
     except InvalidObject as error:
-        return Rejected(f"{recipe.kind} does not take {error.path}: {error.cause}: correct it in nodePools")
+        return Rejected(
+            subject=str(recipe.kind),
+            detail=f"does not take {error.path}: {error.cause}",
+            remedy="correct it in nodePools",
+        )
     return Desired(recipe.key, manifest, when_condition(READY))
 
 

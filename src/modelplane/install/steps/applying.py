@@ -12,6 +12,7 @@ from modelplane import __version__
 from modelplane.api.kinds import KINDS
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.user_error import UserError
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers.fleet_resources import resource_of, resource_of_kind
 from modelplane.install.installation_names import VERSION
@@ -19,7 +20,7 @@ from modelplane.install.installation_options import Options
 from modelplane.install.manifests import build_manifests
 from modelplane.install.steps import refusals
 from modelplane.install.steps.found import Found, get_identity, look
-from modelplane.install.steps.refusals import Check, Refused
+from modelplane.install.steps.refusals import Check
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -47,13 +48,13 @@ class Installer:
     async def install(self, options: Options, *, upgrade: bool, check: Check) -> None:
         """Install, or with ``upgrade`` bring an installation to this version.
 
-        Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
+        Raises ``UserError`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
         found = await look(self.client)
         if why := refusals.refuse_install(found, upgrade=upgrade):
-            raise Refused(why)
+            raise UserError(why)
         if why := refusals.refuse_objects(check(await self._stored(found))):
-            raise Refused(why)
+            raise UserError(why)
         manifests = build_manifests(options)
         kinds = [manifest for manifest in manifests if manifest["kind"] == _DEFINITION]
         await self._apply("kinds", kinds)

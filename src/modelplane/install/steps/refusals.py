@@ -20,10 +20,6 @@ Check = Callable[[Sequence[Object]], Sequence[str]]
 """Returns the problems of stored objects with the kinds of this version, a sentence each."""
 
 
-class Refused(Exception):
-    """Nothing was changed; the message has the reason and the remedy."""
-
-
 def refuse_install(found: Found, *, upgrade: bool) -> str:
     """Return why this version must not replace the installed one; empty if it may."""
     if rejected := owned_by_other(found.definitions):

@@ -11,6 +11,7 @@ from functools import partial
 
 from modelplane.api.listing import listing
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
+from modelplane.api.user_error import UserError
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
@@ -20,7 +21,6 @@ from modelplane.install.crossplane_gateway import PUBLISHER
 from modelplane.install.installation_names import CONTROLLER, INSTALLATION, PART_OF
 from modelplane.install.steps import refusals
 from modelplane.install.steps.found import PARTS, Found, list_metadata, look
-from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -71,12 +71,12 @@ class Uninstaller:
     async def uninstall(self, *, delete_models: bool) -> None:
         """Remove the installation, and with ``delete_models`` every model first.
 
-        Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
+        Raises ``UserError`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
         found = await look(self.client)
         native = [definition for definition in found.definitions if not crossplane_owns(definition)]
         if why := await self._refusal(found, native, delete_models=delete_models):
-            raise Refused(why)
+            raise UserError(why)
         if delete_models:
             await self._delete_objects("models", _served(_MODELS, native))
             await self._delete_objects("descriptions of the fleet", _served(_FLEET, native))

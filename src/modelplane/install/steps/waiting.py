@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from modelplane.api.user_error import UserError
 from modelplane.kube import errors
 
 T = TypeVar("T")
@@ -16,7 +17,7 @@ Report = Callable[[str], None]
 """Called for each completed step."""
 
 
-class NotInTime(Exception):
+class NotInTime(UserError):
     """A wait that exceeded its limit; the message names what is missing."""
 
 

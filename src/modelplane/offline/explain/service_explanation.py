@@ -20,6 +20,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.namespaces import check_reserved
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.user_error import UserError
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.deployment import standby
@@ -37,7 +38,7 @@ from modelplane.gateway.services import MOST_ENDPOINTS, Target, find_target, sel
 from modelplane.offline.explain.statuses import Said, explain_not_ready, read_conditions
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.output import Output, Report
-from modelplane.offline.plan.fleet_of_files import NEVER, Files, Unplannable
+from modelplane.offline.plan.fleet_of_files import NEVER, Files
 from modelplane.offline.render.facts_of_files import find_facts
 from modelplane.offline.render.gateways import is_gateway_local
 
@@ -79,11 +80,11 @@ class ServiceExplanation(Report, frozen=True, kw_only=True):
 
 
 def explain_service(files: Files, service: Object) -> ServiceExplanation:
-    """Explain the readiness and the endpoints of a service. Raises ``Unplannable``."""
+    """Explain the readiness and the endpoints of a service. Raises ``UserError``."""
     try:
         return _explained(files, service)
     except InvalidObject as error:
-        raise Unplannable(f"{error}: correct it") from error
+        raise UserError(f"{error}: correct it") from error
 
 
 def _explained(files: Files, service: Object) -> ServiceExplanation:
@@ -211,7 +212,7 @@ def _reason(
 def _target(endpoint: ModelEndpoint, destinations: Destinations | Blocked) -> Target | Rejected:
     """Return where an endpoint leads, or why nowhere."""
     if isinstance(destinations, Blocked):
-        return Rejected(destinations.cause)
+        return Rejected(detail=destinations.cause)
     return find_target(endpoint, destinations)
 
 

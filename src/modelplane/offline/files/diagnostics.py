@@ -14,6 +14,7 @@ from yaml.error import MarkedYAMLError
 from yaml.reader import ReaderError
 
 from modelplane.api.listing import in_order
+from modelplane.api.user_error import UserError
 from modelplane.offline.files.output import Output
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def join_choices(options: Sequence[Any]) -> str:
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
-class Unreadable(Exception):
+class Unreadable(UserError):
     """A document that cannot be read, and the position of the error."""
 
     def __init__(self, message: str, place: Place) -> None:

@@ -3,17 +3,18 @@
 from functools import lru_cache
 
 from modelplane.api.fields.pods.pod_keys import VARIABLE, find_refused
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+from modelplane.scheduler.verdict import Reason
 
 _refused = lru_cache(maxsize=1024)(find_refused)
 """Most clusters have the same rules."""
 
 
-def check_pod_keys(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_pod_keys(deployment: Deployment, cluster: Cluster) -> Rejected | None:
     """Refuse a cluster that does not accept a label, annotation or variable of the pods."""
     if not (parts := list_refused_parts(deployment, cluster)):
-        return FIT
+        return None
     remedy = "remove what is refused"
     if any(part.what != VARIABLE for part in _refused(deployment.pod_parts, cluster.pod_keys)):
         remedy += ", or let the platform team add it to spec.podKeys.accept of the InferenceCluster"

@@ -1,15 +1,16 @@
 """The clusters on which the deployment's ModelCache stages its weights."""
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.filters.cluster_selector import find_difference
 from modelplane.scheduler.filters.region_rule import explain_beyond, find_remedy
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+from modelplane.scheduler.verdict import Reason
 
 
-def check_cache_footprint(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_cache_footprint(deployment: Deployment, cluster: Cluster) -> Rejected | None:
     """Refuse a cluster that the deployment's cache does not cover."""
     if deployment.cache is None:
-        return FIT
+        return None
     differs = find_difference(deployment.cache.labels, cluster.labels)
     if differs:
         return Rejected(
@@ -28,4 +29,4 @@ def check_cache_footprint(deployment: Deployment, cluster: Cluster) -> Verdict:
             detail="it has no StorageClass for caches",
             remedy="name its ReadWriteMany StorageClass, if it has one, in spec.cluster.existing.cache",
         )
-    return FIT
+    return None

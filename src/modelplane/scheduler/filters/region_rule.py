@@ -4,14 +4,15 @@ from collections.abc import Sequence
 
 from modelplane.api import labels
 from modelplane.api.fields.requests.regions import describe_place, format_regions
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+from modelplane.scheduler.verdict import Reason
 
 
-def check_regions(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_regions(deployment: Deployment, cluster: Cluster) -> Rejected | None:
     """Refuse a cluster outside the deployment's regions; one without a region is outside all of them."""
     if not deployment.regions or cluster.region in deployment.regions:
-        return FIT
+        return None
     detail = explain_beyond(deployment.regions, cluster) or cluster.not_ready or "its region is unknown"
     return Rejected(
         Reason.OUTSIDE_REGIONS, detail=detail, remedy=find_remedy(cluster, "the deployment's regions")

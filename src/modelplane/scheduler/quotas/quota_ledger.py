@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.preemption.reservation import Reservation
@@ -18,7 +19,7 @@ from modelplane.scheduler.quotas.cohort_use import CohortUse
 from modelplane.scheduler.quotas.quotas import DeviceKey, Limit, Quota, find_quota
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Fleet, PlacedEngine, Replica
-from modelplane.scheduler.verdict import Reason, Rejected
+from modelplane.scheduler.verdict import Reason
 
 
 class Standing(msgspec.Struct, frozen=True):
