@@ -22,8 +22,7 @@ from modelplane.scheduler.diagnosis import Remedy
 from modelplane.scheduler.existing.drain import describe_drain
 from modelplane.scheduler.existing.retention import Leaving, find_pins
 from modelplane.scheduler.filters import admit
-from modelplane.scheduler.filters.accepted_pods import list_refused_parts
-from modelplane.scheduler.filters.region_rule import explain_outside
+from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_untolerated
 from modelplane.scheduler.placement import amounts
 from modelplane.scheduler.placement.market import Market
@@ -58,7 +57,7 @@ def find_remedies(
     leaving = [
         decision
         for decision in leaving
-        if not explain_outside(deployment, state.clusters[decision.replica.cluster])
+        if not check_known_region(deployment, state.clusters[decision.replica.cluster])
         and not describe_drain(state.clusters[decision.replica.cluster], decision.replica)
         and not decision.replica.evicted
     ]
@@ -319,8 +318,9 @@ def _selecting_less(deployment: Deployment, excluded: Sequence[Excluded]) -> Ite
 def _with_plain_pods(deployment: Deployment, excluded: Sequence[Excluded]) -> Iterator[_Edit]:
     """Yield the deployment without the labels, annotations and variables that most clusters refuse."""
     where: dict[str, list[Cluster]] = {}
-    for cluster in _excluded_for(excluded, Reason.PODS_NOT_ACCEPTED):
-        where.setdefault(list_refused_parts(deployment, cluster), []).append(cluster)
+    for cluster, why in excluded:
+        if isinstance(why, Rejected) and why.reason is Reason.PODS_NOT_ACCEPTED:
+            where.setdefault(why.detail, []).append(cluster)
     for parts in sorted(where, key=lambda text: (-len(where[text]), text))[:_TRIED]:
         plain = replace(deployment, pod_parts=())
         yield _Edit(f"remove {parts} from the template", plain, tuple(where[parts]))

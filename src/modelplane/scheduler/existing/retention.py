@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.existing import failover
-from modelplane.scheduler.filters.region_rule import explain_outside
+from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_evicting
 from modelplane.scheduler.placement.placer import Pins
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
@@ -105,8 +105,8 @@ def _decision(state: CycleState, replica: Replica) -> RetentionDecision:
     taints = list_evicting(state.deployment, cluster)
     if taints:
         return Gone(replica, f'taint {taints[0]} of InferenceCluster "{cluster.name}" evicts it')
-    if why := explain_outside(state.deployment, cluster):
-        return Leaving(replica, f'InferenceCluster "{cluster.name}" may not serve it: {why}')
+    if rejected := check_known_region(state.deployment, cluster):
+        return Leaving(replica, f'InferenceCluster "{cluster.name}" may not serve it: {rejected.detail}')
     if cluster.lost:
         return Leaving(replica, cluster.lost, failover.describe_removal(cluster))
     return _refit(state, replica, cluster)
@@ -148,8 +148,8 @@ def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) 
     placed = state.placer.place(cluster, state.ledger.list_capacities(cluster, without=replica.engines), pins)
     if isinstance(placed, PoolRejections):
         return Leaving(replica, _why(placed, cluster))
-    if refused := state.quotas.explain_refusal(cluster, placed, replica.engines):
-        return Leaving(replica, f"the edit needs more devices: {refused}")
+    if rejected := state.quotas.check_all(cluster, placed, replica.engines):
+        return Leaving(replica, f"the edit needs more devices: {rejected.detail}")
     return Kept(replica, placed)
 
 

@@ -12,17 +12,11 @@ _refused = lru_cache(maxsize=1024)(find_refused)
 
 
 def check_pod_keys(deployment: Deployment, cluster: Cluster) -> Rejected | None:
-    """Refuse a cluster that does not accept a label, annotation or variable of the pods."""
-    if not (parts := list_refused_parts(deployment, cluster)):
+    """Refuse a cluster that does not accept a part of the pods; the detail lists those parts."""
+    refused = _refused(deployment.pod_parts, cluster.pod_keys) if deployment.pod_parts else ()
+    if not refused:
         return None
     remedy = "remove what is refused"
-    if any(part.what != VARIABLE for part in _refused(deployment.pod_parts, cluster.pod_keys)):
+    if any(part.what != VARIABLE for part in refused):
         remedy += ", or let the platform team add it to spec.podKeys.accept of the InferenceCluster"
-    return Rejected(Reason.PODS_NOT_ACCEPTED, detail=parts, remedy=remedy)
-
-
-def list_refused_parts(deployment: Deployment, cluster: Cluster) -> str:
-    """Return every label, annotation and variable that a cluster refuses; empty if it accepts all."""
-    if not deployment.pod_parts:
-        return ""
-    return ", ".join(map(str, _refused(deployment.pod_parts, cluster.pod_keys)))
+    return Rejected(Reason.PODS_NOT_ACCEPTED, detail=", ".join(map(str, refused)), remedy=remedy)

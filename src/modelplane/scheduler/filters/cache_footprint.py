@@ -2,7 +2,7 @@
 
 from modelplane.api.rejected import Rejected
 from modelplane.scheduler.filters.cluster_selector import find_difference
-from modelplane.scheduler.filters.region_rule import explain_beyond, find_remedy
+from modelplane.scheduler.filters.region_rule import reject_region
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import Reason
 
@@ -18,11 +18,10 @@ def check_cache_footprint(deployment: Deployment, cluster: Cluster) -> Rejected 
             detail=differs.text,
             remedy=f"remove {differs.wanted} from the cache's clusterSelector, or label the cluster with it",
         )
-    if deployment.cache.regions and cluster.region not in deployment.cache.regions:
-        detail = explain_beyond(deployment.cache.regions, cluster) or "its region is unknown"
-        return Rejected(
-            Reason.CACHE_FOOTPRINT, detail=detail, remedy=find_remedy(cluster, "the cache's regions")
-        )
+    regions = deployment.cache.regions
+    if regions and cluster.region not in regions:
+        unknown = Rejected(Reason.CACHE_FOOTPRINT, detail="its region is unknown")
+        return reject_region(regions, cluster, Reason.CACHE_FOOTPRINT, "the cache's regions") or unknown
     if deployment.cache.known and not cluster.cache_storage:
         return Rejected(
             Reason.CACHE_FOOTPRINT,
