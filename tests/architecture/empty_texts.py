@@ -27,23 +27,25 @@ def find_empty_texts(trees: Mapping[str, ast.Module]) -> dict[str, str]:
 
     ``trees`` are by the path of the module.
     """
-    modules = {_dotted(path): _module(path, tree) for path, tree in trees.items()}
-    flagged = {place for module in modules.values() for place, node in _functions(module) if _is_text(node)}
-    empty = {
-        place
-        for module in modules.values()
+    modules = [_read(path, tree) for path, tree in trees.items()]
+    texts = {
+        (place, module.name): (module, list(_returned(node)))
+        for module in modules
         for place, node in _functions(module)
-        if place in flagged and any(map(_is_empty, _returned(node)))
+        if _is_text(node)
     }
-    while passed := {
-        place
-        for module in modules.values()
-        for place, node in _functions(module)
-        if place in flagged - empty and any(_calls(module, value) & empty for value in _returned(node))
-    }:
+    empty = {place for (place, _), (_, returned) in texts.items() if any(map(_is_empty, returned))}
+    pending = len(empty)
+    while pending:
+        passed = {
+            place
+            for (place, _), (module, returned) in texts.items()
+            if place not in empty and any(_calls(module, value) & empty for value in returned)
+        }
         empty |= passed
+        pending = len(passed)
     asked: dict[Place, str] = {}
-    for module in modules.values():
+    for module in modules:
         for place in _asked(module) & empty:
             asked.setdefault(place, module.name)
     return {".".join(filter(None, place)): by for place, by in sorted(asked.items())}
@@ -53,7 +55,7 @@ def _dotted(path: str) -> str:
     return path.removeprefix("src/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 
 
-def _module(path: str, tree: ast.Module) -> _Module:
+def _read(path: str, tree: ast.Module) -> _Module:
     module = _Module(_dotted(path), tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -125,17 +127,15 @@ def _calls(module: _Module, value: ast.expr) -> set[Place]:
 def _asked(module: _Module) -> set[Place]:
     """Return the functions whose results a module asks for truth."""
     asked: set[Place] = set()
-    for scope in ast.walk(module.tree):
-        if isinstance(scope, Function | ast.Module):
-            nodes = list(ast.walk(scope))
-            names: dict[str, set[Place]] = {}
-            for target, value in _assigned(nodes):
-                names.setdefault(target, set()).update(_calls(module, value))
-            for test in _tests(nodes):
-                asked |= _calls(module, test)
-                name = test.target if isinstance(test, ast.NamedExpr) else test
-                if isinstance(name, ast.Name) and isinstance(scope, Function):
-                    asked |= names.get(name.id, set())
+    for function in [node for node in ast.walk(module.tree) if isinstance(node, Function)]:
+        nodes = list(ast.walk(function))
+        results: dict[str, set[Place]] = {}
+        for name, value in _assigned(nodes):
+            results.setdefault(name, set()).update(_calls(module, value))
+        for test in _tests(nodes):
+            asked |= _calls(module, test)
+            if isinstance(test, ast.Name):
+                asked |= results.get(test.id, set())
     return asked
 
 

@@ -120,8 +120,8 @@ def _size(recipe: Recipe, pool: NodePool) -> dict[str, int]:
     return {**size, "minNodeCount": fewest, "maxNodeCount": most}
 
 
-def progress(cluster: Object | None, recipe: Recipe, name: str) -> str:
-    """Return why a cluster is not ready yet; empty if it is."""
+def progress(cluster: Object | None, recipe: Recipe, name: str) -> str | None:
+    """Return why a cluster is not ready yet; None if it is."""
     what = f'{recipe.kind} "{name}" in namespace "{SYSTEM_NAMESPACE}"'
     if cluster is None:
         return f"{what} is being created"
@@ -129,7 +129,7 @@ def progress(cluster: Object | None, recipe: Recipe, name: str) -> str:
         condition["type"]: condition for condition in cluster.get("status", {}).get("conditions") or ()
     }
     if conditions.get(READY, {}).get("status") == "True":
-        return ""
+        return None
     found = (conditions.get(type_, {}) for type_ in (CloudClusterCondition.PROVISIONED, READY, SYNCED))
     said = next((item["message"] for item in found if item.get("message")), "it is not ready yet")
     return f"{what}: {said}"

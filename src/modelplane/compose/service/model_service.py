@@ -334,7 +334,7 @@ def _routing(
     if not matched:
         return false(type_, Reason.CONFIGURING, "no endpoint to route to")
     if not all(item is not None and accepted(item) for item in observed):
-        why = next((said for item in observed if item is not None and (said := refusal(item))), "")
+        why = next((said for item in observed if item is not None and (said := refusal(item))), None)
         waiting = "the gateway has not accepted the HTTPRoute yet"
         message = f"the gateway rejects the HTTPRoute: {why}" if why else waiting
         return false(type_, Reason.CONFIGURING, message)
