@@ -78,21 +78,21 @@ class Hold:
             self._taken = self.must_complete = True  # by an earlier run
         return lease
 
-    async def take(self) -> str:
+    async def take(self) -> str | None:
         """Take the Lease; return the holder that it was taken from, once that one has stopped to act.
 
         Raises ``UserError`` while another restore has it, and ``Conflict`` if another takes it at once.
         """
         lease = await self.check()
         if self._taken:
-            return ""
+            return None
         holder, spec = _holder(lease), (lease or {}).get("spec") or {}
         self._taken = True  # also without an answer
         await self._write(lease, (spec.get("leaseTransitions") or 0) + 1)
         if holder:
             # It may act until its last renewal expires.
             await self._sleep(max(STANDARD.duration_s, spec.get("leaseDurationSeconds") or 0))
-        return holder
+        return holder or None
 
     async def _write(self, lease: Object | None, transitions: int) -> None:
         now = timestamps.format_now_micro()

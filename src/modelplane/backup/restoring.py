@@ -127,7 +127,7 @@ class Restorer:
             about = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind}
             await self._client.create({**about, "metadata": {"name": SYSTEM_NAMESPACE}})
 
-    async def _unserved(self, kinds: Iterable[Object]) -> str:
+    async def _unserved(self, kinds: Iterable[Object]) -> str | None:
         names = [kind["metadata"]["name"] for kind in kinds]
         definitions = [await self._client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
         waiting = [
@@ -135,7 +135,7 @@ class Restorer:
             for name, definition in zip(names, definitions, strict=True)
             if not is_true(definition or {}, "Established")
         ]
-        return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
+        return f"the API server does not serve {listing(waiting)} yet" if waiting else None
 
     async def _object(self, entry: Entry) -> None:
         """Create an object with its status and its field managers, or complete it."""

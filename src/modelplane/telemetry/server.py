@@ -29,8 +29,8 @@ from modelplane.telemetry.event_loop import Unanswered
 
 _log = logging.getLogger(__name__)
 
-Check = Callable[[], str]
-"""Returns "", or as a sentence what is wrong; called in any thread."""
+Check = Callable[[], str | None]
+"""Returns as a sentence what is wrong, or None; called in any thread."""
 
 _AT_ONCE = 8
 _SILENCE_S = 5.0

@@ -108,6 +108,6 @@ def function(
         if metrics_address:
             registry = metrics.build_registry(Program.FUNCTION)
             running.enter_context(
-                serve(metrics_address, alive=lambda: "", ready=lambda: "", registry=registry)
+                serve(metrics_address, alive=lambda: None, ready=lambda: None, registry=registry)
             )
         stop.wait()

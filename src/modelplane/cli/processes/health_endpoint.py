@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def serve_health(
     address: str | None,
     program: "Program",
-    ready: Callable[[], str],
+    ready: Callable[[], str | None],
     observe: "Callable[[], Iterable[Sample]]" = tuple,
 ) -> Iterator[None]:
     """Serve health and metrics inside the block, if an address is given.

@@ -83,8 +83,8 @@ class Registration:
 
         Raises ``UserError`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
-        if why := self.proposal.refusal:
-            raise UserError(why)
+        if rejected := self.proposal.rejected:
+            raise UserError(rejected.message)
         async with name_server(CONTROL_PLANE):
             known = await self._known()
             await self._check_secrets()
@@ -257,9 +257,9 @@ class Registration:
         self._count(_CLUSTERS.kind, [outcome])
 
     async def _wait(self) -> None:
-        reported = ""
+        reported: str | None = None
 
-        async def held_up() -> str:
+        async def held_up() -> str | None:
             nonlocal reported
             what = await self._held_up()
             if what and what != reported:
@@ -270,13 +270,13 @@ class Registration:
         await self.deadline.wait_until_nothing(partial(held_up))
         self.report(f'InferenceCluster "{self.proposal.name}" is ready')
 
-    async def _held_up(self) -> str:
-        """Return which condition holds the cluster up; empty once it is ready."""
+    async def _held_up(self) -> str | None:
+        """Return which condition holds the cluster up; None once it is ready."""
         cluster = await self.sides.control_plane.get(_CLUSTERS, self.proposal.name)
         if cluster is None:
             return f'InferenceCluster "{self.proposal.name}" has been deleted'
         if is_true(cluster, "Ready"):
-            return ""
+            return None
         for type_ in _CONDITIONS:
             condition = condition_of(cluster, type_)
             if condition and condition["status"] != "True":

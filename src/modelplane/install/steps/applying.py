@@ -51,10 +51,10 @@ class Installer:
         Raises ``UserError`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
         found = await look(self.client)
-        if why := refusals.refuse_install(found, upgrade=upgrade):
-            raise UserError(why)
-        if why := refusals.refuse_objects(check(await self._stored(found))):
-            raise UserError(why)
+        if rejected := refusals.check_install(found, upgrade=upgrade):
+            raise UserError(rejected.message)
+        if rejected := refusals.check_objects(check(await self._stored(found))):
+            raise UserError(rejected.message)
         manifests = build_manifests(options)
         kinds = [manifest for manifest in manifests if manifest["kind"] == _DEFINITION]
         await self._apply("kinds", kinds)
@@ -81,7 +81,7 @@ class Installer:
         counts = (f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOMES if outcome in outcomes)
         self.report(f"{what}: {', '.join(counts)}")
 
-    async def _unserved(self, kinds: Sequence[Object]) -> str:
+    async def _unserved(self, kinds: Sequence[Object]) -> str | None:
         """Return which kinds the API server does not serve yet."""
         names = [kind["metadata"]["name"] for kind in kinds]
         definitions = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
@@ -90,9 +90,9 @@ class Installer:
             for name, definition in zip(names, definitions, strict=True)
             if not is_true(definition or {}, "Established")
         ]
-        return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
+        return f"the API server does not serve {listing(waiting)} yet" if waiting else None
 
-    async def _unavailable(self, manifest: Object) -> str:
+    async def _unavailable(self, manifest: Object) -> str | None:
         name = manifest["metadata"]["name"]
         deployment = await self.client.get(resources.DEPLOYMENTS, name, SYSTEM_NAMESPACE)
         if deployment is None:
@@ -101,7 +101,7 @@ class Installer:
         labels = ",".join(f"{key}={value}" for key, value in chosen.items())
         pods = (await self.client.list(resources.PODS, SYSTEM_NAMESPACE, labels=labels)).items
         problem = find_unavailability(deployment, pods)
-        return f'Deployment "{name}": {problem}' if problem else ""
+        return f'Deployment "{name}": {problem}' if problem else None
 
     async def _remove(self, items: Sequence[Object]) -> None:
         for item in items:
@@ -134,8 +134,8 @@ def _own(item: Object) -> Object:
     return {**item, **parts}
 
 
-def find_unavailability(deployment: Object, pods: Iterable[Object]) -> str:
-    """Return why a Deployment is not available in its last written form; empty if it is.
+def find_unavailability(deployment: Object, pods: Iterable[Object]) -> str | None:
+    """Return why a Deployment is not available in its last written form; None if it is.
 
     One sentence, of the pod with the most specific cause: an image that cannot be pulled explains more than
     two missing replicas.
@@ -145,7 +145,7 @@ def find_unavailability(deployment: Object, pods: Iterable[Object]) -> str:
     seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
     new, serving = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
     if seen and min(new, serving) >= replicas and status.get("replicas", 0) == new:
-        return ""
+        return None
     counted = f"{min(new, serving) if seen else 0} of {replicas} replicas are available"
     return ": ".join((counted, *_cause(deployment, pods)))
 

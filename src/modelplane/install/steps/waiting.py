@@ -28,7 +28,7 @@ class Deadline:
         self._timeout_s = timeout_s
         self._end = asyncio.get_running_loop().time() + timeout_s
 
-    async def wait_until_nothing(self, missing: Callable[[], Awaitable[str]]) -> None:
+    async def wait_until_nothing(self, missing: Callable[[], Awaitable[str | None]]) -> None:
         """Return once nothing is missing any more; raise ``NotInTime`` with the last problem."""
         while what := await missing():
             if asyncio.get_running_loop().time() > self._end:
