@@ -129,7 +129,7 @@ def _unknown(kind: Kind, path: Path, whole: Schema, value: Any) -> tuple[Finding
     beside = not structural.is_in_line(path[:-1], home[:-1])
     if beside and (steps > _NEAR or not _is_there(value, home[:-1])):
         home = ()
-    same_word = near.lower() == str(path[-1]).lower()
+    same_word = near is not None and near.lower() == str(path[-1]).lower()
     if near and (same_word or not home or steps > _NEAR):
         return Finding(path, f"unknown field; did you mean {near}?", at_key=True), (*path[:-1], near)
     if home:

@@ -176,9 +176,9 @@ def _enum(kind: Any, value: Any, _schema: Schema, _node: Node | None) -> str:
     text = f"{quote(value)} is not one of {join_choices(options)}"
     from modelplane.offline.check import renamed_fields  # noqa: PLC0415  few values need it
 
-    near = renamed_fields.CLUSTER_SOURCES.get(str(value), "")
+    near = renamed_fields.CLUSTER_SOURCES.get(str(value))
     if near not in options:
-        near = find_nearest(value, map(str, options), 0.6) if isinstance(value, str) else ""
+        near = find_nearest(value, map(str, options), 0.6) if isinstance(value, str) else None
     return f"{text}; did you mean {near}?" if near else f"{text}: choose one"
 
 

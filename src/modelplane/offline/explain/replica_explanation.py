@@ -81,7 +81,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         cluster=cluster,
         deployment=owner["metadata"]["name"] if owner else "",
         ready=not reason,
-        reason=reason,
+        reason=reason or "",
         conditions=() if is_assumed_silent(replica) else read_conditions(replica),
         placement=_placement(files, owner, metadata.name) if owner else None,
         endpoint=str(endpoint["spec"]["url"]) if endpoint else "",

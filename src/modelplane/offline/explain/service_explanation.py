@@ -102,7 +102,7 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
             name=decoded.metadata.name,
         ),
         ready=not reason,
-        reason=reason,
+        reason=reason or "",
         address=decoded.status.address or "",
         conditions=read_conditions(service),
         endpoints=tuple(sorted(list_endpoints(files, decoded), key=_order)),
@@ -205,7 +205,7 @@ def _reason(
     )
     if priority := service.spec.endpoints[entry].priority:
         matched = f"{matched}; of priority {priority}"
-    trouble = explain_not_ready(item) if item.get("status") else ""
+    trouble = explain_not_ready(item) if item.get("status") else None
     return f"{matched}; it is not ready: {trouble}" if trouble else matched
 
 
@@ -216,13 +216,13 @@ def _target(endpoint: ModelEndpoint, destinations: Destinations | Blocked) -> Ta
     return find_target(endpoint, destinations)
 
 
-def _leaving(metadata: Mapping[str, Any]) -> str:
-    """Return the reason why an endpoint gets no new requests any more; empty if it stays."""
+def _leaving(metadata: Mapping[str, Any]) -> str | None:
+    """Return the reason why an endpoint gets no new requests any more; None if it stays."""
     if metadata.get("deletionTimestamp"):
         return "it is being deleted"
     if labels.DRAINING in metadata.get("annotations", {}):
         return "its replica is about to go, so it gets no new requests"
-    return ""
+    return None
 
 
 def _unrouted(endpoint: ModelEndpoint, target: Target, routed: Collection[str]) -> str:

@@ -315,8 +315,8 @@ def take_snapshot(files: Files) -> scheduler.Fleet:
         raise UserError(f"{error}: correct it") from error
 
 
-def find_missing_cache(deployment: Object, files: Files) -> str:
-    """Return the name of a deployment's ModelCache if the files do not hold it; empty otherwise."""
+def find_missing_cache(deployment: Object, files: Files) -> str | None:
+    """Return the name of a deployment's ModelCache if the files do not hold it; None otherwise."""
     source = decode_as(ModelDeployment, deployment)
     needed = model_deployment.requirements(source)
     missing = (
@@ -324,7 +324,7 @@ def find_missing_cache(deployment: Object, files: Files) -> str:
         for requirement in needed
         if requirement.key == "cache" and not files.store.find(requirement)
     )
-    return next(missing, "")
+    return next(missing, None)
 
 
 def _children(deployment: Object, store: Store) -> dict[str, Object]:

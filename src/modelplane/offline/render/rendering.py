@@ -145,9 +145,9 @@ def _is_owned(item: Object, uid: str) -> bool:
     )
 
 
-def _key(item: Object) -> str:
+def _key(item: Object) -> str | None:
     annotations = item["metadata"].get("annotations", {})
-    return next((str(annotations[name]) for name in CHILD_KEYS if name in annotations), "")
+    return next((str(annotations[name]) for name in CHILD_KEYS if name in annotations), None)
 
 
 def _keyed(children: Iterable[Object]) -> dict[str, Object]:
