@@ -28,27 +28,35 @@ def find_empty_texts(trees: Mapping[str, ast.Module]) -> dict[str, str]:
     ``trees`` are by the path of the module.
     """
     modules = [_read(path, tree) for path, tree in trees.items()]
-    texts = {
-        (place, module.name): (module, list(_returned(node)))
+    texts = [
+        (place, module, list(_returned(node)))
         for module in modules
         for place, node in _functions(module)
         if _is_text(node)
-    }
-    empty = {place for (place, _), (_, returned) in texts.items() if any(map(_is_empty, returned))}
-    pending = len(empty)
-    while pending:
-        passed = {
+    ]
+    empty = {place for place, _, returned in texts if any(map(_is_empty, returned))}
+    before = 0
+    while before < len(empty):
+        before = len(empty)
+        empty |= {
             place
-            for (place, _), (module, returned) in texts.items()
-            if place not in empty and any(_calls(module, value) & empty for value in returned)
+            for place, module, returned in texts
+            if any(_calls(module, value) & empty for value in returned)
         }
-        empty |= passed
-        pending = len(passed)
     asked: dict[Place, str] = {}
     for module in modules:
         for place in _asked(module) & empty:
             asked.setdefault(place, module.name)
-    return {".".join(filter(None, place)): by for place, by in sorted(asked.items())}
+    return {
+        f"{module.name}.{place[1]}": asked[place]
+        for place, module, _ in sorted(texts, key=_order)
+        if place in asked
+    }
+
+
+def _order(text: tuple[Place, "_Module", object]) -> tuple[str, str]:
+    (_, name), module, _ = text
+    return module.name, name
 
 
 def _dotted(path: str) -> str:
@@ -61,7 +69,9 @@ def _read(path: str, tree: ast.Module) -> _Module:
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 module.imported[alias.asname or alias.name] = node.module, alias.name
-    module.functions = {node.name: node for node in tree.body if isinstance(node, Function)}
+    for node in tree.body:
+        if isinstance(node, Function):
+            module.functions[node.name] = node
     return module
 
 
@@ -96,9 +106,8 @@ def _is_empty(value: ast.expr) -> bool:
         return _is_empty(value.body) or _is_empty(value.orelse)
     if isinstance(value, ast.BoolOp):
         return any(map(_is_empty, value.values))
-    is_next = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "next"
-    if is_next and len(value.args) == 2:
-        return _is_empty(value.args[1])
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "next":
+        return len(value.args) == 2 and _is_empty(value.args[1])
     return isinstance(value, ast.Constant) and value.value == ""
 
 

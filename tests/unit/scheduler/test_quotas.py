@@ -62,7 +62,7 @@ def new(placement: Placement) -> int:
     return sum(not each.retained for each in placement.assignments)
 
 
-def refused(placement: Placement) -> set[tuple[Reason, str]]:
+def refused(placement: Placement) -> set[tuple[str, str]]:
     return {(each.why.reason, each.why.detail) for each in placement.diagnosis.excluded}
 
 

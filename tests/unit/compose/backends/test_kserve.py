@@ -333,7 +333,7 @@ def test_what_kserve_reports_is_the_cause_if_no_pod_has_one() -> None:
         {"type": "Ready", "status": "False", "reason": "ConfigNotFound", "message": "no preset"}
     ]
     assert unmade(service) == "ConfigNotFound: no preset"
-    assert unmade(_service(2)) == ""
+    assert unmade(_service(2)) is None
 
 
 def test_a_preset_that_is_missing_is_named() -> None:
