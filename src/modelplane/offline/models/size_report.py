@@ -14,7 +14,7 @@ from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import decode_as
 from modelplane.api.user_error import UserError
-from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.sizing.architecture import Architecture, LayerKind
 from modelplane.sizing.hardware import Node, Served, describe_node, plan_service
 from modelplane.sizing.loaded_weights import MAX_BYTES
