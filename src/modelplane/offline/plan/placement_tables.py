@@ -10,7 +10,6 @@ from modelplane.api.columns import Columns
 from modelplane.api.fields.pods.engines import Role
 from modelplane.offline.files.diagnostics import join_choices
 from modelplane.offline.plan.placements import (
-    RANKS,
     Alternative,
     Deployment,
     EngineReport,
@@ -21,6 +20,7 @@ from modelplane.offline.plan.placements import (
     find_used_pools,
 )
 from modelplane.offline.plan.pool_reports import Amount, Pool
+from modelplane.scheduler.verdict import RANKS
 
 
 def _mark(pool: str, is_spot: bool) -> str:
