@@ -78,11 +78,10 @@ def _read(path: str, tree: ast.Module) -> _Module:
 def _functions(module: _Module) -> Iterator[tuple[Place, Function]]:
     for name, node in module.functions.items():
         yield (module.name, name), node
-    for class_ in ast.walk(module.tree):
-        if isinstance(class_, ast.ClassDef):
-            for node in class_.body:
-                if isinstance(node, Function):
-                    yield ("", node.name), node
+    classes = [node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
+    for method in [member for class_ in classes for member in class_.body]:
+        if isinstance(method, Function):
+            yield ("", method.name), method
 
 
 def _is_text(node: Function) -> bool:
