@@ -80,8 +80,13 @@ def _functions(module: _Module) -> Iterator[tuple[Place, Function]]:
         yield (module.name, name), node
     classes = [node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
     for method in [member for class_ in classes for member in class_.body]:
-        if isinstance(method, Function):
+        if isinstance(method, Function) and not _is_property(method):
             yield ("", method.name), method
+
+
+def _is_property(method: Function) -> bool:
+    names = (decorator.id for decorator in method.decorator_list if isinstance(decorator, ast.Name))
+    return any(name.endswith("property") for name in names)
 
 
 def _is_text(node: Function) -> bool:

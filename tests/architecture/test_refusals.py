@@ -28,7 +28,6 @@ EMPTY: Final = {
         "compose.clouds.site.text",
         "compose.cluster.inference_cluster._cache_storage",
         "compose.cluster.inference_cluster._gateway_address",
-        "compose.gateway.fleet_gateway.proxy",
         "compose.service.model_service._address",
         "compose.serving_stack.cluster_gateway.address",
         "compose.serving_stack.stack_flow._address",
@@ -39,15 +38,6 @@ EMPTY: Final = {
     "the sentence of a diagnosis, which stands in another text": (
         "scheduler.diagnosis.describe",
         "scheduler.preemption.turns.describe",
-    ),
-    "the state of a connection: its cause, empty while it works": (
-        "controllers.clusters.cluster_connection.lost",
-        "controllers.clusters.cluster_connection.problem",
-        "controllers.clusters.connections.lost",
-        "controllers.clusters.connections.problem",
-        "controllers.clusters.copies_health.lost",
-        "controllers.clusters.copies_health.problem",
-        "controllers.election.lease_thread.problem",
     ),
 }
 """Functions that return an empty text which a caller asks for truth, by the reason."""

@@ -13,7 +13,6 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.api.user_error import UserError
 from modelplane.compose.readiness import condition_of
 from modelplane.dashboard.snapshot import EVENT, Snapshot
 from modelplane.offline.explain import explanation_tables
@@ -25,6 +24,7 @@ from modelplane.offline.files.sources import Source
 from modelplane.offline.plan import placement_tables, placements
 from modelplane.offline.plan.fleet_of_files import Files, assemble
 from modelplane.offline.plan.placements import Deployment
+from modelplane.user_error import UserError
 
 _MOST_ROWS: Final = 20
 """Rows of one table; a note counts the others."""

@@ -17,7 +17,6 @@ from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.api.user_error import UserError
 from modelplane.controllers import fleet_resources
 from modelplane.dashboard import explanations
 from modelplane.dashboard.explanations import MOST_BYTES, Explained
@@ -27,6 +26,7 @@ from modelplane.mcp.fleet import EVENTS, Fleet
 from modelplane.mcp.quoting import clean, format_table, quote
 from modelplane.offline.explain.explanation_tables import CONDITIONS
 from modelplane.offline.explain.statuses import explain_not_ready, read_conditions
+from modelplane.user_error import UserError
 
 T = TypeVar("T")
 

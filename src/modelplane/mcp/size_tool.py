@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from modelplane.api.schema.decode import InvalidObject
-from modelplane.api.user_error import UserError
 from modelplane.checkpoints import checkpoint
 from modelplane.checkpoints.hub import Hub
 from modelplane.controllers import fleet_resources
@@ -15,6 +14,7 @@ from modelplane.mcp.quoting import clean, format_table, quote
 from modelplane.offline.models import size_rows
 from modelplane.offline.models.size_report import Size
 from modelplane.operations.model_sizes import size_model
+from modelplane.user_error import UserError
 
 _MOST: Final = 20
 """Rows of hardware."""

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from modelplane.api.meta import Object
-from modelplane.api.user_error import UserError
 from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.catalogue.inference_classes import build_class
 from modelplane.checkpoints.checkpoint import Checkpoint, build_model
 from modelplane.offline.models import size_report
 from modelplane.offline.models.size_report import Size
 from modelplane.sizing.memory import Load, Model
+from modelplane.user_error import UserError
 
 ELEMENT_BYTES: Final = {"auto": 2, "fp8": 1}
 """Bytes of an element of the KV cache, by its type."""

@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from modelplane.api.user_error import UserError
 from modelplane.controllers.fleet_resources import known
 from modelplane.kube import connection
 from modelplane.kube.client import Client
+from modelplane.user_error import UserError
 
 
 class NoCluster(UserError):

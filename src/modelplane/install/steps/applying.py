@@ -12,7 +12,6 @@ from modelplane import __version__
 from modelplane.api.kinds import KINDS
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.api.user_error import UserError
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers.fleet_resources import resource_of, resource_of_kind
 from modelplane.install.installation_names import VERSION
@@ -26,6 +25,7 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import build_key
 from modelplane.kube.resources import Object
+from modelplane.user_error import UserError
 
 _DEFINITION = "CustomResourceDefinition"
 _CROSSPLANES = "crossplane"

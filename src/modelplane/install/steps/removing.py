@@ -12,7 +12,6 @@ from functools import partial
 from modelplane.api.listing import listing
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
-from modelplane.api.user_error import UserError
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
@@ -28,6 +27,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.informer import build_key
 from modelplane.kube.resources import Object, Resource
 from modelplane.proxy.publication import SELECTOR
+from modelplane.user_error import UserError
 
 _MODELS = (
     fleet_resources.MODEL_SERVICES,

@@ -136,11 +136,11 @@ def select_closest(refusals: Sequence[ExclusionReport], most: int) -> Sequence[E
     return sorted(refusals, key=lambda refusal: -RANKS[refusal.rule])[:most]
 
 
-def describe_cost(deployment: Deployment) -> str:
-    """Return what the replicas cost; empty if no pool has a price."""
+def describe_cost(deployment: Deployment) -> str | None:
+    """Return what the replicas cost; None if no pool has a price."""
     cost = deployment.cost
     if cost is None:
-        return ""
+        return None
     unpriced = f", and {cost.unpriced_replicas} without a known price" if cost.unpriced_replicas else ""
     return f"{deployment.name}: {cost.per_hour} {cost.currency} an hour{unpriced}"
 

@@ -11,7 +11,6 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import join_alternatives
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.api.user_error import UserError
 from modelplane.compose import owner_status as status_of
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
@@ -33,6 +32,7 @@ from modelplane.offline.plan.fleet_of_files import (
 from modelplane.offline.render.facts_of_files import find_facts
 from modelplane.offline.render.gateway_routes import GatewayRoute, format_route, redact_route
 from modelplane.offline.render.gateways import announce, is_assumed
+from modelplane.user_error import UserError
 
 CHILD_KEYS = (labels.CHILD, "crossplane.io/composition-resource-name")
 """Annotations with the key of a child of an owner: ours, and Crossplane's."""
