@@ -28,6 +28,7 @@ EMPTY: Final = {
         "compose.clouds.site.text",
         "compose.cluster.inference_cluster._cache_storage",
         "compose.cluster.inference_cluster._gateway_address",
+        "compose.gateway.fleet_gateway.proxy",
         "compose.service.model_service._address",
         "compose.serving_stack.cluster_gateway.address",
         "compose.serving_stack.stack_flow._address",
