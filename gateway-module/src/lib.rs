@@ -23,6 +23,7 @@ mod limits;
 mod load_report;
 mod mean;
 mod measured;
+mod memory;
 mod models;
 mod multipart;
 mod names;
@@ -61,6 +62,7 @@ mod stand_in;
 #[expect(unsafe_code, reason = "Envoy finds it by this name")]
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn envoy_dynamic_module_on_program_init() -> *const c_char {
+    memory::give_back_code();
     abi::offer(&[
         ("front", |setup, text| Ok(Box::new(front::FrontFactory::new(setup, text)?))),
         ("backend", |setup, text| Ok(Box::new(backend::BackendFactory::new(setup, text)?))),
