@@ -5,6 +5,7 @@ See ``support.container_engines``.
 
 import asyncio
 import json
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -124,7 +125,9 @@ async def test_a_container_that_uses_more_memory_than_its_limit_is_killed(agent:
     eating = container("held = [bytearray(2 ** 20) for _ in range(256)]", resources=limits)
     await agent.create(pod("eating", eating, restartPolicy="Never"))
     terminated = state(await agent.pod("eating", has_ended))["terminated"]
-    assert (terminated["reason"], terminated["exitCode"]) == ("OOMKilled", 137)
+    assert terminated["exitCode"] == 128 + signal.SIGKILL
+    # Podman 4.3 does not report the cause with control groups of version 1.
+    assert terminated["reason"] in {"OOMKilled", "Error"}
 
 
 async def test_an_image_that_cannot_be_pulled_is_told_with_the_reason_of_the_runtime(agent: Agent) -> None:
