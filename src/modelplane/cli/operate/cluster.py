@@ -7,7 +7,7 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.operate import cluster_drain
-from modelplane.cli.options import add_credential_lifetime_option, parse_seconds
+from modelplane.cli.options import add_credential_lifetime_option, format_example, parse_seconds
 from modelplane.cli.target import Target, add_target_options, run_steps
 
 if TYPE_CHECKING:
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 @click.group()
 def cluster() -> None:
-    """Register a cluster that exists with a fleet; cordon, drain and uncordon one."""
+    """Register an existing cluster with a fleet; cordon, drain and uncordon a cluster."""
 
 
 for command in (cluster_drain.cordon, cluster_drain.drain, cluster_drain.uncordon):
     cluster.add_command(command)
 
 
-@cluster.command()
+@cluster.command(
+    epilog=format_example("modelplane cluster register gpu-1 --cluster-kubeconfig gpu.kubeconfig --apply")
+)
 @click.argument("name")
 @click.option(
     "--apply/--dry-run",

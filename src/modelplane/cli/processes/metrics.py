@@ -10,6 +10,7 @@ import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.errors import UserError
+from modelplane.cli.options import format_example
 from modelplane.cli.processes.log_format import log_to_stderr
 from modelplane.cli.processes.process_connection import connect
 
@@ -33,7 +34,12 @@ class _Options:
     gateway_service: str
 
 
-@click.command()
+@click.command(
+    epilog=format_example(
+        "modelplane metrics --address 0.0.0.0:6443 --tls-cert tls.crt --tls-key tls.key --client-ca ca.crt "
+        "--gateway-service modelplane-gateway"
+    )
+)
 @click.option("--address", required=True, metavar="HOST:PORT", help="Address for HTTPS.")
 @click.option("--tls-cert", required=True, type=_FILE, help="Certificate for SERVICE.NAMESPACE.svc.")
 @click.option("--tls-key", required=True, type=_FILE, help="Its key.")
@@ -47,15 +53,17 @@ class _Options:
     "--client-name",
     multiple=True,
     metavar="NAME",
-    help="Common name of that certificate (requestheader-allowed-names); by default every one.",
+    help="Common name of that certificate (requestheader-allowed-names). Default: any name.",
 )
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False),
-    help="Kubeconfig of the control plane; by default this pod's service account.",
+    help="Kubeconfig of the control plane. Default: the service account of this pod.",
 )
 @click.option(
-    "--namespace", default=SYSTEM_NAMESPACE, show_default=True, help="Namespace of the gateway's Service."
+    "--namespace",
+    default=SYSTEM_NAMESPACE,
+    help=f"Namespace of the gateway's Service. Default: {SYSTEM_NAMESPACE}.",
 )
 @click.option(
     "--gateway-dir",
