@@ -14,7 +14,6 @@ import click
 
 from modelplane import __version__
 from modelplane.cli.errors import INTERRUPTED, UserError
-from modelplane.host.errors import LocalError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -130,7 +129,6 @@ class Commands(click.Group):
             raise _missing(error) from error
         if not isinstance(command, click.Command):
             raise TypeError(f"modelplane.cli.{place}.{cmd_name} is not a command")
-        _add_example(cmd_name, command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
@@ -156,27 +154,18 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except click.NoSuchOption as error:
             raise _rename(error) from error
-        except LocalError as error:
-            raise UserError(str(error)) from error
+        except UserError as error:
+            raise click.ClickException(str(error)) from error
         except OSError as error:
             if error.errno not in _REMEDIES:
                 raise
             where = f"{error.filename}: " if error.filename else ""
-            raise UserError(f"{where}{error.strerror}: {_REMEDIES[error.errno]}") from error
+            message = f"{where}{error.strerror}: {_REMEDIES[error.errno]}"
+            raise click.ClickException(message) from error
         except ModuleNotFoundError as error:
             raise _missing(error) from error
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
-
-
-def _add_example(path: str, command: click.Command) -> None:
-    """End the help of a command, or of the commands of a group, with an example."""
-    from modelplane.cli.usage_examples import write_epilog
-
-    command.epilog = write_epilog(path)
-    if isinstance(command, click.Group):
-        for name, member in command.commands.items():
-            _add_example(f"{path} {name}", member)
 
 
 _THRESHOLDS = (100_000, 20, 100)
@@ -207,7 +196,7 @@ def _missing(error: ModuleNotFoundError) -> Exception:
     extra = next((extra for extra, packages in _EXTRAS.items() if package in packages), "")
     if not extra:
         return error
-    return UserError(f"{package} is not installed: run `pip install 'modelplane[{extra}]'`")
+    return click.ClickException(f"{package} is not installed: run `pip install 'modelplane[{extra}]'`")
 
 
 _SETTINGS = {

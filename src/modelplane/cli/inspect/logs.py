@@ -9,7 +9,7 @@ import click
 from modelplane.api.listing import in_order
 from modelplane.cli import object_names
 from modelplane.cli.errors import FAILED, UserError
-from modelplane.cli.options import Duration, ListedArgument
+from modelplane.cli.options import Duration, ListedArgument, format_example
 from modelplane.cli.target import Target, add_namespace_option, add_target_options, read
 from modelplane.local.home import Home, choose_home
 
@@ -40,7 +40,7 @@ def _source(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     return source
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane logs md/gemma -n ml-team --follow"))
 @click.argument("source", cls=ListedArgument, values=_sources, callback=_source, default="")
 @click.option("-f", "--follow", is_flag=True, help="Stream new lines, also those of new pods, until Ctrl-C.")
 @click.option(
@@ -161,7 +161,7 @@ def _list_targets(target: Target) -> None:
         if not has_processes:
             raise
         # The logs of processes can be read without an API server.
-        click.echo(f"Objects: not listed, because {error.message}")
+        click.echo(f"Objects: not listed, because {error}")
         return
     click.echo("Objects:" if names else "Objects: none")
     for name in names[:_MAX_LISTED]:

@@ -9,7 +9,14 @@ from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
 from modelplane.cli.manifest_files import load
 from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, add_deploy_options
-from modelplane.cli.options import add_all_option, add_fleet_option, add_yes_option, confirm, require_terminal
+from modelplane.cli.options import (
+    add_all_option,
+    add_fleet_option,
+    add_yes_option,
+    confirm,
+    format_example,
+    require_terminal,
+)
 from modelplane.cli.output import TEXT, add_chosen_output
 from modelplane.cli.tables import show
 from modelplane.cli.target import Target, add_target_options, read_fleet, write_changes
@@ -29,7 +36,7 @@ _MOST: Final = 20
 """Pools up to which all are printed."""
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane deploy Qwen/Qwen3-8B --context-length 16384 -n ml-team"))
 @add_deploy_options
 @add_fleet_option("Plan on these classes and clusters, and apply nothing.")
 @add_target_options
@@ -72,14 +79,10 @@ def _read_settings(asked: Asked, namespace: str) -> "ModelSettings":
     from modelplane.offline.models.engine_containers import Engine
     from modelplane.offline.models.model_manifests import ModelSettings, make_name
     from modelplane.operations.model_sizes import choose_context
-    from modelplane.sizing.unsizable import Unsizable
 
-    try:
-        checkpoint = read_checkpoint(asked.model, asked.revision)
-        model = build_model(checkpoint, asked.quantization)
-        context = choose_context(model, asked.context_length, TOKENS_OPTION)
-    except Unsizable as error:
-        raise UserError(str(error)) from error
+    checkpoint = read_checkpoint(asked.model, asked.revision)
+    model = build_model(checkpoint, asked.quantization)
+    context = choose_context(model, asked.context_length, TOKENS_OPTION)
     called = asked.name or make_name(asked.models_name)
     return ModelSettings(
         model=model,
@@ -122,12 +125,11 @@ def _propose(
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
     from modelplane.offline.models.proposals import propose
-    from modelplane.offline.plan.fleet_of_files import Unplannable
 
     objects = load(fleet)[0] if fleet else read_fleet(target, NEEDED_TO_PLAN)
     try:
         proposed = propose(settings, needed, objects, use_cache=use_cache, live=not fleet)
-    except (Unplannable, InvalidObject) as error:
+    except InvalidObject as error:
         raise UserError(str(error)) from error
     if proposed.best:
         _validate(proposed.best.manifests)

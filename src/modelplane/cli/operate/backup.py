@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import UserError
+from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_target_options, read
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from modelplane.kube.client import Client
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane backup fleet.backup --passphrase-file passphrase"))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--passphrase-file",
@@ -29,7 +30,6 @@ def backup(file: Path, *, passphrase_file: Path | None, target: Target) -> None:
     from modelplane.api.listing import number_of
     from modelplane.backup.saving import Saver
     from modelplane.backup.sealing import read_passphrase
-    from modelplane.install.steps.refusals import Refused
 
     async def do(client: "Client") -> "Saved":
         passphrase = read_passphrase(passphrase_file) if passphrase_file else None
@@ -37,8 +37,6 @@ def backup(file: Path, *, passphrase_file: Path | None, target: Target) -> None:
 
     try:
         saved = read(target, "the fleet", do)
-    except Refused as error:
-        raise UserError(str(error)) from error
     except FileExistsError as error:
         raise UserError(f"{file} exists, and a backup replaces no file: name another one") from error
     except FileNotFoundError as error:

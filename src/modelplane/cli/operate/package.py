@@ -7,7 +7,7 @@ import click
 
 from modelplane import __version__
 from modelplane.cli.errors import UserError
-from modelplane.cli.options import ListedArgument
+from modelplane.cli.options import ListedArgument, format_example
 
 
 @click.group()
@@ -31,7 +31,7 @@ def _known(_context: click.Context, _parameter: click.Parameter, name: str) -> s
     return name
 
 
-@package.command()
+@package.command(epilog=format_example("modelplane package build --dir packages/"))
 @click.argument("what", cls=ListedArgument, values=_names, callback=_known, default=_ALL)
 @click.option(
     "--dir",
@@ -63,7 +63,6 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
     files with skopeo, crane or Crossplane's own command line.
     """
     from modelplane.crossplane.package import building, package_contents
-    from modelplane.crossplane.package.errors import PackageError
     from modelplane.crossplane.package.metadata import PackageKind
     from modelplane.crossplane.package.package_addresses import Registry, Version
     from modelplane.crossplane.package.python.runtime import from_this_python
@@ -84,13 +83,11 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
             took = time.monotonic() - started
             click.echo(f"{built.path}: {built.address}:{version.tag}, {_size(built.size)}, {took:.1f} s")
             click.echo(f"  {built.digest}")
-    except PackageError as error:
-        raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"cannot build a package: {error.filename or folder}: {error.strerror}") from error
 
 
-@package.command()
+@package.command(epilog=format_example("modelplane package prerequisites | kubectl apply -f -"))
 def prerequisites() -> None:
     """Print the manifests to apply before the packages, for `kubectl apply -f -`."""
     from modelplane.crossplane.package.prerequisites import manifest

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.options import add_dry_run_option
+from modelplane.cli.options import add_dry_run_option, format_example
 from modelplane.cli.target import Target, add_target_options, write_changes
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from modelplane.kube.client import Client
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane restore fleet.backup --dry-run"))
 @click.argument("file", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--passphrase-file",
@@ -32,8 +32,7 @@ def restore(file: Path, *, passphrase_file: Path | None, target: Target, dry_run
     from modelplane.backup.restoring import Restorer
     from modelplane.backup.sealing import read_passphrase
     from modelplane.cli.tables import clean_text
-    from modelplane.install.steps.refusals import Refused
-    from modelplane.install.steps.waiting import Deadline, NotInTime
+    from modelplane.install.steps.waiting import Deadline
 
     if target.find_local_home() is not None:
         raise UserError(_LOCAL)
@@ -50,7 +49,7 @@ def restore(file: Path, *, passphrase_file: Path | None, target: Target, dry_run
         restored = write_changes(target, "a backup", do)
     except Damaged as error:
         raise UserError(f"{file} is not a whole backup: {clean_text(str(error))}") from error
-    except (Refused, NotInTime) as error:
+    except UserError as error:
         raise UserError(clean_text(str(error))) from error
     _tell(restored, dry_run=dry_run)
 

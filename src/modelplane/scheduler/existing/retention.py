@@ -27,10 +27,10 @@ from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.departures import Cause, Role
 from modelplane.scheduler.existing import failover
-from modelplane.scheduler.filters.region_rule import explain_outside
+from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_evicting
-from modelplane.scheduler.placement.misfit import Misfit
 from modelplane.scheduler.placement.placer import Pins
+from modelplane.scheduler.placement.pool_rejections import PoolRejections
 from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason
 
@@ -130,8 +130,8 @@ def _decision(state: CycleState, replica: Replica, *, is_pinned: bool) -> Retent
     name = f'InferenceCluster "{cluster.name}"'
     if taints := list_evicting(state.deployment, cluster):
         return depart(replica, Cause.TAINTED, f"taint {taints[0]} of {name} evicts it")
-    if why := explain_outside(state.deployment, cluster):
-        return depart(replica, Cause.REGION, f"{name} may not serve it: {why}")
+    if rejected := check_known_region(state.deployment, cluster):
+        return depart(replica, Cause.REGION, f"{name} may not serve it: {rejected.detail}")
     if cluster.lost:
         return Leaving(replica, Cause.LOST, cluster.lost, failover.describe_removal(cluster))
     return _refit(state, replica, cluster, is_pinned=is_pinned)
@@ -162,7 +162,7 @@ def _refit(
         return Kept(replica, replica.engines, PINNED, role=Role.PINNED)
     if all(engine.name in pins for engine in state.deployment.engines):
         resolved = state.placer.resolve(cluster, pins)
-        if isinstance(resolved, Misfit):
+        if isinstance(resolved, PoolRejections):
             return _misfit(replica, resolved, cluster)
         if not state.ledger.is_growing(cluster, resolved, replica.engines):
             return Kept(replica, resolved)
@@ -174,17 +174,17 @@ def _covers(pins: Pins, deployment: Deployment) -> bool:
     return all(len(pins.get(engine.name, ())) == len(engine.members) for engine in deployment.engines)
 
 
-def _misfit(replica: Replica, misfit: Misfit, cluster: Cluster) -> Leaving:
-    return Leaving(replica, Cause.MISFIT, _why(misfit, cluster))
+def _misfit(replica: Replica, rejections: PoolRejections, cluster: Cluster) -> Leaving:
+    return Leaving(replica, Cause.MISFIT, _why(rejections, cluster))
 
 
 def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) -> Kept | Leaving:
     """Keep a replica that needs more than it holds, if its pools and its quota have that for it."""
     placed = state.placer.place(cluster, state.ledger.list_capacities(cluster, without=replica.engines), pins)
-    if isinstance(placed, Misfit):
+    if isinstance(placed, PoolRejections):
         return _misfit(replica, placed, cluster)
-    if refused := state.quotas.explain_refusal(cluster, placed, replica.engines):
-        return Leaving(replica, Cause.MISFIT, f"the edit needs more devices: {refused}")
+    if rejected := state.quotas.check_all(cluster, placed, replica.engines):
+        return Leaving(replica, Cause.MISFIT, f"the edit needs more devices: {rejected.detail}")
     return Kept(replica, placed)
 
 
@@ -197,11 +197,11 @@ def find_pins(replica: Replica) -> Pins:
     }
 
 
-def _why(misfit: Misfit, cluster: Cluster) -> str:
-    pool, refusal = misfit.pools[0]
+def _why(rejections: PoolRejections, cluster: Cluster) -> str:
+    pool, rejected = rejections.pools[0]
     place = f'pool {pool} of InferenceCluster "{cluster.name}"'
-    subject = f'"{refusal.subject}": ' if refusal.reason in _OF_REQUESTS else ""
-    return f"engine {misfit.engine} no longer fits {place}: {subject}{refusal.detail}"
+    subject = f'"{rejected.subject}": ' if rejected.reason in _OF_REQUESTS else ""
+    return f"engine {rejections.engine} no longer fits {place}: {subject}{rejected.detail}"
 
 
 def give_way(
