@@ -31,13 +31,12 @@ class QuantityError(ValueError):
 class Quantity:
     """An exact number of billionths. `scale` is the power of ten of a small number as it was written.
 
-    `computed` marks a sum or difference: Kubernetes refuses one on the right of `==`. `fixed` marks a
-    device's own large number: Kubernetes would change it in place when something is added to it.
+    `fixed` marks a device's own large number: Kubernetes would change it in place when something is added to
+    it.
     """
 
     nano: int
     scale: int | None = field(default=None, compare=False)
-    computed: bool = field(default=False, compare=False)
     fixed: bool = field(default=False, compare=False)
 
     @property
@@ -60,10 +59,10 @@ class Quantity:
             return math.copysign(math.inf, self.sign)
 
     def __add__(self, other: "Quantity") -> "Quantity":
-        return Quantity(self.nano + other.nano, self._common_scale(other), computed=True)
+        return Quantity(self.nano + other.nano, self._common_scale(other))
 
     def __sub__(self, other: "Quantity") -> "Quantity":
-        return Quantity(self.nano - other.nano, self._common_scale(other), computed=True)
+        return Quantity(self.nano - other.nano, self._common_scale(other))
 
     def _common_scale(self, other: "Quantity") -> int | None:
         if self.scale is None or other.scale is None:

@@ -1,0 +1,118 @@
+"""Rules of selectors that the compiler does not check: Kubernetes' own, and those of a short language.
+
+- `device` by itself, and unknown fields of it: the compiler knows three variables with a dot in the name.
+- A selector whose type is `dyn`: the result may be only an attribute, whose type is open until it is read.
+- Lists of mixed types, which Kubernetes refuses.
+- Equality of quantities; loops over anything but lists, or nested more than two deep.
+- Values that a selector has no use for: maps, null, and bytes, which stand for quantities and versions here.
+"""
+
+import math
+from typing import Final
+
+from modelplane.cel import allowed
+from modelplane.cel.environment import ATTRIBUTES, DEVICE, FIELDS
+from modelplane.cel.errors import find_nearest
+from modelplane.cel.functions import QUANTITY
+from modelplane.cel.tree import Kind, Node
+
+LISTED: Final = f"{', '.join(FIELDS[:-1])} and {FIELDS[-1]}"
+NAMES: Final = tuple(name.removeprefix("device.") for name in FIELDS)
+_MOST_LOOPS: Final = 2
+_STEPS: Final = ("_[_]", "_?._", "_[?_]")
+
+
+class Unsupported(Exception):
+    """A construct that selectors cannot have; `identity` is that of its node."""
+
+    def __init__(self, problem: str, identity: int) -> None:
+        super().__init__(problem)
+        self.identity = identity
+
+
+def check(root: Node) -> None:
+    """Check a tree. Raises Unsupported."""
+    _check_node(root, frozenset(), 0)
+    if root.type == "dyn" and not _is_open(root):
+        problem = "it gives dyn, but a selector gives true or false: compare it, as in `... == true`"
+        raise Unsupported(problem, root.identity)
+
+
+def explain_field(name: str) -> str:
+    """Return the message for a field that the device does not have, with the nearest one."""
+    near = find_nearest(name, NAMES)
+    other = f"did you mean device.{near}?" if near else f"a selector reads {LISTED}"
+    return f'unknown name "device.{name}", {other}'
+
+
+def _check_node(node: Node, variables: frozenset[str], loops: int) -> None:
+    if problem := _find_problem(node, variables, loops):
+        raise Unsupported(problem, node.identity)
+    for place, part in enumerate(node.parts):
+        if node.kind is Kind.FOLD and place == 2:
+            variables, loops = variables | {node.name, node.accumulator}, loops + 1
+        _check_node(part, variables, loops)
+
+
+def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str:  # noqa: PLR0911  (a table of forms)
+    match node.kind:
+        case Kind.CONSTANT:
+            return _find_problem_of_constant(node)
+        case Kind.NAME if node.name not in variables and node.name not in FIELDS:
+            return (
+                f"device is read through {LISTED}" if node.name == DEVICE else f'unknown name "{node.name}"'
+            )
+        case Kind.SELECT if node.parts[0].name == DEVICE and DEVICE not in variables:
+            return explain_field(node.name)
+        case Kind.CALL if node.name not in allowed.FUNCTIONS | allowed.OPERATORS:
+            return allowed.explain(node.name)
+        case Kind.CALL if node.name in ("_==_", "_!=_", "@in"):
+            if any(QUANTITY.encode() in part.full_type for part in node.parts):
+                return "quantities are not compared with ==, != or in: write a.compareTo(b) == 0"
+        case Kind.LIST:
+            return _find_problem_of_list(node)
+        case Kind.MAP:
+            return "selectors have no maps: compare the values one by one"
+        case Kind.FOLD if node.parts[0].type != "list":
+            return 'exists and all are for lists: ask for a domain with "domain" in device.attributes'
+        case Kind.FOLD if loops == _MOST_LOOPS:
+            return f"exists and all are nested more than {_MOST_LOOPS} deep"
+    return ""
+
+
+def _find_problem_of_constant(node: Node) -> str:
+    match node.value:
+        case None:
+            return "selectors have no null: ask for a name with has"
+        case bytes():
+            return "selectors have no bytes: compare texts"
+        case float(value) if math.isinf(value):
+            return "a number is too large for a double"
+        case str(value) if "\0" in value:
+            return "a text has a null character"
+    return ""
+
+
+def _find_problem_of_list(node: Node) -> str:
+    if node.flag:
+        return "selectors have no optional elements of lists: use orValue(default)"
+    for part in node.parts:
+        expected = node.parts[0]
+        is_empty = part.kind is Kind.LIST and not part.parts and expected.type == "list"
+        if part.full_type != expected.full_type and not is_empty:
+            return f"it mixes {expected.type} and {part.type} in one list"
+    return ""
+
+
+def _is_open(node: Node) -> bool:
+    """Return True if a value of type dyn is an attribute, or contained one."""
+    if node.name == "_?_:_":
+        branches = node.parts[1:]
+        closed = any(branch.type == "dyn" and not _is_open(branch) for branch in branches)
+        return not closed and any(map(_is_open, branches))
+    if node.kind is Kind.SELECT or node.name in _STEPS:
+        return node.parts[0].type != "dyn" and _is_open(node.parts[0])
+    if node.name in ("value", "or", "orValue"):
+        return _is_open(node.parts[0])
+    is_list = node.kind is Kind.LIST and all(map(_is_open, node.parts))
+    return is_list or (node.kind is Kind.NAME and node.name == ATTRIBUTES)
