@@ -95,6 +95,8 @@ class Bindings(msgspec.Struct):
     """Errors of the present evaluation."""
     activation: Any = None
     """The values in the library's form, once a selector was evaluated."""
+    spent: int = 0
+    """Cost of what was evaluated with the activation, which keeps the memory of it."""
 
 
 def bind(device: PublishedDevice) -> Bindings:

@@ -19,7 +19,7 @@ from modelplane.cel.tree import Kind, Node
 LISTED: Final = f"{', '.join(FIELDS[:-1])} and {FIELDS[-1]}"
 NAMES: Final = tuple(name.removeprefix("device.") for name in FIELDS)
 _MOST_LOOPS: Final = 2
-_STEPS: Final = ("_[_]", "_?._", "_[?_]")
+_STEPS: Final = frozenset({"_[_]", "_?._", "_[?_]"})
 
 
 class Unsupported(Exception):
@@ -33,7 +33,7 @@ class Unsupported(Exception):
 def check(root: Node) -> None:
     """Check a tree. Raises Unsupported."""
     _check_node(root, frozenset(), 0)
-    if root.type == "dyn" and not _is_open(root):
+    if root.type == "dyn" and not any(node.name == ATTRIBUTES for node in root.walk()):
         problem = "it gives dyn, but a selector gives true or false: compare it, as in `... == true`"
         raise Unsupported(problem, root.identity)
 
@@ -46,12 +46,14 @@ def explain_field(name: str) -> str:
 
 
 def _check_node(node: Node, variables: frozenset[str], loops: int) -> None:
+    if node.kind is Kind.SELECT and node.parts[0].name == DEVICE and DEVICE not in variables:
+        raise Unsupported(explain_field(node.name), node.identity)
+    inside = variables | {node.name, node.accumulator} if node.kind is Kind.FOLD else variables
+    for place, part in enumerate(node.parts):
+        is_repeated = node.kind is Kind.FOLD and place > 1
+        _check_node(part, inside if is_repeated else variables, loops + is_repeated)
     if problem := _find_problem(node, variables, loops):
         raise Unsupported(problem, node.identity)
-    for place, part in enumerate(node.parts):
-        if node.kind is Kind.FOLD and place == 2:
-            variables, loops = variables | {node.name, node.accumulator}, loops + 1
-        _check_node(part, variables, loops)
 
 
 def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str:  # noqa: PLR0911  (a table of forms)
@@ -62,8 +64,8 @@ def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str:  # 
             return (
                 f"device is read through {LISTED}" if node.name == DEVICE else f'unknown name "{node.name}"'
             )
-        case Kind.SELECT if node.parts[0].name == DEVICE and DEVICE not in variables:
-            return explain_field(node.name)
+        case Kind.SELECT | Kind.CALL if _is_part_of_attribute(node):
+            return "an attribute has no fields and no elements"
         case Kind.CALL if node.name not in allowed.FUNCTIONS | allowed.OPERATORS:
             return allowed.explain(node.name)
         case Kind.CALL if node.name in ("_==_", "_!=_", "@in"):
@@ -78,6 +80,10 @@ def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str:  # 
         case Kind.FOLD if loops == _MOST_LOOPS:
             return f"exists and all are nested more than {_MOST_LOOPS} deep"
     return ""
+
+
+def _is_part_of_attribute(node: Node) -> bool:
+    return node.parts[0].type == "dyn" and (node.kind is Kind.SELECT or node.name in _STEPS)
 
 
 def _find_problem_of_constant(node: Node) -> str:
@@ -100,19 +106,5 @@ def _find_problem_of_list(node: Node) -> str:
         expected = node.parts[0]
         is_empty = part.kind is Kind.LIST and not part.parts and expected.type == "list"
         if part.full_type != expected.full_type and not is_empty:
-            return f"it mixes {expected.type} and {part.type} in one list"
+            raise Unsupported(f"it mixes {expected.type} and {part.type} in one list", part.identity)
     return ""
-
-
-def _is_open(node: Node) -> bool:
-    """Return True if a value of type dyn is an attribute, or contained one."""
-    if node.name == "_?_:_":
-        branches = node.parts[1:]
-        closed = any(branch.type == "dyn" and not _is_open(branch) for branch in branches)
-        return not closed and any(map(_is_open, branches))
-    if node.kind is Kind.SELECT or node.name in _STEPS:
-        return node.parts[0].type != "dyn" and _is_open(node.parts[0])
-    if node.name in ("value", "or", "orValue"):
-        return _is_open(node.parts[0])
-    is_list = node.kind is Kind.LIST and all(map(_is_open, node.parts))
-    return is_list or (node.kind is Kind.NAME and node.name == ATTRIBUTES)

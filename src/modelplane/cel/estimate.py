@@ -1,8 +1,8 @@
 """Estimate of the highest possible cost of a selector, made when it is compiled.
 
 The API server does not store a selector whose estimate exceeds the limit, so it is refused here too. What
-Kubernetes counts as cheap and the library does slowly has limits of its own: the turns of loops, and the size
-of regular expressions.
+Kubernetes counts as cheap and the library does slowly has limits of its own: the turns of loops with the
+elements of lists that are made in them, and the size of regular expressions.
 
 A size is the greatest possible result of `size()`. An unbounded one exceeds any limit, so a function whose
 cost grows with its argument is refused on such an argument. The sizes of a device's values are bounded by the
@@ -23,7 +23,7 @@ from modelplane.cel.selector import LIMIT
 from modelplane.cel.tree import Kind, Node
 
 _UNBOUNDED: Final = 2**64 - 1
-_MOST_TURNS: Final = 10_000  # the library's own limit for one evaluation
+_MOST_TURNS: Final = 20_000  # of loops alone, the library allows 10,000
 _MOST_WORK: Final = 200_000  # of regular expressions, about 0.2 seconds
 _WORK_OF_ANY: Final = 40_000  # of a regular expression that is known only when it is matched
 _LARGE: Final = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i")
@@ -65,7 +65,7 @@ class Estimator:
             amount = f"{self.cost:,} units" if self.cost < _UNBOUNDED // 100 else "more than can be told"
             return f"it may cost {amount}, and Kubernetes allows {LIMIT:,}"
         if self._turns > _MOST_TURNS:
-            return f"its loops may take {self._turns:,} turns: the maximum is {_MOST_TURNS:,}"
+            return f"its loops and lists have {self._turns:,} turns and elements: {_MOST_TURNS:,} are allowed"
         if self._work > _MOST_WORK:
             return "its regular expressions are too large: write shorter ones, or use contains"
         return ""
@@ -92,6 +92,7 @@ class Estimator:
                 is_read = node.parts[0].type == "map" and not node.flag
                 return _Estimate(cost + is_read, path=() if node.flag else (*parts[0].path, "."))
             case Kind.LIST:
+                self._turns = _bound(self._turns + self._repeated * len(parts))
                 return _Estimate(_LIST + cost, len(parts), max(sizes, default=0))
         return self._call(node, parts, cost, sizes)
 

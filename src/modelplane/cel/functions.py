@@ -22,6 +22,8 @@ from modelplane.cel.value_types.semver import Semver, SemverError
 QUANTITY: Final = "kubernetes.Quantity"
 SEMVER: Final = "kubernetes.Semver"
 _MIN_INT: Final = -(2**63)
+_LONGEST_VERSION: Final = 256  # a device's has at most 64 characters
+_LONGEST_ERROR: Final = 400  # a loop may fail in each turn
 
 
 def pack(value: Quantity | Semver) -> bytearray:
@@ -69,6 +71,10 @@ def _subtract(value: Quantity, other: Quantity | int) -> Quantity:
 
 def parse_version(text: str, normalize: bool = False) -> Semver:
     """Return the version that a selector writes. Raises SemverError."""
+    if len(text) > _LONGEST_VERSION:
+        raise SemverError(
+            f'"{text[:20]}..." is not a version: it has more than {_LONGEST_VERSION} characters'
+        )
     return semver.parse(text, normalize=normalize)
 
 
@@ -141,5 +147,5 @@ def call(function: str, *arguments: Any) -> Any:
     try:
         result = implementation(*values)
     except (QuantityError, SemverError) as error:
-        raise EvaluationError(str(error)) from error
+        raise EvaluationError(str(error)[:_LONGEST_ERROR]) from error
     return pack(result) if isinstance(result, (Quantity, Semver)) else result

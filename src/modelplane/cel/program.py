@@ -67,7 +67,7 @@ def compile_selector(expression: str) -> tuple[int, Run]:
     except Unsupported as error:
         raise SelectorError.at(expression, str(error), tree.find_offset(error.identity)) from error
     program = _evaluator().deserialize(tree.serialize(rewritten))
-    return estimate.cost, lambda bindings: _evaluate(program, bindings)
+    return estimate.cost, functools.partial(_evaluate, program, estimate.cost)
 
 
 def _rewrite(node: Node) -> Node:
@@ -76,11 +76,7 @@ def _rewrite(node: Node) -> Node:
     if (read := _rewrite_read(node)) is not None:
         return read
     node = msgspec.structs.replace(node, parts=tuple(map(_rewrite, node.parts)))
-    if node.kind is Kind.CALL:
-        return _rewrite_call(node)
-    if node.kind is Kind.SELECT and node.flag and node.parts[0].type == "dyn":
-        return make_call(node, "@absent", *node.parts)  # an attribute has no fields
-    return node
+    return _rewrite_call(node) if node.kind is Kind.CALL else node
 
 
 def _rewrite_call(node: Node) -> Node:
@@ -154,24 +150,28 @@ def _make_key(node: Node) -> Node:
 
 _current: ContextVar[Bindings] = ContextVar("device")
 _ERROR: Final = re.compile(r"#(\d+)")
+_MOST_SPENT: Final = 200  # units, of about 100 bytes each
 
 
 class _Failure(Exception):
     """The number of an error of the bindings: the library keeps nothing but a text."""
 
 
-def _evaluate(program: Any, bindings: Bindings) -> Any:
+def _evaluate(program: Any, cost: int, bindings: Bindings) -> Any:
     bindings.errors.clear()
     if bindings.activation is None:
         attributes, capacity = bindings.attributes.values, bindings.capacity.values
         values = {DRIVER: bindings.driver, ATTRIBUTES: attributes, CAPACITY: capacity}
         bindings.activation = _evaluator().Activation(values)
+    bindings.spent += cost
     _current.set(bindings)
     try:
         result = program.eval(bindings.activation)
         value = result.plain_value()
     except _REFUSALS as error:
         return EvaluationError(_explain(str(error)))
+    if bindings.spent > _MOST_SPENT:
+        bindings.activation, bindings.spent = None, 0
     for problem in bindings.errors:
         if not isinstance(problem, EvaluationError):
             raise problem  # the library caught what is no fault of a selector, such as an interrupt
@@ -207,7 +207,6 @@ def _evaluator() -> Any:
         Overload("@amount", ("string", "string"), "bytes", _read_amount, member=False),
         Overload("@pattern", ("string",), "string", _check_pattern, member=False),
         *(Overload("@plain", (kind,), "dyn", _check_plain, member=False) for kind in kinds),
-        *(Overload("@absent", (kind,), "bool", lambda _: False, member=False) for kind in kinds),
         *(
             Overload("@same", pair, "bool", _are_same, member=False)
             for pair in itertools.product(kinds, repeat=2)

@@ -5,6 +5,7 @@ about devices. A protobuf runtime for a dozen small messages would be the larges
 """
 
 import struct
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, Final, TypeAlias
 
@@ -32,6 +33,7 @@ _PARTS: Final = {Kind.SELECT: (1,), Kind.CALL: (1, 3), Kind.LIST: (1,), Kind.FOL
 # What makes `flag` true: `has(a.b)`, a call written as `a.f()`, a list with optional elements.
 _FLAG: Final = {Kind.SELECT: 3, Kind.CALL: 1, Kind.LIST: 2}
 _ACCUMULATOR: Final = 3
+_MADE: Final = 2**32  # added to the identity of a new expression, so that no reference is taken for its own
 # The field of a type, and its name; a primitive type is a number.
 _PRIMITIVES: Final = ("dyn", "bool", "int", "uint", "double", "string", "bytes")
 _TYPES: Final = {2: "null", 5: "time", 6: "list", 7: "map", 11: "type"}
@@ -56,6 +58,12 @@ class Node(msgspec.Struct, frozen=True):
     type: str = "dyn"
     full_type: bytes = b""
     overloads: tuple[str, ...] = ()
+
+    def walk(self) -> "Iterator[Node]":
+        """Yield the expression and its parts."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
 
     @property
     def value(self) -> bool | int | float | str | bytes | None:
@@ -139,15 +147,15 @@ def _write_node(node: Node) -> bytes:
 
 def make_call(like: Node, function: str, *parts: Node, is_member: bool = False) -> Node:
     """Return a call in place of another expression."""
-    return Node(Kind.CALL, like.identity, function, parts, is_member, type=like.type)
+    return Node(Kind.CALL, like.identity + _MADE, function, parts, is_member, type=like.type)
 
 
 def make_constant(like: Node, value: bool | str | bytes) -> Node:
     """Return a constant in place of another expression."""
     if isinstance(value, bool):
-        return Node(Kind.CONSTANT, like.identity, raw=_write({2: [int(value)]}))
+        return Node(Kind.CONSTANT, like.identity + _MADE, raw=_write({2: [int(value)]}))
     raw = _write({6: [value.encode()]} if isinstance(value, str) else {7: [value]})
-    return Node(Kind.CONSTANT, like.identity, raw=raw)
+    return Node(Kind.CONSTANT, like.identity + _MADE, raw=raw)
 
 
 def _write(fields: _Message) -> bytes:

@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-_PATTERN: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
+# Each part takes all it can and gives nothing back: otherwise a long text takes minutes.
+_PATTERN: Final = re.compile(r"([+-]?)(0*+)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[+-]?[0-9]*+)", re.ASCII)
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 _DECIMAL: Final = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
