@@ -1,8 +1,7 @@
 """Estimate of the highest possible cost of a selector, made when it is compiled.
 
 The API server does not store a selector whose estimate exceeds the limit, so it is refused here too. What
-Kubernetes counts as cheap and the library does slowly has limits of its own: the turns of loops with the
-elements of lists that are made in them, and the size of regular expressions.
+Kubernetes counts as cheap takes the library and our functions longer, so that steps are counted too.
 
 A size is the greatest possible result of `size()`. An unbounded one exceeds any limit, so a function whose
 cost grows with its argument is refused on such an argument. The sizes of a device's values are bounded by the
@@ -23,9 +22,11 @@ from modelplane.cel.selector import LIMIT
 from modelplane.cel.tree import Kind, Node
 
 _UNBOUNDED: Final = 2**64 - 1
-_MOST_TURNS: Final = 20_000  # of loops alone, the library allows 10,000
-_MOST_WORK: Final = 200_000  # of regular expressions, about 0.2 seconds
-_WORK_OF_ANY: Final = 40_000  # of a regular expression that is known only when it is matched
+_MOST_STEPS: Final = (
+    200_000  # about 0.2 seconds; loops have fewer than 10,000 turns, which the library allows
+)
+_STEPS_OF_A_CALL: Final = 7
+_STEPS_OF_ANY_PATTERN: Final = 40_000  # of one that is known only when it is matched
 _LARGE: Final = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i")
 """What makes a short regular expression large: classes of Unicode, and letters of either case."""
 _LIST: Final = 10
@@ -51,10 +52,10 @@ class _Estimate(NamedTuple):
 
 
 class Estimator:
-    """One walk over a tree: its cost, the turns of its loops, and the work of its regular expressions."""
+    """One walk over a tree: its cost, and the steps that it takes."""
 
     def __init__(self, root: Node) -> None:
-        self._turns = self._work = 0
+        self._steps = 0
         self._repeated = 1
         self._variables: dict[str, list[_Estimate]] = {}
         self.cost = self._walk(root).cost
@@ -64,19 +65,22 @@ class Estimator:
         if self.cost > LIMIT:
             amount = f"{self.cost:,} units" if self.cost < _UNBOUNDED // 100 else "more than can be told"
             return f"it may cost {amount}, and Kubernetes allows {LIMIT:,}"
-        if self._turns > _MOST_TURNS:
-            return f"its loops and lists have {self._turns:,} turns and elements: {_MOST_TURNS:,} are allowed"
-        if self._work > _MOST_WORK:
-            return "its regular expressions are too large: write shorter ones, or use contains"
+        if self._steps > _MOST_STEPS:
+            how = "loop over fewer elements, or use contains instead of a large regular expression"
+            return f"it takes up to {self._steps:,} steps, and {_MOST_STEPS:,} are allowed: {how}"
         return ""
 
     def _walk(self, node: Node) -> _Estimate:
+        self._count(_STEPS_OF_A_CALL if node.kind in (Kind.CALL, Kind.SELECT) else 0)
         estimate = self._walk_fold(node) if node.kind is Kind.FOLD else self._walk_parts(node)
         size = estimate.size
         if size == _UNBOUNDED:
             is_scalar = node.type in ("bool", "double", "int", "uint")
             size = _SIZES.get(estimate.path, 1 if is_scalar else _UNBOUNDED)
         return estimate._replace(cost=_bound(estimate.cost), size=size)
+
+    def _count(self, steps: int) -> None:
+        self._steps = _bound(self._steps + self._repeated * steps)
 
     def _walk_parts(self, node: Node) -> _Estimate:
         parts = [self._walk(part) for part in node.parts]
@@ -92,13 +96,12 @@ class Estimator:
                 is_read = node.parts[0].type == "map" and not node.flag
                 return _Estimate(cost + is_read, path=() if node.flag else (*parts[0].path, "."))
             case Kind.LIST:
-                self._turns = _bound(self._turns + self._repeated * len(parts))
+                self._count(len(parts))
                 return _Estimate(_LIST + cost, len(parts), max(sizes, default=0))
         return self._call(node, parts, cost, sizes)
 
     def _walk_fold(self, node: Node) -> _Estimate:
         items, initial = map(self._walk, node.parts[:2])
-        self._turns = _bound(self._turns + self._repeated * items.size)
         element = _Estimate(1, items.element, path=(*items.path, "[]"))
         self._variables.setdefault(node.accumulator, []).append(initial)
         self._variables.setdefault(node.name, []).append(element)
@@ -127,9 +130,7 @@ class Estimator:
             case "lowerAscii" | "upperAscii":
                 return _Estimate(cost + own, sizes[0])
             case "matches":
-                self._work = _bound(
-                    self._work + self._repeated * _measure_work(node.parts[1].value, sizes[0])
-                )
+                self._count(_measure_pattern(node.parts[1].value, sizes[0]))
         return _Estimate(cost + own)
 
 
@@ -165,9 +166,9 @@ _OVERLOADS: Final[dict[str, Callable[[list[int]], int]]] = {
 }
 
 
-def _measure_work(pattern: object, size: int) -> int:
-    """Return the work of a regular expression: the library compiles it for each match."""
-    work = _WORK_OF_ANY
+def _measure_pattern(pattern: object, size: int) -> int:
+    """Return the steps of a regular expression: the library compiles it for each match."""
+    steps = _STEPS_OF_ANY_PATTERN
     if isinstance(pattern, str):
-        work = len(pattern) + 1_000 * pattern.count("{") + 10_000 * len(_LARGE.findall(pattern))
-    return work * (1 + size // 64)
+        steps = len(pattern) + 1_000 * pattern.count("{") + 10_000 * len(_LARGE.findall(pattern))
+    return steps * (1 + size // 64)

@@ -20,7 +20,6 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
-import msgspec
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional
 
@@ -75,7 +74,7 @@ def _rewrite(node: Node) -> Node:
         return node
     if (read := _rewrite_read(node)) is not None:
         return read
-    node = msgspec.structs.replace(node, parts=tuple(map(_rewrite, node.parts)))
+    node = node.replace_parts(tuple(map(_rewrite, node.parts)))
     return _rewrite_call(node) if node.kind is Kind.CALL else node
 
 
@@ -92,7 +91,7 @@ def _rewrite_call(node: Node) -> Node:
         last = _rewrite_pattern(last)
     if first.type == "dyn" and _is_for_plain_values(node.name, last):
         first = make_call(first, "@plain", first)
-    return msgspec.structs.replace(node, parts=(first, *node.parts[1:-1], last)[-len(node.parts) :])
+    return node.replace_parts((first, *node.parts[1:-1], last)[-len(node.parts) :])
 
 
 def _pack_literal(node: Node, text: object) -> Node:

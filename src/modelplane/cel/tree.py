@@ -4,6 +4,8 @@ This module knows the messages of `cel/expr/checked.proto` and `syntax.proto` (c
 about devices. A protobuf runtime for a dozen small messages would be the largest dependency of the core.
 """
 
+import functools
+import operator
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
@@ -44,8 +46,9 @@ class Node(msgspec.Struct, frozen=True):
     """An expression.
 
     `name` is the variable, the field, the function, or the variable of a fold, to which `all` and `exists`
-    are expanded. The parts of a fold are range, initial value, condition, step and result. `raw` is the
-    message of a constant. `type` is the name of the type, and `full_type` its message, with parameters.
+    are expanded. The parts of a fold are range, initial value, condition, step and result. `value` is that of
+    a constant. `type` is the name of the type, and `full_type` its message, with parameters. `wire` is the
+    wire form as it was read.
     """
 
     kind: Kind
@@ -54,10 +57,11 @@ class Node(msgspec.Struct, frozen=True):
     parts: "tuple[Node, ...]" = ()
     flag: bool = False
     accumulator: str = ""
-    raw: bytes = b""
+    value: bool | int | float | str | bytes | None = None
     type: str = "dyn"
     full_type: bytes = b""
     overloads: tuple[str, ...] = ()
+    wire: bytes = b""
 
     def walk(self) -> "Iterator[Node]":
         """Yield the expression and its parts."""
@@ -65,18 +69,10 @@ class Node(msgspec.Struct, frozen=True):
         for part in self.parts:
             yield from part.walk()
 
-    @property
-    def value(self) -> bool | int | float | str | bytes | None:
-        """Value of a constant; None for `null` and for other expressions."""
-        ((number, (value,)),) = (_read(self.raw) or {1: [0]}).items()
-        match number:
-            case 1:
-                return None
-            case 3:
-                return int(value - 2**64 if value >= 2**63 else value)
-            case 5:
-                return float(*struct.unpack("<d", value))
-        return bool(value) if number == 2 else str(value, "utf-8") if number == 6 else value
+    def replace_parts(self, parts: "tuple[Node, ...]") -> "Node":
+        """Return the expression with other parts; itself if they are its own."""
+        is_same = all(map(operator.is_, parts, self.parts))
+        return self if is_same else msgspec.structs.replace(self, parts=parts, wire=b"")
 
 
 class Tree:
@@ -103,8 +99,8 @@ class Tree:
     def _read_node(self, data: bytes) -> Node:
         fields = _read(data)
         kind, identity = next(kind for kind in Kind if kind in fields), fields.get(2, [0])[0]
-        raw, reference = fields[kind][0], _read(self._references.get(identity, b""))
-        body = {} if kind is Kind.CONSTANT else _read(raw)
+        reference = _read(self._references.get(identity, b""))
+        body = _read(fields[kind][0])
         if 1 in reference and kind is Kind.SELECT and _FLAG[kind] not in body:
             kind, body = Kind.NAME, reference  # a variable with a dot in its name
         parts = [part for number in _PARTS.get(kind, ()) for part in body.get(number, ())]
@@ -116,13 +112,27 @@ class Tree:
             tuple(map(self._read_node, parts)),
             _FLAG.get(kind) in body,
             _text(body, _ACCUMULATOR) if kind is Kind.FOLD else "",
-            raw if kind is Kind.CONSTANT else b"",
+            _read_value(body) if kind is Kind.CONSTANT else None,
             _name_type(full_type),
             full_type,
             tuple(str(overload, "utf-8") for overload in reference.get(3, ())),
+            data,
         )
 
 
+def _read_value(body: _Message) -> bool | int | float | str | bytes | None:
+    ((number, (value,)),) = body.items()
+    match number:
+        case 1:
+            return None
+        case 3:
+            return int(value - 2**64 if value >= 2**63 else value)
+        case 5:
+            return float(*struct.unpack("<d", value))
+    return bool(value) if number == 2 else str(value, "utf-8") if number == 6 else value
+
+
+@functools.lru_cache(maxsize=256)
 def _name_type(data: bytes) -> str:
     for number, (value, *_) in _read(data).items():
         if number == _OPAQUE:
@@ -132,6 +142,8 @@ def _name_type(data: bytes) -> str:
 
 
 def _write_node(node: Node) -> bytes:
+    if node.wire:
+        return node.wire
     parts = [_write_node(part) for part in node.parts]
     body: _Message = {_NAME[node.kind]: [node.name.encode()]} if node.kind in _NAME else {}
     match node.kind:
@@ -142,7 +154,7 @@ def _write_node(node: Node) -> bytes:
             body[_ACCUMULATOR] = [node.accumulator.encode()]
         case Kind.SELECT | Kind.LIST:
             body |= {1: parts} | ({_FLAG[node.kind]: [1]} if node.flag else {})
-    return _write({2: [node.identity], int(node.kind): [node.raw or _write(body)]})
+    return _write({2: [node.identity], int(node.kind): [_write(body)]})
 
 
 def make_call(like: Node, function: str, *parts: Node, is_member: bool = False) -> Node:
@@ -153,9 +165,12 @@ def make_call(like: Node, function: str, *parts: Node, is_member: bool = False) 
 def make_constant(like: Node, value: bool | str | bytes) -> Node:
     """Return a constant in place of another expression."""
     if isinstance(value, bool):
-        return Node(Kind.CONSTANT, like.identity + _MADE, raw=_write({2: [int(value)]}))
-    raw = _write({6: [value.encode()]} if isinstance(value, str) else {7: [value]})
-    return Node(Kind.CONSTANT, like.identity + _MADE, raw=raw)
+        body: _Message = {2: [int(value)]}
+    else:
+        body = {6: [value.encode()]} if isinstance(value, str) else {7: [value]}
+    identity = like.identity + _MADE
+    wire = _write({2: [identity], int(Kind.CONSTANT): [_write(body)]})
+    return Node(Kind.CONSTANT, identity, value=value, wire=wire)
 
 
 def _write(fields: _Message) -> bytes:
@@ -180,14 +195,14 @@ def _read(data: bytes) -> _Message:
     fields: _Message = {}
     position, end = 0, len(data)
     while position < end:
-        tag, position = _read_number(data, position)
+        tag, position = data[position], position + 1
+        if tag >= 0x80:
+            tag, position = _read_number(data, position - 1)
         # A double has eight bytes. A number is its own value, a message or text has a length.
         length, position = (8, position) if tag & 7 == 1 else _read_number(data, position)
-        if tag & 7 == 0:
-            fields.setdefault(tag >> 3, []).append(length)
-        else:
-            fields.setdefault(tag >> 3, []).append(data[position : position + length])
-            position += length
+        value = length if tag & 7 == 0 else data[position : position + length]
+        position += length if tag & 7 else 0
+        fields.setdefault(tag >> 3, []).append(value)
     return fields
 
 
