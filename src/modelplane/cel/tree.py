@@ -88,8 +88,9 @@ class Tree:
         self.root = self._read_node(self._checked[4][0])
 
     def serialize(self, root: Node) -> bytes:
-        """Return the wire form of the expression with another root."""
-        return _write({**self._any, 2: [_write({**self._checked, 4: [_write_node(root)]})]})
+        """Return the wire form of the expression with another root, without types and positions."""
+        references = self._checked.get(2, [])
+        return _write({1: self._any[1], 2: [_write({2: references, 4: [_write_node(root)]})]})
 
     def find_offset(self, identity: int) -> int | None:
         """Return the place of a node, in characters from the start of the text."""
@@ -183,6 +184,8 @@ def _write(fields: _Message) -> bytes:
 
 
 def _write_number(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
     written = bytearray()
     while value >= 0x80:
         written.append(value & 0x7F | 0x80)
