@@ -91,7 +91,7 @@ def _rewrite_call(node: Node) -> Node:
         last = _rewrite_pattern(last)
     if first.type == "dyn" and _is_for_plain_values(node.name, last):
         first = make_call(first, "@plain", first)
-    return node.replace_parts((first, *node.parts[1:-1], last)[-len(node.parts) :])
+    return node.replace_parts((first, *node.parts[1:-1], last) if len(node.parts) > 1 else (first,))
 
 
 def _pack_literal(node: Node, text: object) -> Node:

@@ -336,7 +336,8 @@ def test_a_selector_that_may_cost_too_much_is_refused(expression: str, problem: 
     "expression",
     [
         pytest.param(
-            f"{ZEROS}.all(a, {ZEROS[:50]}0].all(b, !semver('1.0.0-{'a.' * 120}b').isLessThan(semver('1.0.0'))))",
+            f"{ZEROS}.all(a, {ZEROS[:50]}0].all(b, "
+            f"!semver('1.0.0-{'a.' * 120}b').isLessThan(semver('1.0.0'))))",
             id="a version of many identifiers",
         ),
         pytest.param(
