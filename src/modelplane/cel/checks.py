@@ -19,6 +19,7 @@ from modelplane.cel.tree import Kind, Node
 LISTED: Final = f"{', '.join(FIELDS[:-1])} and {FIELDS[-1]}"
 NAMES: Final = tuple(name.removeprefix("device.") for name in FIELDS)
 _MOST_LOOPS: Final = 2
+_DYNAMIC: Final = b"\n\0"  # the type dyn within another
 _STEPS: Final = frozenset({"_[_]", "_?._", "_[?_]"})
 
 
@@ -69,8 +70,7 @@ def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str:  # 
         case Kind.CALL if node.name not in allowed.FUNCTIONS | allowed.OPERATORS:
             return allowed.explain(node.name)
         case Kind.CALL if node.name in ("_==_", "_!=_", "@in"):
-            if any(QUANTITY.encode() in part.full_type for part in node.parts):
-                return "quantities are not compared with ==, != or in: write a.compareTo(b) == 0"
+            return _find_problem_of_equality(node)
         case Kind.LIST:
             return _find_problem_of_list(node)
         case Kind.MAP:
@@ -79,6 +79,16 @@ def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str:  # 
             return 'exists and all are for lists: ask for a domain with "domain" in device.attributes'
         case Kind.FOLD if loops == _MOST_LOOPS:
             return f"exists and all are nested more than {_MOST_LOOPS} deep"
+    return ""
+
+
+def _find_problem_of_equality(node: Node) -> str:
+    if any(QUANTITY.encode() in part.full_type for part in node.parts):
+        return "quantities are not compared with ==, != or in: write a.compareTo(b) == 0"
+    # Kubernetes takes a version in a list for equal to anything.
+    compared = node.parts[:1] if node.name == "@in" else node.parts
+    if any(part.type != "dyn" and _DYNAMIC in part.full_type for part in compared):
+        return "lists, optionals and domains with attributes are not compared: compare each attribute"
     return ""
 
 

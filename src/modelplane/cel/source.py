@@ -1,8 +1,8 @@
 """Text of a selector: its limits, its functions, and its form for the compiler.
 
 The compiler reads `device.driver` as one variable with a dot in its name, which has no presence test. So
-`has(device.driver)` becomes `!false`, which is as true and costs as much. A replacement keeps the length, so
-that every position in the text stays valid.
+`has(device.driver)` becomes `(!false)`, which is as true and costs as much. A replacement keeps the length,
+so that every position in the text stays valid.
 """
 
 import re
@@ -45,7 +45,7 @@ def prepare(expression: str) -> str:
     _check_signs(expression, shown)
     for presence in _PRESENCE.finditer(shown):
         lines = presence[0].count("\n")
-        always = "!false".ljust(len(presence[0]) - lines) + "\n" * lines
+        always = "(!false)".ljust(len(presence[0]) - lines) + "\n" * lines
         expression = expression[: presence.start()] + always + expression[presence.end() :]
     return expression
 

@@ -112,6 +112,11 @@ def test_what_selectors_do_not_have_is_refused_by_name(expression: str, problem:
             id="equality of all quantities of a domain",
         ),
         pytest.param(
+            "[device.attributes['a'].b] == ['c']",
+            "lists, optionals and domains with attributes are not compared: compare each attribute",
+            id="a list with an attribute, which Kubernetes takes for equal if the attribute is a version",
+        ),
+        pytest.param(
             'device.attributes.exists(d, d == "a")',
             'exists and all are for lists: ask for a domain with "domain" in device.attributes',
             id="a loop over domains",

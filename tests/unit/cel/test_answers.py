@@ -27,6 +27,7 @@ STRICTER: Final = {
 REFUSED: Final = (
     "selectors have no ",
     "quantities are not compared with ",
+    "lists, optionals and domains with attributes are not compared",
     "exists and all ",
     "exists has one variable",
     "all has one variable",
