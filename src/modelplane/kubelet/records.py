@@ -5,7 +5,6 @@
                                              or by a container runtime (``container.json``, ``started.json``)
     DIR/pods/UID/.network/0/                 the container that holds its network (see ``pod_network``)
     DIR/pods/UID/.volumes/                   its volumes, and DIR/volumes/ those of claims (see ``volumes``)
-    DIR/models/                              models made from installed packages
     DIR/pause                                the program of the containers that hold networks
     DIR/networks/RUNTIME                     that a container runtime has a network for pods
     DIR/id                                   the id in the labels of this agent's containers
@@ -299,11 +298,6 @@ class AgentDirectory:
     """The directory of one agent."""
 
     path: Path
-
-    @property
-    def models(self) -> Path:
-        """Directory of models made from installed packages."""
-        return self.path / "models"
 
     @property
     def pause(self) -> Path:

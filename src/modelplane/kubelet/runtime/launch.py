@@ -130,7 +130,7 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     given = {
         "HOSTNAME": record.name,
         server.POD_ADDRESS_VARIABLE: record.address,
-        server.MODELS_VARIABLE: str(machine.directory.models),
+        server.MODELS_VARIABLE: str(weight_files.find_models_folder()),
         **device_discovery.build_environment(machine.devices, allocated),
     }
     trusted = machine.host_commands
@@ -145,7 +145,7 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     account = await find_account(machine, pod, record, container["image"])
     mounted, given = (*mounted, *account.mounts), {**given, **account.variables}
     if not trusted:
-        await _make_model(machine, (*command, *passed.values()))
+        await _make_model((*command, *passed.values()))
     walls = await _walls(machine, pod, record, mounted, find_environment(command[0]))
     folders = {name: os.environ[name] for name in _FOLDERS if name in os.environ}
     if walls.prefix:
@@ -174,12 +174,12 @@ def find_environment(program: str) -> tuple[Path, ...]:
     return (folder,) if (folder / "pyvenv.cfg").is_file() else ()
 
 
-async def _make_model(machine: Machine, words: Iterable[str]) -> None:
+async def _make_model(words: Iterable[str]) -> None:
     """Put the model together that comes with Modelplane, if a container serves it and it is not there yet."""
     if not any(weight_files.is_embedded(word.rpartition("=")[2]) for word in words):
         return
     try:
-        await asyncio.to_thread(weight_files.assemble_model, machine.directory.models)
+        await asyncio.to_thread(weight_files.assemble_model, weight_files.find_models_folder())
     except weight_files.ModelNotFound as error:
         raise NotYet(Refusal("CreateContainerError", str(error))) from error
 
@@ -202,7 +202,7 @@ async def _walls(
         pod["spec"]["containers"][0]["name"],
     )
     if not machine.host_commands:
-        models, home = machine.directory.models, own.find_home(name)
+        models, home = weight_files.find_models_folder(), own.find_home(name)
         for folder in (models, home):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         seen = (

@@ -90,7 +90,7 @@ def _model(settings: Mapping[str, Value], environment: Mapping[str, str]) -> Loc
     if "model" in settings:
         return weight_files.from_file(str(settings["model"]))
     if "hf_repo" in settings:
-        models = Path(environment.get(MODELS_VARIABLE) or Path.home() / ".cache" / "modelplane" / "models")
+        models = Path(environment.get(MODELS_VARIABLE) or weight_files.find_models_folder())
         return weight_files.from_repo(str(settings["hf_repo"]), str(settings.get("hf_file", "")), models)
     raise CannotServe('no model is named: give "--model FILE" or "--hf-repo OWNER/NAME"')
 

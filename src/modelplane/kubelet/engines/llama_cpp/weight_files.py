@@ -80,6 +80,13 @@ def from_repo(repo: str, file: str, models: Path) -> LocalModel:
     return LocalModel(_cached(name, file, quantization or "Q4_K_M"), repo)
 
 
+def find_models_folder() -> Path:
+    """Return the folder of models made from installed packages; all fleets of this user share it."""
+    import platformdirs  # noqa: PLC0415 - only where it is asked for
+
+    return platformdirs.user_cache_path("modelplane", appauthor=False) / "models"
+
+
 def is_embedded(repo: str) -> bool:
     """Return True if an installed package ships a repository in parts."""
     is_named = repo.partition(":")[0].lower() == EMBEDDED_REPO.lower()
@@ -93,18 +100,19 @@ def assemble_model(models: Path) -> Path:
     path: Path = models / MODEL_NAME
     if path.exists():  # only a complete and verified file ever has this name
         return path
-    models.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (models / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            unfinished = models / f".{MODEL_NAME}.{os.getpid()}"
-            try:
-                assemble(unfinished, overwrite=True)
-                unfinished.replace(path)
-            except OSError as error:
-                raise ModelNotFound(f'cannot put model "{EMBEDDED_REPO}" together: {error}') from error
-            finally:
-                unfinished.unlink(missing_ok=True)
+    try:
+        models.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (models / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                unfinished = models / f".{MODEL_NAME}.{os.getpid()}"
+                try:
+                    assemble(unfinished, overwrite=True)
+                    unfinished.replace(path)
+                finally:
+                    unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        raise ModelNotFound(f'cannot put model "{EMBEDDED_REPO}" together: {error}') from error
     return path
 
 

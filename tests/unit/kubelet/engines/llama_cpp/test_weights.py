@@ -50,6 +50,19 @@ def test_a_failed_assembly_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
+def test_all_fleets_of_a_user_share_the_embedded_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert weight_files.find_models_folder() == tmp_path / "modelplane" / "models"
+
+
+def test_a_cache_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ModelNotFound, match=r"cannot put model .* together: .*Not a directory"):
+        weight_files.from_repo(EMBEDDED_REPO, "", tmp_path / "file" / "models")
+
+
 def test_a_repository_that_is_not_here_says_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound, match=r'cannot load model "a/b".*hf download a/b'):
         weight_files.from_repo("a/b:Q8_0", "", tmp_path)
