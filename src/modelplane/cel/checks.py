@@ -11,7 +11,7 @@ import math
 from typing import Final
 
 from modelplane.cel import allowed
-from modelplane.cel.environment import ATTRIBUTES, DEVICE, FIELDS
+from modelplane.cel.environment import DEVICE, FIELDS
 from modelplane.cel.errors import find_nearest
 from modelplane.cel.functions import QUANTITY
 from modelplane.cel.tree import Kind, Node
@@ -34,7 +34,7 @@ class Unsupported(Exception):
 def check(root: Node) -> None:
     """Check a tree. Raises Unsupported."""
     _check_node(root, frozenset(), 0)
-    if root.type == "dyn" and not any(node.name == ATTRIBUTES for node in root.walk()):
+    if root.type == "dyn" and b"attributes" not in root.wire:
         problem = "it gives dyn, but a selector gives true or false: compare it, as in `... == true`"
         raise Unsupported(problem, root.identity)
 

@@ -53,8 +53,7 @@ def _as_integer(value: Quantity) -> int:
 
 def _add(value: Quantity, other: Quantity | int) -> Quantity:
     if value.fixed:
-        problem = "a device's quantity of this size cannot be added to: Kubernetes would change it"
-        raise EvaluationError(problem)
+        raise EvaluationError("a device's quantity of this size is not added to: Kubernetes would change it")
     return value + (quantity.from_integer(other) if isinstance(other, int) else other)
 
 
@@ -72,9 +71,7 @@ def _subtract(value: Quantity, other: Quantity | int) -> Quantity:
 def parse_version(text: str, normalize: bool = False) -> Semver:
     """Return the version that a selector writes. Raises SemverError."""
     if len(text) > _LONGEST_VERSION:
-        raise SemverError(
-            f'"{text[:20]}..." is not a version: it has more than {_LONGEST_VERSION} characters'
-        )
+        raise SemverError(f'"{text[:20]}..." is not a version: the maximum is {_LONGEST_VERSION} characters')
     return semver.parse(text, normalize=normalize)
 
 

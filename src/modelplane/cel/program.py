@@ -18,7 +18,7 @@ import itertools
 import re
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional
@@ -35,9 +35,6 @@ from modelplane.cel.value_types import quantity
 from modelplane.cel.value_types.quantity import QuantityError
 from modelplane.cel.value_types.semver import SemverError
 
-# The result for a device, or the error.
-Run: TypeAlias = Callable[[Bindings], Any]
-
 _REFUSALS: Final = (RuntimeError, ValueError, LookupError)
 """Exceptions of the library."""
 _READS: Final = {ATTRIBUTES: "@attribute", CAPACITY: "@amount"}
@@ -45,8 +42,8 @@ _STEPS: Final = ("_[_]", "_[?_]", "_?._")
 _LITERALS: Final[dict[str, Callable[[str], Any]]] = {"quantity": quantity.parse, "semver": parse_version}
 
 
-def compile_selector(expression: str) -> tuple[int, Run]:
-    """Return the highest possible cost of a selector, and its evaluator. Raises SelectorError."""
+def compile_selector(expression: str) -> tuple[int, Callable[[Bindings], Any]]:
+    """Return the highest cost of a selector, and its program, which returns errors. Raises SelectorError."""
     text = source.prepare(expression)
     try:
         result = environment.compiler().compile(text)
@@ -148,7 +145,7 @@ def _make_key(node: Node) -> Node:
 
 
 _current: ContextVar[Bindings] = ContextVar("device")
-_ERROR: Final = re.compile(r"#(\d+)")
+_ERROR: Final = re.compile(r"UNKNOWN: #(\d+)")
 _MOST_SPENT: Final = 200  # units, of about 100 bytes each
 
 
@@ -167,14 +164,15 @@ def _evaluate(program: Any, cost: int, bindings: Bindings) -> Any:
     try:
         result = program.eval(bindings.activation)
         value = result.plain_value()
+        is_error = value is not True and value is not False and result.type().name() == "ERROR"
     except _REFUSALS as error:
-        return EvaluationError(_explain(str(error)))
+        value, is_error = str(error), True
     if bindings.spent > _MOST_SPENT:
         bindings.activation, bindings.spent = None, 0
     for problem in bindings.errors:
         if not isinstance(problem, EvaluationError):
             raise problem  # the library caught what is no fault of a selector, such as an interrupt
-    if value is True or value is False or result.type().name() != "ERROR":
+    if not is_error:
         return value
     number = _ERROR.search(value)
     return bindings.errors[int(number[1])] if number else EvaluationError(_explain(value))
@@ -208,7 +206,7 @@ def _evaluator() -> Any:
         *(Overload("@plain", (kind,), "dyn", _check_plain, member=False) for kind in kinds),
         *(
             Overload("@same", pair, "bool", _are_same, member=False)
-            for pair in itertools.product(kinds, repeat=2)
+            for pair in itertools.product(kinds, kinds)
         ),
     ]
     guarded = {(row.function, row.parameters): row._replace(call=_guard(row.call)) for row in rows}

@@ -7,7 +7,6 @@ about devices. A protobuf runtime for a dozen small messages would be the larges
 import functools
 import operator
 import struct
-from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, Final, TypeAlias
 
@@ -62,12 +61,6 @@ class Node(msgspec.Struct, frozen=True):
     full_type: bytes = b""
     overloads: tuple[str, ...] = ()
     wire: bytes = b""
-
-    def walk(self) -> "Iterator[Node]":
-        """Yield the expression and its parts."""
-        yield self
-        for part in self.parts:
-            yield from part.walk()
 
     def replace_parts(self, parts: "tuple[Node, ...]") -> "Node":
         """Return the expression with other parts; itself if they are its own."""
