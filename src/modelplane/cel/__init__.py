@@ -3,12 +3,14 @@
 A selector that Kubernetes would refuse is refused here, with the position and the nearest known name. A
 selector that fails on a device gives a `NoMatch` with the reason.
 
-    text -> source -> environment -> tree -> checks, estimate -> program
-            limits    Google's       its     rules and costs     the tree rewritten,
-            and names compiler       result  of Kubernetes       and evaluated
+    text -> source -> environment -> checked_tree -> checks, estimate -> program
+            limits    Google's       its             rules and costs     the tree rewritten,
+            and names compiler       result          of Kubernetes       and evaluated
     device -> bindings -> program -> Match, or NoMatch with the values that were read
 """
 
+from modelplane.api.values.quantity import Quantity, QuantityError
+from modelplane.api.values.semver import Semver, SemverError
 from modelplane.cel.bindings import ObservedValue
 from modelplane.cel.device import AttributeValue, PublishedDevice, Version
 from modelplane.cel.errors import SelectorError, TooCostly
@@ -21,8 +23,6 @@ from modelplane.cel.selector import (
     compile,  # noqa: A004  (its name)
     compile_all,
 )
-from modelplane.cel.value_types.quantity import Quantity, QuantityError
-from modelplane.cel.value_types.semver import Semver, SemverError
 
 __all__ = [
     "AttributeValue",

@@ -11,11 +11,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from modelplane.api.listing import listing
+from modelplane.api.values import quantity, semver
+from modelplane.api.values.quantity import Quantity
 from modelplane.cel.device import AttributeValue, PublishedDevice, Version
 from modelplane.cel.errors import EvaluationError, find_nearest
 from modelplane.cel.functions import pack
-from modelplane.cel.value_types import quantity, semver
-from modelplane.cel.value_types.quantity import Quantity
 
 Value: TypeAlias = str | bool | int | bytearray
 

@@ -10,11 +10,11 @@
 import math
 from typing import Final
 
-from modelplane.cel import allowed
+from modelplane.cel import function_list
+from modelplane.cel.checked_tree import Kind, Node
 from modelplane.cel.environment import DEVICE, FIELDS
 from modelplane.cel.errors import find_nearest
 from modelplane.cel.functions import QUANTITY
-from modelplane.cel.tree import Kind, Node
 
 LISTED: Final = f"{', '.join(FIELDS[:-1])} and {FIELDS[-1]}"
 NAMES: Final = tuple(name.removeprefix("device.") for name in FIELDS)
@@ -67,8 +67,8 @@ def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str:  # 
             )
         case Kind.SELECT | Kind.CALL if _is_part_of_attribute(node):
             return "an attribute has no fields and no elements"
-        case Kind.CALL if node.name not in allowed.FUNCTIONS | allowed.OPERATORS:
-            return allowed.explain(node.name)
+        case Kind.CALL if node.name not in function_list.FUNCTIONS | function_list.OPERATORS:
+            return function_list.explain(node.name)
         case Kind.CALL if node.name in ("_==_", "_!=_", "@in"):
             return _find_problem_of_equality(node)
         case Kind.LIST:

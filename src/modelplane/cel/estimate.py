@@ -16,10 +16,10 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from modelplane.cel.checked_tree import Kind, Node
 from modelplane.cel.environment import ATTRIBUTES, CAPACITY, DRIVER, FIELDS
 from modelplane.cel.functions import SEMVER
 from modelplane.cel.selector import LIMIT
-from modelplane.cel.tree import Kind, Node
 
 _UNBOUNDED: Final = 2**64 - 1
 _MOST_STEPS: Final = (

@@ -6,7 +6,7 @@ An explanation is one sentence with the position of the wrong word, and its repl
 import re
 from typing import Final
 
-from modelplane.cel import allowed, checks
+from modelplane.cel import checks, function_list
 from modelplane.cel.environment import FIELDS
 from modelplane.cel.errors import SelectorError, find_nearest
 from modelplane.cel.functions import QUANTITY, SEMVER
@@ -89,10 +89,10 @@ def _explain_overload(function: str, kinds: list[str]) -> str:
 def _explain_name(name: str, *, called: bool) -> str:
     if name.startswith("device."):
         return checks.explain_field(name.removeprefix("device."))
-    if called and name in allowed.MACROS:
+    if called and name in function_list.MACROS:
         return f"{name} is not called so, write list.{name}(x, ...) with a variable and what is done with it"
     if called:
-        return allowed.explain(name)
+        return function_list.explain(name)
     if near := find_nearest(name, (*FIELDS, *checks.NAMES)):
         return f'unknown name "{name}", did you mean device.{near.removeprefix("device.")}?'
     return f'unknown name "{name}", a selector reads {checks.LISTED}; a text is written in quotes'

@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from modelplane.api.values import quantity, semver
+from modelplane.api.values.quantity import Quantity, QuantityError
+from modelplane.api.values.semver import Semver, SemverError
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.value_types import quantity, semver
-from modelplane.cel.value_types.quantity import Quantity, QuantityError
-from modelplane.cel.value_types.semver import Semver, SemverError
 
 QUANTITY: Final = "kubernetes.Quantity"
 SEMVER: Final = "kubernetes.Semver"

@@ -23,17 +23,17 @@ from typing import Any, Final
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional
 
+from modelplane.api.values import quantity
+from modelplane.api.values.quantity import QuantityError
+from modelplane.api.values.semver import SemverError
 from modelplane.cel import checks, environment, explanation, source
 from modelplane.cel.bindings import Bindings
+from modelplane.cel.checked_tree import Kind, Node, Tree, make_call, make_constant
 from modelplane.cel.checks import Unsupported
 from modelplane.cel.environment import ATTRIBUTES, CAPACITY, DRIVER, LIBRARIES, PLAIN, declare
 from modelplane.cel.errors import EvaluationError, SelectorError
 from modelplane.cel.estimate import Estimator
 from modelplane.cel.functions import OVERLOADS, SEMVER, Overload, call, pack, parse_version
-from modelplane.cel.tree import Kind, Node, Tree, make_call, make_constant
-from modelplane.cel.value_types import quantity
-from modelplane.cel.value_types.quantity import QuantityError
-from modelplane.cel.value_types.semver import SemverError
 
 _REFUSALS: Final = (RuntimeError, ValueError, LookupError)
 """Exceptions of the library."""

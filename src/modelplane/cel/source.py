@@ -8,7 +8,7 @@ so that every position in the text stays valid.
 import re
 from typing import Final
 
-from modelplane.cel import allowed
+from modelplane.cel import function_list
 from modelplane.cel.errors import SelectorError
 
 MAX_LENGTH: Final = 10_240  # bytes; k8s.io/api resource/v1, CELSelectorExpressionMaxLength
@@ -40,8 +40,8 @@ def prepare(expression: str) -> str:
     if not expression.strip():
         raise SelectorError(expression, "it is empty")
     shown = blank(expression)
-    for name, position in allowed.find_refused(shown):
-        raise SelectorError.at(expression, allowed.explain(name), position)
+    for name, position in function_list.find_refused(shown):
+        raise SelectorError.at(expression, function_list.explain(name), position)
     _check_signs(expression, shown)
     for presence in _PRESENCE.finditer(shown):
         lines = presence[0].count("\n")

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from modelplane import cel
-from modelplane.cel.value_types import quantity
+from modelplane.api.values import quantity
 from oracle.asking import RECORD, recorded
 from oracle.comparison import Agreement, answers, compare
 

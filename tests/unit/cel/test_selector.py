@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from modelplane import cel
+from modelplane.api.values.quantity import Quantity
 from modelplane.cel import Match, NoMatch
 from modelplane.cel.bindings import ObservedValue
-from modelplane.cel.value_types.quantity import Quantity
 from modelplane.scheduler import Device, Version
 
 MEMORY = ObservedValue("memory", "80Gi", Quantity(80 * 2**30 * 10**9))
