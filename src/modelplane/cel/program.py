@@ -104,8 +104,9 @@ def _is_for_plain_values(function: str, last: Node) -> bool:
         case "_==_":
             return last.type != SEMVER
         case "@in":
-            # Kubernetes makes a set of constants, which has no place for a version.
-            return last.kind is Kind.LIST and all(part.kind is Kind.CONSTANT for part in last.parts)
+            # Kubernetes makes a set of literals, which has no place for a version; a version is no literal.
+            is_set = all(part.kind is Kind.CONSTANT and type(part.value) is not bytes for part in last.parts)
+            return last.kind is Kind.LIST and is_set
     return function == "size" or (function in ("_<_", "_<=_", "_>_", "_>=_") and last.type == "dyn")
 
 

@@ -22,7 +22,7 @@ SELECTOR = (
 
 
 def gpu(**attributes: Any) -> Device:
-    published = {"version": Version("9.0.0"), "index": 3} | attributes
+    published: dict[str, Any] = {"version": Version("9.0.0"), "index": 3, **attributes}
     return Device("gpu", "gpu.nvidia.com", 1, attributes=published, capacity={"memory": "80Gi"})
 
 

@@ -36,6 +36,10 @@ def gpu(**changes: Any) -> Device:
             'device.attributes["gpu.nvidia.com"].cudaComputeCapability.isLessThan(semver("9.0.0"))',
             id="a version",
         ),
+        pytest.param(
+            'device.attributes["gpu.nvidia.com"].cudaComputeCapability in [semver("8.0.0"), semver("9.0.0")]',
+            id="one of several versions",
+        ),
         pytest.param('device.driver == "gpu.nvidia.com"', id="a driver"),
         pytest.param('"gpu.nvidia.com" in device.attributes', id="a domain that is published"),
         pytest.param(
