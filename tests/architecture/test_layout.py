@@ -14,8 +14,7 @@ MOST_LINES = 400
 MOST_LINES_OF_A_FUNCTION = 70
 
 LONG = {
-    "src/modelplane/api/conditions/reason_meanings.py": "one table, a row for each reason of a condition",
-    "src/modelplane/api/conditions/reasons.py": "one table, the conditions and reasons of each kind",
+    "src/modelplane/api/conditions/reasons.py": "one table, a row for each reason of a condition",
     "src/modelplane/cel/checked.py": "the messages of one wire format, and their reader",
     "src/modelplane/cel/estimate.py": "the costs of one language, an entry for each operator and function",
     "src/modelplane/cel/evaluate.py": "the meaning of one language, an entry for each form of expression",

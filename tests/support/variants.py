@@ -176,7 +176,7 @@ class SteppedVariants:
                         for type_, holds in (
                             ("Ready", is_up),
                             ("ModelReady", is_up),
-                            ("Announced", announced),
+                            ("RoutingReady", announced),
                         )
                     ]
                 }

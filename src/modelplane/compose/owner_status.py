@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from modelplane.api.conditions.reason_meanings import ALARMING
-from modelplane.api.conditions.reasons import ReadyReason, SyncedReason
+from modelplane.api.conditions.reasons import ReadyReason, SyncedReason, is_warning
 from modelplane.api.listing import listing
 from modelplane.api.meta import Object
 from modelplane.compose.composition import Composition, Desired
@@ -74,7 +73,7 @@ def transitions(conditions: Iterable[Condition], before: Iterable[Mapping[str, A
         own
         for own in conditions
         if known.get(own.type) != (own.status, own.reason)
-        and (own.type in known or (not own.holds and own.reason in ALARMING))
+        and (own.type in known or is_warning(own.type, own.reason, holds=own.holds))
     ]
 
 

@@ -35,7 +35,7 @@ def _said(standbys: dict[str, Any], endpoints: dict[str, int], *, stated: bool =
     selectors = [{"selector": {"matchLabels": {"modelplane.ai/deployment": name}}} for name in standbys]
     service = _item("ModelService", "chat", {"endpoints": selectors})
     if stated:
-        known = {"type": "ServingVariant", "status": "True", "reason": "R"}
+        known = {"type": "StandbyActive", "status": "True", "reason": "R"}
         service["status"] = {"conditions": [{**known, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
     required = {
         "gateway": (_item("InferenceGateway", "default", {"backend": "Envoy"}),),
@@ -62,7 +62,7 @@ def _said(standbys: dict[str, Any], endpoints: dict[str, int], *, stated: bool =
         Request(decode_as(ModelService, service), {}, required, ServiceFacts())
     )
     assert isinstance(composition, Composition)
-    found = [each for each in composition.conditions if each.type == "ServingVariant"]
+    found = [each for each in composition.conditions if each.type == "StandbyActive"]
     return (found[0].status, found[0].reason, found[0].message) if found else ()
 
 
@@ -76,7 +76,7 @@ _ORDER = {"fp8": None, "bf16": {"name": "fp8"}, "int4": {"name": "bf16"}}
             {"fp8": 2},
             (
                 "True",
-                "PreferredServes",
+                "NotNeeded",
                 'in order of preference: "fp8" 2 endpoints, "bf16" none, "int4" none',
             ),
         ),
@@ -84,7 +84,7 @@ _ORDER = {"fp8": None, "bf16": {"name": "fp8"}, "int4": {"name": "bf16"}}
             {"fp8": 1, "bf16": 1},
             (
                 "True",
-                "StandbyServesToo",
+                "NotNeeded",
                 'in order of preference: "fp8" 1 endpoint, "bf16" 1 endpoint, "int4" none',
             ),
         ),
@@ -103,7 +103,7 @@ _ORDER = {"fp8": None, "bf16": {"name": "fp8"}, "int4": {"name": "bf16"}}
             {},
             (
                 "False",
-                "NoVariantServes",
+                "NoEndpoints",
                 'none serves; in order of preference: "fp8" none, "bf16" none, "int4" none',
             ),
         ),
@@ -123,7 +123,7 @@ def test_a_standby_for_a_deployment_that_is_not_selected_is_no_order() -> None:
 
 
 def test_a_service_whose_order_is_gone_says_so() -> None:
-    assert _said({"fp8": None}, {"fp8": 1}, stated=True)[:2] == ("True", "NoVariants")
+    assert _said({"fp8": None}, {"fp8": 1}, stated=True)[:2] == ("True", "NotRequested")
 
 
 def test_of_two_orders_the_one_that_needs_attention_comes_first() -> None:

@@ -249,14 +249,12 @@ def _state(decoded: "model_key.ModelKey", *, is_valid: bool) -> str:
         for condition in decoded.status.conditions
         if condition.type == ModelKeyCondition.WITHIN_BUDGET
     ]
-    if any(
-        condition.reason in (ModelKeyReason.SPENT, ModelKeyReason.NAMESPACE_SPENT) for condition in within
-    ):
+    if any(condition.reason == ModelKeyReason.SPENT for condition in within):
         return within[0].reason
     reasons = (
         condition.reason
         for condition in decoded.status.conditions
-        if condition.type == ModelKeyCondition.GRANTED
+        if condition.type == ModelKeyCondition.ACCEPTED
     )
     return next(reasons, "Pending")
 

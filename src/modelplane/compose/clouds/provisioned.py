@@ -126,6 +126,6 @@ def progress(cluster: Object | None, recipe: Recipe, name: str) -> str:
     }
     if conditions.get(READY, {}).get("status") == "True":
         return ""
-    found = (conditions.get(type_, {}) for type_ in (CloudClusterCondition.PROVISIONED, READY, SYNCED))
+    found = (conditions.get(type_, {}) for type_ in (CloudClusterCondition.CLUSTER_READY, READY, SYNCED))
     said = next((item["message"] for item in found if item.get("message")), "it is not ready yet")
     return f"{what}: {said}"

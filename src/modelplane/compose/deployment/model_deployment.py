@@ -346,7 +346,7 @@ def _children(
 
 def _withdrawn(replica: Object) -> bool:
     """Return True if a replica reports that it has no endpoint; one without a report may have one."""
-    said = condition_of(replica, ModelReplicaCondition.ANNOUNCED)
+    said = condition_of(replica, ModelReplicaCondition.ROUTING_READY)
     generation = replica["metadata"].get("generation", 0)
     # A condition from the first withdrawal does not count for a second one.
     return said.get("status") == "False" and said.get("observedGeneration", generation) >= generation

@@ -59,7 +59,7 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
 
     Replicas that run stay, although new ones are not placed there.
     """
-    type_ = Type.TEMPLATE_ACCEPTED
+    type_ = Type.SETTINGS_SUPPORTED
     template = fleet_snapshot.deployment(request.owner, None)
     names = {assignment.cluster for assignment in placement.assignments}
     found = (
@@ -77,7 +77,7 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
             "until the template has no such part; the platform team can accept labels and annotations in "
             "spec.podKeys.accept of the InferenceCluster"
         )
-        return (false(type_, Reason.POD_NOT_ACCEPTED, message),)
+        return (false(type_, Reason.POD_REFUSED, message),)
     if any(condition.type == type_ for condition in request.owner.status.conditions):
         return (true(type_, Reason.POD_ACCEPTED, "the clusters of all replicas accept the pods"),)
     return ()
