@@ -44,9 +44,7 @@ HONORED = None
 KEY = {"hashes": [{"sha256": "ab" * 32}]}
 SELECTOR: dict[str, Any] = {"selector": {"matchLabels": {}}}
 TLS = Refused("Secured", "Unsupported", {"tls": {"certificateRefs": [{"name": "front"}]}}, "spec.tls")
-GRANTS = Refused(
-    "SettingsSupported", "Unsupported", {"keyGrants": [{"namespace": "a"}]}, "spec.keyGrants"
-)
+GRANTS = Refused("SettingsSupported", "Unsupported", {"keyGrants": [{"namespace": "a"}]}, "spec.keyGrants")
 ALIASES = Refused(
     "SettingsSupported",
     "Unsupported",
@@ -147,9 +145,7 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
             {"endpoints": [SELECTOR], "balancing": {"policy": "LeastRequests"}},
             "spec.balancing",
         ),
-        "hold": Refused(
-            "RoutingReady", "Unsupported", {"endpoints": [SELECTOR], "hold": {}}, "spec.hold"
-        ),
+        "hold": Refused("RoutingReady", "Unsupported", {"endpoints": [SELECTOR], "hold": {}}, "spec.hold"),
         "aliases": Refused(
             "SettingsSupported",
             "Unsupported",

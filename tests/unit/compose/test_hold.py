@@ -12,7 +12,7 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.service import hold
 from modelplane.compose.service.service_facts import ServiceFacts, ServiceRequest
 from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
-from modelplane.gateway.region_routing import Accepted, RegionRule
+from modelplane.gateway.region_routing import Admitted, RegionRule
 
 API = "modelplane.ai/v1alpha1"
 LIMITS = ServiceEntry(hold=HoldEntry(timeout_seconds=60, max_requests=100))

@@ -214,7 +214,7 @@ def test_nothing_is_made_before_the_weights_are_there(found: Any, message: str) 
         [
             (False, "WaitingForCache", message),
             (False, "WaitingForModel", message),
-            (False, "NotServing", "services send it no requests until it serves"),
+            (False, "WaitingForBackend", "services send it no requests until it serves"),
         ],
     )
 

@@ -267,11 +267,15 @@ def test_a_preferred_one_that_is_gone_changes_nothing(active: bool) -> None:
     run.run(3600, 60)
     assert run.active(BF16) is active
     assert run.running().get(BF16) == before.get(BF16)
-    assert run.said(BF16)[:2] == (str(active), "Kept")
-    assert run.said(BF16, "StandbyActive") == (
-        "False",
+    runs = "the replicas run" if active else "no replicas run"
+    assert run.said(BF16) == (
+        str(active),
         "NotFound",
-        f'there is no ModelDeployment "{FP8}" in namespace "ml-team": create it, or correct spec.standbyFor',
+        (
+            f"{runs}, and nothing changes until the order is known: "
+            f'there is no ModelDeployment "{FP8}" in namespace "ml-team": create it, or '
+            "correct spec.standbyFor"
+        ),
     )
 
 
@@ -313,10 +317,13 @@ def test_a_cycle_is_refused_and_everything_stays(edits: dict[str, str], path: st
     run.nodes(HOPPER, 0)
     run.run(1200)
     assert run.running() == {FP8: 1}
-    assert run.said(FP8, "StandbyActive") == (
-        "False",
+    assert run.said(FP8) == (
+        "True",
         "InvalidSettings",
-        f"the order of deployments is a cycle: {path}. Correct spec.standbyFor of one of them",
+        (
+            "the replicas run, and nothing changes until the order is known: "
+            f"the order of deployments is a cycle: {path}. Correct spec.standbyFor of one of them"
+        ),
     )
 
 
@@ -328,7 +335,7 @@ def test_an_order_has_a_limit() -> None:
         run.stand_by(f"more-{number}", name=before)
         before = f"more-{number}"
     run.run(60)
-    assert run.said("more-5", "StandbyActive")[1] == "StandbyActive"
+    assert run.said("more-5", "StandbyActive")[1] == "NotNeeded"
     assert run.said("more-6", "StandbyActive")[1] == "LimitExceeded"
 
 
@@ -393,7 +400,7 @@ def test_saturation_without_an_autoscaler_is_told() -> None:
     run = SteppedVariants()
     run.autoscalers = ()
     run.run(60)
-    assert run.said(BF16, "StandbyActive") == (
+    assert run.said(BF16, "SettingsSupported") == (
         "False",
         "NoMetrics",
         (

@@ -37,7 +37,10 @@ def test_only_news_is_an_event() -> None:
 
 
 def test_the_first_conditions_of_an_object_are_no_events_unless_somebody_must_act() -> None:
-    waiting, broken = false("A", "WaitingForModel", "why"), false("B", "InsufficientCapacity", "why")
+    waiting, broken = (
+        false("A", "WaitingForModel", "why"),
+        false("ReplicasScheduled", "InsufficientCapacity", "why"),
+    )
     done = true("C", "Accepted", "why")
     assert owner_status.transitions([waiting, broken, done], []) == [broken]
 

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.install.steps.api_server_choice import NotFound, connect
+from modelplane.install.steps.api_server_choice import NoCluster, connect
 
 KUBECONFIG = """\
 apiVersion: v1

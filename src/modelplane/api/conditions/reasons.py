@@ -7,6 +7,7 @@ object or the setting. A published word keeps its meaning.
 
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import cache
 from typing import Final, NamedTuple
 
 from modelplane.api.clouds.cloud_rows import CLUSTER_KINDS
@@ -1373,6 +1374,12 @@ def is_warning(type_: str, reason: str, *, holds: bool) -> bool:
 def list_rows(kind: str) -> Iterator[Reason]:
     """Yield the rows of a kind, with those of every kind."""
     yield from (row.reason for row in ROWS if row.kind in (kind, EVERY_KIND))
+
+
+@cache
+def list_types(kind: str) -> frozenset[str]:
+    """Return the types of conditions that a kind has."""
+    return frozenset(str(row.type) for row in list_rows(kind))
 
 
 def find_row(kind: str, type_: str, reason: str, *, holds: bool) -> Reason | None:

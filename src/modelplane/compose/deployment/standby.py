@@ -130,8 +130,7 @@ def _active(
     nearest = order[0]
     wire: dict[str, Any] = msgspec.to_builtins(state)
     if not state.active:
-        inactive = _inactive(wire, settings, nearest)
-        return replace(inactive, message=f"{inactive.message}{_further(order)}")
+        return _inactive(wire, settings, nearest)
     since = f" since {wire['since']}" if state.since else ""
     if state.trigger is None:
         reason, why = Reason.HAD_REPLICAS, f'they were there before it stood by for "{nearest.name}"'
@@ -142,15 +141,7 @@ def _active(
         reason = Reason.SATURATED
         why = f'"{nearest.name}" was saturated for {settings.saturated_after_seconds} s'
     end = _end(state, wire, settings, seen, nearest)
-    return true(
-        Type.STANDBY_ACTIVE, reason, f"the replicas run{since}, because {why}. {end}{_further(order)}"
-    )
-
-
-def _further(order: tuple[Preferred, ...]) -> str:
-    """Return what the preferred deployment stands by for itself; empty if for nothing."""
-    names = ", which stands by for ".join(f'"{preference.name}"' for preference in order)
-    return f". The order: {names}" if len(order) > 1 else ""
+    return true(Type.STANDBY_ACTIVE, reason, f"the replicas run{since}, because {why}. {end}")
 
 
 def _end(

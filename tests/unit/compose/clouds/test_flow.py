@@ -230,7 +230,7 @@ def test_the_error_of_a_provider_is_in_the_condition() -> None:
     message = "googleapi: Error 403: Quota exceeded"
     broken = {"status": {"conditions": [{"type": "Synced", "status": "False", "message": message}]}}
     assert said(composed(GKE, _gke(), {"network": broken})) == (
-        "Creating",
+        "Provisioning",
         f'0 of 9 resources are ready: Network "starter-network-e2514": {message}',
     )
 
