@@ -14,14 +14,14 @@ import yaml
 from argocd_health import config_map
 from card_rows import card_rows
 from components_page import components_page
+from getting_started import build_getting_started
+from helm_chart import build_chart
 from metrics_page import metrics_page
+from package_folders import project
 from reference_pages import conditions_page, kind_page
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import crd
-from modelplane.crossplane.package import installation, prerequisites
-from modelplane.crossplane.package.package_folders import project
-from modelplane.install.helm import build_chart
 from modelplane.offline.files.yaml_output import to_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,18 +75,13 @@ def generated() -> dict[Path, str]:
     files[CARD_ROWS] = card_rows(CARDS_ORIGIN)
     for path, content in project().items():
         files[CROSSPLANE / path] = f"# {CROSSPLANE_ORIGIN}\n{content}"
-    for name, content in _getting_started().items():
+    for name, content in build_getting_started().items():
         files[GETTING_STARTED / name] = f"# {EXAMPLE_ORIGIN}\n{content}"
     files[ARGOCD_HEALTH] = f"# {ORIGIN}\n{to_yaml(config_map())}"
     for path, content in build_chart().items():
         # JSON has no comments.
         files[CHART / path] = content if path.endswith(".json") else f"# {CHART_ORIGIN}\n{content}"
     return files
-
-
-def _getting_started() -> dict[str, str]:
-    """Return what a person applies to a new Crossplane, in this order."""
-    return {"prerequisites.yaml": prerequisites.manifest(), "configuration.yaml": installation.manifest()}
 
 
 def drift(files: dict[Path, str]) -> list[str]:

@@ -242,10 +242,6 @@ def _installing() -> Iterator[Call]:
     for number, options in enumerate(((), ("--version", "v1.2.3", "--registry", "registry.example/ai"))):
         folder = f"packages/{number}"
         yield Call("package/configuration", ("package", "build", "configuration", "-o", folder, *options))
-    for number, version in enumerate(("0.1.0", "1.2.3")):
-        file = f"packages/{number}/modelplane-configuration-{version}.xpkg"
-        yield Call("package/configuration", ("package", "inspect", file))
-        yield Call("package/configuration", ("package", "inspect", file, "-o", "json"))
     yield Call("package/configuration", ("package", "build", "configuration", "--version", "one"))
 
 

@@ -77,7 +77,7 @@ COMMANDS = {
         "processes", "Serve the gateway's counts as external.metrics.k8s.io, for other autoscalers."
     ),
     "function": Entry("processes", "Serve the composition function to Crossplane over gRPC."),
-    "package": Entry("operate", "Build, inspect and push the packages that Crossplane installs."),
+    "package": Entry("operate", "Build the packages that Crossplane installs."),
     "completion": Entry("machine", "Print the script that completes commands and options in a shell."),
     "agent": Entry("processes", "Run the node agent of this machine.", hidden=True),
     "envoy": Entry("processes", "Run the Envoy of this machine.", hidden=True),

@@ -17,6 +17,7 @@ from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGat
 from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose import releases
 from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.composition import Composition, Desired, Keep, Requirement, keep_all
@@ -141,7 +142,7 @@ def _cluster_gateways(request: GatewayRequest) -> dict[str, list[str]]:
     found: set[str] = set()
     if not request.unknown(CLUSTERS.key):
         # Decoding each cluster would cost more than all the rest.
-        gateways = (item.get("status", {}).get("gateway", {}) for item in request.found(CLUSTERS.key))
+        gateways = (get_map(item, "status", "gateway") for item in request.found(CLUSTERS.key))
         found = {gateway.get("address", "") for gateway in gateways}
     if request.unknown(CLUSTERS.key) or "" in found:
         found |= set(request.owner.status.cluster_gateways)

@@ -1,3 +1,4 @@
+# ruff: noqa: INP001  a script, not a package
 """The packages as folders with a file for each object, for ``crossplane xpkg build``."""
 
 from modelplane import __version__

@@ -1,3 +1,4 @@
+# ruff: noqa: INP001  a script, not a package
 """The Helm chart, made of the same manifests as ``modelplane install`` writes.
 
 Values that a user may set are placeholders in the manifests, which become template actions in their text.
