@@ -98,7 +98,7 @@ local cause = nil
 for _, name in ipairs(order) do
   local found = conditions[name]
   if found ~= nil and found.status == "False" and warnings[name][found.reason] then
-    if ready.reason == "Creating" and waiting[name] ~= nil and waiting[name][found.reason] then
+    if waiting[name] ~= nil and waiting[name][found.reason] then
       return health
     end
     cause = cause or found

@@ -12,8 +12,6 @@ from modelplane.api.meta import GROUP
 from modelplane.compose.kinds import COMPOSERS
 
 CLASSES = [value for value in vars(reasons).values() if isinstance(value, type)]
-NO_IS_GOOD = {"CapacityOvercommitted", "ScalingLimited", "StandbyActive"}
-"""Conditions whose True needs attention."""
 
 
 def test_every_reason_is_in_the_table():

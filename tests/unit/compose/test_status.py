@@ -81,8 +81,18 @@ def test_ready_follows_the_children(composition: Composition, observed: Any, hol
     ],
 )
 def test_not_ready_tells_a_start_from_a_loss(before: Any, reason: str) -> None:
-    composition = Composition(ready=False, conditions=(false("X", "Why", "because"),))
-    assert owner_status.ready(composition, {}, before) == Condition("Ready", False, reason, "because")
+    assert owner_status.ready(Composition(ready=False), {}, before) == Condition("Ready", False, reason, "")
+
+
+def test_not_ready_has_the_first_cause() -> None:
+    # The first is False while all is well.
+    usual, first, second = (
+        false("StandbyActive", "NotNeeded", ""),
+        false("X", "Why", "because"),
+        false("Y", "Z", ""),
+    )
+    composition = Composition(ready=False, conditions=(usual, first, second))
+    assert owner_status.ready(composition, {}, []) == Condition("Ready", False, "Why", "because")
 
 
 def test_the_order_of_conditions_is_no_change() -> None:

@@ -710,6 +710,18 @@ class ModelDeploymentReason(Reason):
         "At least one replica does not serve yet.",
         "Wait, or see the conditions of the replica that the message names.",
     )
+    CRASH_LOOP = (
+        *(ModelDeploymentCondition.REPLICAS_READY, False, "CrashLoopBackOff"),
+        "An engine of a replica ends with an error each time. The message has the replica and the error.",
+        "Correct the command or the image. The log: `modelplane logs md/NAME --previous`.",
+        WARNS,
+    )
+    IMAGE_PULL = (
+        *(ModelDeploymentCondition.REPLICAS_READY, False, "ImagePullBackOff"),
+        "The image of a replica cannot be pulled. The message has the replica and the error.",
+        "Correct the name of the image, or the pull Secret.",
+        WARNS,
+    )
     CLUSTER_UNREACHABLE = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "ClusterUnreachable"),
         "A replica's cluster does not answer, so the state of its replicas is unknown.",
@@ -1123,6 +1135,18 @@ class ModelReplicaReason(Reason):
         "At least one engine does not accept requests yet.",
         "Wait, or read the log: `modelplane logs mr/NAME`.",
     )
+    CRASH_LOOP = (
+        *(ModelReplicaCondition.MODEL_READY, False, "CrashLoopBackOff"),
+        "An engine ends with an error each time. The message has the error.",
+        "Correct the command or the image. The log: `modelplane logs mr/NAME --previous`.",
+        WARNS,
+    )
+    IMAGE_PULL = (
+        *(ModelReplicaCondition.MODEL_READY, False, "ImagePullBackOff"),
+        "The image of an engine cannot be pulled. The message has the error.",
+        "Correct the name of the image, or the pull Secret.",
+        WARNS,
+    )
     ENDPOINT_CREATED = (
         *(ModelReplicaCondition.ROUTING_READY, True, "BackendConfigured"),
         "The replica has a ModelEndpoint of its name, to which services route.",
@@ -1327,6 +1351,9 @@ class ServingStackReason(Reason):
 
 
 EVERY_KIND: Final = "every kind"
+
+FALSE_IS_USUAL: Final = frozenset({"CapacityOvercommitted", "ScalingLimited", "StandbyActive"})
+"""Conditions that keep no object from being ready while they are False."""
 
 _KINDS: Final[tuple[tuple[tuple[str, ...], type[Reason]], ...]] = (
     ((EVERY_KIND,), SyncedReason),

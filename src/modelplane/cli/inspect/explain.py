@@ -49,7 +49,7 @@ def explain(
     ModelService: why it is ready or not, and which endpoints get its requests. For a ModelReplica: why it
     was placed there, and why it is ready or not.
 
-    The exit status is 2 if a replica is not placed, or a service or replica is not ready, and 1 if a file
+    The exit status is 2 if a replica is not placed or the object is not ready, and 1 if a file
     is invalid.
     """
     from modelplane.offline.files import output as documents
@@ -78,14 +78,17 @@ _Explained = tuple["Report", bool, Callable[[bool], None]]
 
 def _deployment(files: "Files", item: "Object") -> _Explained:
     from modelplane.cli import tables
+    from modelplane.compose.readiness import read_state
     from modelplane.offline.plan import placement_tables, placements
 
-    result = placements.explain(files, item)
+    result, state = placements.explain(files, item), read_state(item)
 
     def print_tables(everything: bool) -> None:
         deployment = result.deployment
         verdict = deployment.diagnosis or placement_tables.describe_placed([deployment])
         click.echo(f"{deployment.name}: {verdict}")
+        if "status" in item and not state.is_ready:
+            click.echo(f"{state.word}: {state.cause}")
         tables.show(
             "Replicas:", placement_tables.WHERE_COLUMNS, placement_tables.list_where_rows(deployment.replicas)
         )
@@ -101,7 +104,7 @@ def _deployment(files: "Files", item: "Object") -> _Explained:
         placing.print_alternatives(result, everything=everything)
         placing.print_fleet(result, [deployment], everything=everything)
 
-    return result, result.placed, print_tables
+    return result, result.placed and ("status" not in item or state.is_ready), print_tables
 
 
 def _service(files: "Files", item: "Object") -> _Explained:

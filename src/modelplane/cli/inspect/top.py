@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from modelplane.dashboard.snapshot import Readiness
 
 _EVERY_S: Final = 1.0
-_NOT_READY: Final = "not ready"
 _TABLES: Final = 3
 _LINES_OF_A_TABLE: Final = 4
 """Its title, its head, the count of what it leaves out, and an empty line."""
@@ -126,7 +125,7 @@ def _services(view: "View") -> Iterator[Sequence[str]]:
 
 def _state(readiness: "Readiness", now: datetime) -> tuple[str, str]:
     since = datetime.fromisoformat(readiness.since) if readiness.since else None
-    return "ready" if readiness.ready else _NOT_READY, "-" if since is None else _age(since, now)
+    return readiness.word, "-" if since is None else _age(since, now)
 
 
 def _age(at: datetime, now: datetime) -> str:
@@ -144,12 +143,14 @@ def _table(
     from rich.table import Table
     from rich.text import Text
 
+    from modelplane.api.conditions.reasons import ReadyReason
+
     listed = list(rows)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, no_wrap=True, overflow="ellipsis" if most else "fold")
     for row in listed[:most]:
-        style = "red" if _NOT_READY in row else ""
+        style = "" if ReadyReason.AVAILABLE in row else "red"
         table.add_row(*(Text(clean_text(cell), style=style) for cell in row))
     yield Text(f"\n{title}", style="bold")
     yield table if listed else Text("none", style="dim")

@@ -208,6 +208,7 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
         children=children,
         status={
             "replicas": placement_status.counts(staying, ready, len(rollout.updated)),
+            "summary": placement_status.summary(staying, ready, deployment.spec.replicas),
             "selector": _selector(deployment),
             **placement_status.cost(placement),
             **lost_replicas.status(request),
